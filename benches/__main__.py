@@ -26,6 +26,7 @@ NAMES = (
     "names",
     "overload",
     "transactions",
+    "spark",
     "regression",
     "versus_java",
 )

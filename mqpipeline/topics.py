@@ -89,6 +89,9 @@ def _lower(given: Mapping[str, str]) -> _AnyCase:
 class _AnyCase(dict[str, str]):
     """Names in any case, as Spark has them."""
 
+    def __getitem__(self, name: str) -> str:
+        return super().__getitem__(name.lower())
+
     def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]
         return super().get(name.lower(), default)
 

@@ -36,15 +36,22 @@ from mqstore._core_offline import (
 from mqstore._core_offline import (
     rebuild as rebuild,
 )
+from mqstore._core_write import (
+    RowWriter as RowWriter,
+)
+from mqstore._core_write import (
+    SendFailed as SendFailed,
+)
 
 __all__ = [
     "COLUMN_LAYOUTS", "OPTIMISED", "ColumnBuilder", "ColumnsAhead", "Connector", "Event",
     "FrameTemplate", "GetResult", "LinesAhead", "Memory", "PutResult", "QueryResult",
-    "RepairReport", "Report", "Request", "Scan", "SentReply", "Server", "ServerStopped",
-    "SettingError", "StateFiles", "Store", "StoreDamaged", "StoreError", "StoreLocked",
-    "StorePoisoned", "UnknownLayout", "bench", "bloom_bits", "certificate_end", "check_sql",
-    "damaged_records", "fastjson_dumps", "fastjson_to_strict", "json_lines", "next_log",
-    "read_registration", "rebuild", "set_file_mode", "unpack_registration", "write_topic_table",
+    "RangeFailed", "RangeReader", "RepairReport", "Report", "Request", "RowWriter", "Scan",
+    "SendFailed", "SentReply", "Server", "ServerStopped", "SettingError", "StateFiles", "Store",
+    "StoreDamaged", "StoreError", "StoreLocked", "StorePoisoned", "UnknownLayout", "bench",
+    "bloom_bits", "certificate_end", "check_sql", "damaged_records", "fastjson_dumps",
+    "fastjson_to_strict", "json_lines", "next_log", "read_registration", "rebuild",
+    "set_file_mode", "unpack_registration", "write_topic_table",
 ]  # fmt: skip
 
 _T = TypeVar("_T")
@@ -351,6 +358,50 @@ def unpack_registration(body: bytes) -> bytes:
 
 def write_topic_table(table: dict[str, Any]) -> str:
     """Write a table of `TopicConfig` as fastjson does. Holds the GIL."""
+
+# --- the range reader (see mqclient/spark/ranges.py)
+
+class RangeFailed(Exception):
+    """A range cannot be read on. `args` are kind, address, code, remark, text.
+
+    kind: "unreachable" or "timeout" (no reply until the retries ran out), "refused" (the broker
+    answered with `code` and `remark`), or "broken", "closed", "bad_frame", "busy" for others.
+    address: "host:port" that was asked last. remark: the failure alone. text: names queue, address
+    and offset too.
+    """
+
+@final
+class RangeReader:
+    """Reads ranges of queues, one after another, with pulls of several ranges in flight.
+
+    Joins no group, commits nothing. settings: as for `Connector`. Each plan is a mapping:
+    - master, slave: "host:port" of the broker's; one of them may be None. A slave is asked while
+      the master fails, and never says what is gone;
+    - broker_name, topic, queue_id, group, and the offsets first and end;
+    - tags: the list of tags wanted, or filter: an SQL92 condition; None for all messages;
+    - pull_count: messages that one pull asks for, at most; pulls_in_flight;
+    - waiting_bytes: replies that wait for `fill`; one larger reply may exceed it;
+    - timeout: seconds of one pull; retry_timeout: seconds for which a pull that fails for a passing
+      reason is tried again.
+
+    Raises ValueError for a field that is missing or outside its range. Starts one thread.
+    """
+
+    def __new__(cls, settings: dict[str, Any], plans: list[Mapping[str, Any]]) -> Self: ...
+    def fill(
+        self, builder: ColumnBuilder, rows: int, size_bytes: int
+    ) -> tuple[bool, list[tuple[int, int, str]]]:
+        """Add records of the first range to columns, until they have enough or the range ends.
+
+        rows, size_bytes: what `builder` holds when it has enough; the last reply may exceed them.
+        Returns whether the range ended, and its losses since the last call: offset, number of
+        offsets, and why. After the end of a range, the next range is the first.
+        Waits without the GIL; pulls are sent while this runs. Raises RangeFailed, DecodeError for a
+        body that cannot be decompressed, RuntimeError when closed or in a forked process.
+        """
+
+    def close(self) -> None:
+        """Close the connections and end the thread."""
 
 # --- the client engine (see mqclient/transport.py)
 

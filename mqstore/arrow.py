@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mqstore import extras
 from mqstore.errors import StoreDamaged
@@ -29,6 +29,8 @@ __all__ = [
     "store_batches",
     "walk_batches",
 ]
+
+T = TypeVar("T")
 
 BATCH_ROWS = 10_000
 """A batch is full at this many rows ..."""
@@ -79,6 +81,13 @@ class BatchBuilder:
     def add(self, body: bytes, **wanted: Any) -> int:
         """Add the wanted records of `body`; see ColumnBuilder.add."""
         return self._builder.add(body, **wanted)
+
+    def fill(self, fill: Callable[[ColumnBuilder, int, int], T]) -> T:
+        """Let a native reader add records until the batch is full or the reader has no more.
+
+        fill: called with the columns, and the rows and bytes at which a batch is full.
+        """
+        return fill(self._builder, BATCH_ROWS, BATCH_BYTES)
 
     def take(self) -> pa.RecordBatch:
         """The collected rows as one batch; the builder is empty afterwards."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import struct
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -49,6 +50,7 @@ __all__ = [
     "offset_msg_id",
     "parse_offset_msg_id",
     "unique_id",
+    "unique_id_origin",
 ]
 
 _SYSTEM_PROPERTIES = (
@@ -353,6 +355,11 @@ class _Heads:
             self._month_ms, self._month_end_ms = _month_of(now_ms)
         return f"{self._prefix}{(now_ms - self._month_ms) & 0xFFFFFFFF:08X}".encode()
 
+    def origin(self) -> tuple[str, int]:
+        now_ms = time.time_ns() // 1_000_000
+        head = self.head(now_ms)
+        return head[:12].decode() + os.urandom(4).hex().upper(), self._month_ms
+
     def forget(self) -> None:
         """Make a new prefix in a forked child, which must not repeat its parent's ids."""
         self._prefix = ""
@@ -378,6 +385,13 @@ def unique_id() -> str:
     Unique in practice among the producers of a cluster. Safe from any thread.
     """
     return _unique_ids.next()
+
+
+def unique_id_origin() -> tuple[str, int]:
+    """What native code makes unique ids of: a prefix of 20 digits that no other maker of ids has,
+    and the start of the month, milliseconds since the epoch.
+    """
+    return _heads.origin()
 
 
 def encode_batch(

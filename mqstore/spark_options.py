@@ -1,16 +1,92 @@
-"""Options that both Spark formats have, read from text; an unknown option is refused."""
+"""Options of the Spark formats: each is declared once, and read from text by its declaration."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any, Literal
 
 from mqstore.names import tags_of
 
-__all__ = ["queue_ids", "refuse_unknown", "tag_names"]
+__all__ = [
+    "Option",
+    "Use",
+    "boolean",
+    "byte_count",
+    "count",
+    "queue_ids",
+    "queue_numbers",
+    "read_options",
+    "refuse_unknown",
+    "seconds",
+    "tag_names",
+]
+
+Use = Literal["batch", "stream", "write"]
+"""What an option is given to: a batch read, a streaming read, or a write of either kind."""
 
 _OF_SPARK = frozenset({"path", "paths", "checkpointlocation", "serialization.format"})
 """Options that Spark itself adds: by load(path) and save(path), for streams, for tables."""
+_USE_WORDS = {"batch": "batch reads", "stream": "streaming reads", "write": "writes"}
+_SIZE_UNITS = {"k": 10, "m": 20, "g": 30}
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a format.
+
+    read: from the option's text to its value; raises ValueError that says what to give. meaning:
+    for the documentation. default: the value without the option. shown: the default as the
+    documentation shows it. aliases: other names. uses: the only uses of the option, empty for all.
+    """
+
+    name: str
+    read: Callable[[str], Any]
+    meaning: str
+    default: Any = None
+    shown: str = ""
+    aliases: tuple[str, ...] = ()
+    uses: tuple[Use, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name and the aliases."""
+        return (self.name, *self.aliases)
+
+    def value(self, given: Mapping[str, str]) -> Any:
+        """The value in a map of options; empty text counts as not given.
+
+        Raises ValueError if the text is wrong, or if several names are given.
+        """
+        found = [name for name in self.names if given.get(name)]
+        if len(found) > 1:
+            raise ValueError(f"give option {found[0]} or {found[1]}, not both: they are the same")
+        if not found:
+            return self.default
+        try:
+            return self.read(given[found[0]])
+        except ValueError as error:
+            raise ValueError(f"option {found[0]} = {given[found[0]]!r}: {error}") from None
+
+
+def read_options(
+    given: Mapping[str, str], declared: Iterable[Option], use: Use | None = None
+) -> dict[str, Any]:
+    """The value of every declared option by name, defaults included.
+
+    given: Spark's map, keys in any case. use: what the options are for; None does not check it.
+    Raises ValueError for an option that is unknown, wrong, or meant for another use.
+    """
+    declared = list(declared)
+    by_name = {name.lower(): option for option in declared for name in option.names}
+    refuse_unknown(given, [name for option in declared for name in option.names])
+    for name in given:
+        option = by_name.get(name.lower())
+        if use is not None and option is not None and option.uses and use not in option.uses:
+            uses = " and ".join(_USE_WORDS[other] for other in option.uses)
+            raise ValueError(f"option {option.name} is for {uses}, not for {_USE_WORDS[use]}")
+    return {option.name: option.value(given) for option in declared}
 
 
 def refuse_unknown(given: Iterable[str], known: Iterable[str]) -> None:
@@ -31,9 +107,17 @@ def queue_ids(text: str | None) -> frozenset[int] | None:
     if text is None or not text.strip():
         return None
     try:
+        return queue_numbers(text)
+    except ValueError as error:
+        raise ValueError(f"option queues = {text!r}: {error}") from None
+
+
+def queue_numbers(text: str) -> frozenset[int]:
+    """Queue ids "0,2"."""
+    try:
         return frozenset(int(word) for word in text.split(","))
     except ValueError:
-        raise ValueError(f"option queues = {text!r}: give queue ids as 0,2") from None
+        raise ValueError("give queue ids as 0,2") from None
 
 
 def tag_names(text: str | None) -> frozenset[str] | None:
@@ -41,3 +125,38 @@ def tag_names(text: str | None) -> frozenset[str] | None:
     if text is None or text.strip() in ("", "*"):
         return None
     return frozenset(tags_of(text))
+
+
+def boolean(text: str) -> bool:
+    """Read "true" or "false", in any case."""
+    if text.lower() not in ("true", "false"):
+        raise ValueError("give true or false")
+    return text.lower() == "true"
+
+
+def count(text: str) -> int:
+    """A whole number above 0."""
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError("give a number above 0")
+    return int(text)
+
+
+def byte_count(text: str) -> int:
+    """A number of bytes above 0, as 67108864 or 64m."""
+    words = text.strip().lower().removesuffix("b")
+    shift = _SIZE_UNITS.get(words[-1:], 0)
+    number = words[:-1] if shift else words
+    if not number.isdigit() or int(number) < 1:
+        raise ValueError("give a number of bytes above 0, as 67108864 or 64m")
+    return int(number) << shift
+
+
+def seconds(text: str) -> float:
+    """A number of seconds above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise ValueError("give seconds above 0")
+    return number

@@ -1,12 +1,12 @@
 """Spark's source and sink over brokers: format("rocketmq"), in Arrow both ways.
 
-    df = spark.read.format("rocketmq").option("nameserver", "127.0.0.1:9876") \
+    df = spark.read.format("rocketmq").option("namesrv", "127.0.0.1:9876") \
         .option("topic", "TopicTest").load()
 """
 
 from typing import Any
 
-__all__ = ["register"]
+__all__ = ["deduplicated", "register"]
 
 
 def register(spark: Any) -> None:
@@ -14,3 +14,10 @@ def register(spark: Any) -> None:
     from mqclient.spark import source
 
     source.register(spark)
+
+
+def deduplicated(frame: Any, within: str = "10 minutes") -> Any:
+    """Drop messages that a retried task sent again; see mqclient.spark.dedup."""
+    from mqclient.spark import dedup
+
+    return dedup.deduplicated(frame, within)

@@ -1,4 +1,4 @@
-"""A reader of brokers for programs that block: extents and pulls of queues, nothing committed.
+"""Asks brokers for programs that block: queues, what they hold, offsets at a time, addresses.
 
 Routes, connections, accounts, TLS and addresses are those of the client's engine.
 """
@@ -6,31 +6,31 @@ Routes, connections, accounts, TLS and addresses are those of the client's engin
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from mqclient.engine import Client, TransportLike
-from mqclient.errors import ClientTimeout, RocketMQError, UnreachableError
+from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
 from mqclient.retries import with_retries
 from mqclient.routes import TopicRoute
 from mqclient.spark.options import Options
 from mqclient.wire import Frame, calls
+from mqclient.wire.bodies.heartbeat import SQL92, CheckClientRequestBody, SubscriptionData
+from mqclient.wire.bodies.route import ClusterInfo
 from mqclient.wire.codes import PullSysFlag, RequestCode, ResponseCode
+from mqclient.wire.headers.admin import CreateTopicRequestHeader
 from mqclient.wire.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from mqstore.message import MessageQueue, damaged_records, decode_reply
+from mqstore import names
+from mqstore.message import MessageQueue, decode_reply
 
 __all__ = ["Cluster", "DataLossError", "Extent"]
 
 T = TypeVar("T")
-_log = logging.getLogger(__name__)
 
 PULL_COUNT = 32
 """Messages of one pull: what a broker gives at most by default."""
-PULLS_IN_FLIGHT = 16
-"""Pulls of one queue that are under way at a time."""
+FIRST_SLAVE_ID = 1
 CLOSE_TIMEOUT_S = 1.0
 _PULL_CODES = (
     ResponseCode.SUCCESS,
@@ -64,7 +64,6 @@ class Cluster:
         self._options = options
         self._client = Client(options.client_settings(), transport)
         self._runner = asyncio.Runner()
-        self._left_out: list[tuple[int, int, str]] = []
         self._is_open = True
         try:
             self._runner.run(self._client.start())
@@ -118,7 +117,7 @@ class Cluster:
         near = await self._ask(queue, lambda: calls.search_offset(queue, before_ms))
         offset = max(near, extent.first)
         while offset < extent.end:
-            reply = await self._pull(queue, offset, PULL_COUNT, "*")
+            reply = await self._pull(queue, offset)
             if reply.code == ResponseCode.SUCCESS:
                 for message in decode_reply(reply.body)[0]:
                     if message.store_timestamp_ms >= timestamp_ms:
@@ -129,130 +128,44 @@ class Cluster:
             offset = following
         return extent.end
 
-    def read(self, queue: MessageQueue, first: int, end: int) -> Iterator[bytes]:
-        """Bodies of pulls (whole records) that cover [first, end) of a queue, in order.
-
-        Records before `first` or from `end` on may be among them; damaged ones are not. Raises
-        DataLossError when some are gone or damaged and the options say that this is an error;
-        else one warning says how many were left out.
-        """
-        self._left_out = []
-        try:
-            yield from self._read(queue, first, end)
-        finally:
-            if self._left_out:
-                offset, _, reason = self._left_out[0]
-                count = sum(count for _, count, _ in self._left_out)
-                _log.warning(
-                    "%s: %d messages were left out, first at offset %d: %s",
-                    queue, count, offset, reason,
-                )  # fmt: skip
-
-    def _read(self, queue: MessageQueue, first: int, end: int) -> Iterator[bytes]:
-        if self._options.tag is not None:
-            yield from self._matches(queue, first, end)
-            return
-        pending: deque[asyncio.Task[list[bytes]]] = deque()
-        starts = iter(range(first, end, PULL_COUNT))
-        try:
-            while True:
-                pending.extend(self._runner.run(self._fill(queue, starts, end, pending)))
-                if not pending:
-                    return
-                yield from self._runner.run(_result(pending.popleft()))
-        finally:
-            for task in pending:
-                task.cancel()
-
-    def _matches(self, queue: MessageQueue, first: int, end: int) -> Iterator[bytes]:
-        """Pull one after another: how many offsets a filtered pull covers, only its reply says."""
-        while first < end:
-            bodies, first = self._runner.run(self._step(queue, first, end))
-            yield from bodies
-
-    async def _fill(
-        self,
-        queue: MessageQueue,
-        starts: Iterator[int],
-        end: int,
-        pending: deque[asyncio.Task[list[bytes]]],
-    ) -> list[asyncio.Task[list[bytes]]]:
-        """Start pulls until enough are under way."""
-        wanted = PULLS_IN_FLIGHT - len(pending)
-        return [
-            asyncio.create_task(self._block(queue, start, min(start + PULL_COUNT, end)))
-            for _, start in zip(range(wanted), starts, strict=False)
-        ]
-
-    async def _block(self, queue: MessageQueue, first: int, end: int) -> list[bytes]:
-        """Pull until [first, end) is covered; a broker may give less than asked for."""
-        bodies = []
-        while first < end:
-            more, first = await self._step(queue, first, end)
-            bodies += more
-        return bodies
-
-    async def _step(
-        self, queue: MessageQueue, first: int, end: int, most: int = PULL_COUNT
-    ) -> tuple[list[bytes], int]:
-        """One pull: what it gives, and where the next one begins; `end` when none does.
-
-        What a reply with a damaged record covers is pulled once more, message by message: the
-        network or the broker's memory may have been at fault, and no neighbour is lost.
-        """
-        count = min(most, end - first)
-        reply = await self._pull(queue, first, count, self._options.tag or "*")
+    def sample(self, queue: MessageQueue, first: int) -> tuple[int, int]:
+        """Bytes of the records that one pull from an offset on gives, and offsets it covers."""
+        reply = self._runner.run(self._pull(queue, first))
         following = PullMessageResponseHeader.from_fields(reply.fields).next_begin_offset
-        if reply.code in (ResponseCode.PULL_OFFSET_MOVED, ResponseCode.PULL_NOT_FOUND):
-            self._lost(queue, first, following)
-            return [], following if following > first else end
-        following = following if following > first else end
-        body = reply.body if reply.code == ResponseCode.SUCCESS else b""
-        damaged = damaged_records(body)
-        if damaged and most > 1:
-            return await self._one_by_one(queue, first, following), following
-        if damaged:
-            self._leave_out(queue, first, 1, damaged[0][2])
-            return [], following
-        missing = following - first - _count(body)
-        if missing > 0 and self._options.tag is None:
-            self._leave_out(queue, first, missing, f"no message at {missing} offsets from it on")
-        return [body], following
+        has_records = reply.code == ResponseCode.SUCCESS
+        return len(reply.body) if has_records else 0, max(following - first, 0)
 
-    async def _one_by_one(self, queue: MessageQueue, first: int, end: int) -> list[bytes]:
-        bodies = []
-        while first < end:
-            more, first = await self._step(queue, first, end, 1)
-            bodies += more
-        return bodies
+    def addresses(self, queue: MessageQueue) -> tuple[str | None, str | None]:
+        """The advertised addresses of a queue's broker: of the master, and of a slave.
 
-    def _leave_out(self, queue: MessageQueue, offset: int, count: int, reason: str) -> None:
-        """Damaged messages; a broker of ours leaves them out itself."""
-        if self._options.fail_on_data_loss:
-            raise DataLossError(
-                f"{queue}: the message at offset {offset} is damaged or lost: {reason}; set "
-                f"failOnDataLoss to false to read what is left"
-            )
-        self._left_out.append((offset, count, reason))
+        One of them may be None. Raises UnreachableError when the route has neither.
+        """
 
-    def _lost(self, queue: MessageQueue, first: int, following: int) -> None:
-        if self._options.fail_on_data_loss:
-            raise DataLossError(
-                f"{queue}: offset {first} is gone, the broker goes on at {following}; set "
-                f"failOnDataLoss to false to read what is left"
-            )
+        async def look() -> None:
+            await self._route(queue.topic)
+            self._client.address_of(queue)
 
-    async def _pull(self, queue: MessageQueue, offset: int, count: int, tags: str) -> Frame:
+        self._runner.run(with_retries(look))
+        routes = self._client.routes
+        master = routes.address(queue, only_this=True)
+        slave = routes.address(queue, FIRST_SLAVE_ID)
+        return master, slave if slave != master else None
+
+    def explain(self, address: str, error: Exception) -> Exception:
+        """The error for a failure of a connection to a broker's advertised address."""
+        return self._client.explain(address, error)
+
+    async def _pull(self, queue: MessageQueue, offset: int) -> Frame:
         header = PullMessageRequestHeader(
             consumer_group=self._options.group,
             topic=queue.topic,
             queue_id=queue.queue_id,
             queue_offset=offset,
-            max_msg_nums=count,
+            max_msg_nums=PULL_COUNT,
             sys_flag=int(PullSysFlag.SUBSCRIPTION),
             commit_offset=0,
             suspend_timeout_millis=0,
-            subscription=tags,
+            subscription="*",
             sub_version=0,
             expression_type="TAG",
             broker_name=queue.broker_name,
@@ -262,7 +175,7 @@ class Cluster:
             request = Frame(int(RequestCode.PULL_MESSAGE), header.to_fields())
             return calls.Call(request, lambda reply: reply, frozenset(map(int, _PULL_CODES)))
 
-        return await self._ask(queue, call)
+        return await self._ask(queue, call, self._options.retry_timeout)
 
     async def _extent(self, queue: MessageQueue) -> Extent:
         first = await self._ask(queue, lambda: calls.min_offset(queue))
@@ -281,14 +194,16 @@ class Cluster:
         asked = list(queues)
         return dict(zip(asked, await asyncio.gather(*map(one, asked)), strict=True))
 
-    async def _ask(self, queue: MessageQueue, make: Callable[[], calls.Call[T]]) -> T:
+    async def _ask(
+        self, queue: MessageQueue, make: Callable[[], calls.Call[T]], within_s: float = 0.0
+    ) -> T:
         """Call the broker of a queue, the master if it is known, and retry."""
 
         async def once() -> T:
             await self._route(queue.topic)
             return await self._client.invoke(self._client.address_of(queue), make())
 
-        return await with_retries(once)
+        return await with_retries(once, within_s)
 
     async def _route(self, topic: str) -> TopicRoute:
         route = await self._client.route(topic)
@@ -296,15 +211,112 @@ class Cluster:
             raise await self._client.routes.no_route(topic)
         return route
 
+    # --- what a driver asks besides
 
-def _count(records: bytes) -> int:
-    """How many there are; each begins with its size."""
-    count = at = 0
-    while at < len(records):
-        at += int.from_bytes(records[at : at + 4], "big")
-        count += 1
-    return count
+    def topic_names(self) -> list[str]:
+        """The topics that the NameServer knows, in order, without RocketMQ's own.
+
+        Topics of retries and dead letters are among them.
+        """
+
+        async def ask() -> tuple[list[str], ClusterInfo]:
+            topics = await self._client.invoke_namesrv(calls.topic_list())
+            return topics.topic_list, await self._client.invoke_namesrv(calls.cluster_info())
+
+        listed, info = self._runner.run(with_retries(ask))
+        own = {*info.broker_addr_table, *info.cluster_addr_table, *names.SYSTEM_TOPICS}
+        own |= {f"{cluster}{names.REPLY_SUFFIX}" for cluster in info.cluster_addr_table}
+        reserved = (names.SYSTEM_PREFIX, names.INNER_PREFIX)
+        return sorted(name for name in listed if name not in own and not name.startswith(reserved))
+
+    def has_brokers(self) -> bool:
+        """Whether a broker is registered at the NameServer."""
+
+        async def ask() -> bool:
+            info = await self._client.invoke_namesrv(calls.cluster_info())
+            return bool(info.broker_addr_table)
+
+        return self._runner.run(with_retries(ask))
+
+    def has_master(self, queue: MessageQueue) -> bool:
+        """Whether the route that was asked for last names a master of the queue's broker."""
+        return self._client.routes.address(queue, only_this=True) is not None
+
+    def committed(
+        self, group: str, queues: Iterable[MessageQueue]
+    ) -> dict[MessageQueue, int | None]:
+        """The offset that a group committed in each queue; None where there is none."""
+
+        async def ask(queue: MessageQueue) -> int | None:
+            return await self._ask(queue, lambda: calls.query_consumer_offset(group, queue))
+
+        async def ask_all() -> dict[MessageQueue, int | None]:
+            asked = list(queues)
+            return dict(zip(asked, await asyncio.gather(*map(ask, asked)), strict=True))
+
+        return self._runner.run(ask_all())
+
+    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> list[MessageQueue]:
+        """Commit a group's offsets; returns the queues whose broker is away."""
+
+        async def tell(queue: MessageQueue) -> bool:
+            at = offsets[queue]
+            await self._ask(queue, lambda: calls.update_consumer_offset(group, queue, at))
+            return True
+
+        done = self._runner.run(self._each(offsets, tell))
+        return [queue for queue, is_done in done.items() if not is_done]
+
+    def members(self, group: str, queues: Iterable[MessageQueue]) -> list[str]:
+        """The client ids of a group's live consumers at the brokers of these queues.
+
+        A broker that is away has none.
+        """
+
+        async def ask(queue: MessageQueue) -> list[str]:
+            try:
+                found = await self._ask(queue, lambda: calls.consumer_connection(group))
+            except BrokerError as error:
+                if error.code == ResponseCode.CONSUMER_NOT_ONLINE:
+                    return []
+                raise
+            return [member.client_id for member in found.connection_set]
+
+        answers = self._runner.run(self._each(_one_of_each_broker(queues), ask))
+        return sorted({member for members in answers.values() for member in members or ()})
+
+    def make_retry_topic(self, group: str, queues: Iterable[MessageQueue]) -> None:
+        """Make a group's retry topic, as a broker does when the group's first consumer appears.
+
+        Tools that show a group's lag find its brokers by this topic.
+        """
+        topic = names.retry_topic(group)
+        header = CreateTopicRequestHeader(
+            topic=topic,
+            default_topic=names.AUTO_CREATE_TOPIC,
+            read_queue_nums=1,
+            write_queue_nums=1,
+            perm=6,
+            topic_filter_type="SINGLE_TAG",
+        )
+
+        async def make() -> None:
+            route = await self._client.route(topic)
+            known = set() if route is None else {queue.broker_name for queue in route.subscribe}
+            for queue in _one_of_each_broker(queues):
+                if queue.broker_name not in known:
+                    await self._ask(queue, lambda: calls.create_topic(header))
+
+        self._runner.run(make())
+
+    def check_filter(self, queue: MessageQueue, expression: str) -> None:
+        """Let a queue's broker check an SQL92 expression; BrokerError if it refuses."""
+        data = SubscriptionData(
+            topic=queue.topic, sub_string=expression, sub_version=0, expression_type=SQL92
+        )
+        body = CheckClientRequestBody(self._client.client_id, self._options.group, data)
+        self._runner.run(self._ask(queue, lambda: calls.check_client_config(body)))
 
 
-async def _result(task: asyncio.Task[T]) -> T:
-    return await task
+def _one_of_each_broker(queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+    return list({queue.broker_name: queue for queue in queues}.values())

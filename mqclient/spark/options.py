@@ -1,110 +1,348 @@
-"""Options of format("rocketmq"): text in, a frozen, checked value out."""
+"""Options of format("rocketmq"): text in, a frozen, checked value out.
+
+DECLARED is the one place that names an option, its meaning and its default; the documentation
+shows the same table.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any
 
 from mqclient.config import (
+    BODY_BYTES_MAX,
     ClientSettings,
     Credentials,
+    check_group,
+    check_topic,
     credentials,
     namesrv_addresses,
     read_address_map,
 )
 from mqclient.credentials import read_credentials
+from mqclient.spark.positions import Position, read_offsets, read_start, read_time
 from mqclient.tls import Tls, read_tls, tls_from_environment
+from mqstore import check_sql
 from mqstore.names import TOOLS_GROUP
-from mqstore.spark_options import queue_ids, refuse_unknown, tag_names
+from mqstore.spark_options import (
+    Option,
+    Use,
+    boolean,
+    byte_count,
+    count,
+    queue_numbers,
+    read_options,
+    seconds,
+    tag_names,
+)
 
-__all__ = ["Options"]
+__all__ = ["DECLARED", "Options"]
 
-G = TypeVar("G")
-T = TypeVar("T")
+READ: tuple[Use, ...] = ("batch", "stream")
+TASKS_MAX = 8
+"""Most tasks of a batch without an option that says otherwise."""
 
-EARLIEST, LATEST = "earliest", "latest"
-OPTION_NAMES = (
-    *("nameserver", "topic", "queues", "tag", "group", "partitions", "timeout"),
-    *("startingOffsets", "startingTimestamp", "endingOffsets", "endingTimestamp"),
-    *("failOnDataLoss", "maxRowsPerTrigger", "producerGroup", "addressMap"),
-    *("accessKey", "secretKey", "securityToken", "credentials", "tlsConfig"),
+
+def _topics(text: str) -> tuple[str, ...]:
+    return tuple(check_topic(name.strip()) for name in text.split(",") if name.strip())
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise ValueError(f"no regular expression: {error}") from None
+
+
+def _tags(text: str) -> str | None:
+    return None if tag_names(text) is None else text
+
+
+def _filter(text: str) -> str:
+    check_sql(text)
+    return text
+
+
+def _keys(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+DECLARED = (
+    Option(
+        "namesrv",
+        namesrv_addresses,
+        "NameServers: `host:port` (9876 unless given), several separated by `;` or `,`, or the "
+        "URL of an address server",
+        shown="`NAMESRV_ADDR`, else 127.0.0.1:9876",
+        aliases=("nameserver",),
+    ),
+    Option("topic", _topics, "the topic to read; the topic of rows that a write does not name"),
+    Option("topics", _topics, "topics to read, separated by `,`", uses=READ),
+    Option(
+        "topicPattern",
+        _pattern,
+        "a regular expression: read every topic whose whole name matches. System topics never "
+        "match. Retry and dead-letter topics match only a pattern that starts with `%`",
+        uses=READ,
+    ),
+    Option(
+        "group",
+        check_group,
+        "the consumer group of the pulls",
+        TOOLS_GROUP,
+        TOOLS_GROUP,
+        uses=READ,
+    ),
+    Option(
+        "startingOffsets",
+        read_start,
+        '`earliest`, `latest`, `group:NAME`, `{"broker|topic|queue": offset}` or '
+        '`{"topic": {"broker": {"queue": offset}}}`. `group:NAME` starts at the offsets that '
+        "a consumer group committed. Queues that JSON or the group leaves out start at their "
+        "earliest message. A stream uses it only at its first start",
+        shown="batch: earliest; stream: latest",
+        uses=READ,
+    ),
+    Option(
+        "endingOffsets",
+        read_offsets,
+        "where a batch ends: as `startingOffsets`, without `group:`. Queues that JSON leaves out "
+        "end at their latest message",
+        shown="latest",
+        uses=("batch",),
+    ),
+    Option(
+        "startingTimestamp",
+        read_time,
+        "ISO 8601, or milliseconds since 1970: start at the first message that was stored then "
+        "or later",
+        uses=READ,
+    ),
+    Option(
+        "endingTimestamp",
+        read_time,
+        "end before the first message that was stored then or later",
+        uses=("batch",),
+    ),
+    Option("queues", queue_numbers, "only these queue ids, `0,2`", shown="all", uses=READ),
+    Option(
+        "tags", _tags, "only these tags, `TagA || TagB`", shown="all", aliases=("tag",), uses=READ
+    ),
+    Option(
+        "filter",
+        _filter,
+        "only messages whose properties match an SQL92 expression, `region = 'east' AND a > 5`. "
+        "The broker applies the expression and needs `enablePropertyFilter=true`",
+        shown="all",
+        uses=READ,
+    ),
+    Option(
+        "keys",
+        _keys,
+        "only messages with one of these keys, separated by spaces. The task compares the keys "
+        "after the pull",
+        shown="all",
+        uses=READ,
+    ),
+    Option(
+        "failOnDataLoss",
+        boolean,
+        "`true`: offsets that a queue does not hold, and messages that are damaged or lost, are "
+        "an error that names the offset. `false`: they are a warning, and the others are read",
+        True,
+        "true",
+        uses=READ,
+    ),
+    Option(
+        "minPartitions",
+        count,
+        "at least this many tasks, if there are as many messages; large queues are split",
+        uses=READ,
+    ),
+    Option("partitions", count, "at most this many tasks", shown=str(TASKS_MAX), uses=READ),
+    Option(
+        "maxRowsPerPartition",
+        count,
+        "most messages of one task; there are more tasks than `partitions` if this needs them",
+        shown="no limit",
+        uses=READ,
+    ),
+    Option(
+        "maxRowsPerTrigger",
+        count,
+        "most messages of one micro-batch",
+        shown="no limit",
+        aliases=("maxOffsetsPerTrigger",),
+        uses=("stream",),
+    ),
+    Option(
+        "maxBytesPerTrigger",
+        byte_count,
+        "about the most bytes of one micro-batch, `67108864` or `64m`. The source estimates the "
+        "size of a topic's messages by a few messages that it pulls before each micro-batch. One "
+        "message always passes",
+        shown="no limit",
+        uses=("stream",),
+    ),
+    Option(
+        "commitGroup",
+        boolean,
+        "`true`: commit the offsets of each micro-batch to `group`, so that lag tools see the "
+        "query",
+        False,
+        "false",
+        uses=("stream",),
+    ),
+    Option(
+        "pushdown",
+        boolean,
+        "`true`: use the conditions of `.where()` to read less",
+        False,
+        "false",
+        uses=("batch",),
+    ),
+    Option(
+        "dedup",
+        boolean,
+        "`true`: a task drops messages whose `sparkRowId` it has already read",
+        False,
+        "false",
+        uses=READ,
+    ),
+    Option(
+        "retryTimeout",
+        seconds,
+        "seconds during which a call is tried again while a broker or every NameServer is away",
+        60.0,
+        "60",
+    ),
+    Option("timeout", seconds, "seconds one request may take", 10.0, "10"),
+    Option(
+        "producerGroup",
+        check_group,
+        "group of a write",
+        "SPARK_PRODUCER",
+        "SPARK_PRODUCER",
+        uses=("write",),
+    ),
+    Option(
+        "maxRate",
+        count,
+        "most messages that each task of a write sends in one second",
+        shown="no limit",
+        uses=("write",),
+    ),
+    Option(
+        "maxMessageSize",
+        count,
+        "the brokers' setting of this name: most bytes of one message of a write",
+        BODY_BYTES_MAX,
+        str(BODY_BYTES_MAX),
+        uses=("write",),
+    ),
+    Option(
+        "addressMap",
+        read_address_map,
+        "`172.17.0.2:10911=localhost:10911,...` for brokers behind NAT",
+    ),
+    Option(
+        "accessKey", str, "the account that signs every request, for brokers with access control"
+    ),
+    Option("secretKey", str, "its secret"),
+    Option("securityToken", str, "its token, if it has one"),
+    Option(
+        "credentials",
+        str,
+        "a `tools.yml` with these three, read on the driver",
+        shown="`conf/tools.yml` of ROCKETMQ_HOME, if there is one",
+    ),
+    Option(
+        "tlsConfig",
+        read_tls,
+        "a `tls.properties` file, read on the driver; every worker needs the files that it names",
+        shown="the file that MQ_TLS_CONFIG names, if set",
+    ),
 )
 """Every option there is; others are refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a user says with `.option(...)`; names are those of the fields in camelCase."""
+    """The values of the options; DECLARED says what each means."""
 
     nameserver: tuple[str, ...]
-    """host:port (port 9876 unless given), several separated by ";" or ",", or the URL of an address
-    server; else NAMESRV_ADDR, else 127.0.0.1:9876."""
-    topic: str | None = None
-    """Topics to read, separated by ","; the topic of a write whose rows have none."""
+    topics: tuple[str, ...] = ()
+    topic_pattern: re.Pattern[str] | None = None
     queues: frozenset[int] | None = None
-    """Only these queue ids, "0,2"."""
     tag: str | None = None
-    """Tag expression, "TagA || TagB"."""
+    filter: str | None = None
+    keys: frozenset[str] | None = None
     group: str = TOOLS_GROUP
-    """Consumer group that pulls are made in; nothing is committed."""
-    starting: str | int | dict[str, int] | None = None
-    """startingOffsets: earliest, latest, or {"broker|topic|queue": offset} as JSON;
-    startingTimestamp: ISO 8601 or milliseconds, from the first message stored
-    then or later. Default: batch earliest, stream latest."""
-    ending: str | int | dict[str, int] | None = None
-    """endingOffsets, endingTimestamp: the same; for batches only. Default: latest."""
+    starting: Position = None
+    ending: Position = None
     fail_on_data_loss: bool = True
-    """failOnDataLoss: whether offsets that are gone from the broker are an error."""
-    partitions: int = 8
-    """Most tasks that one batch is split into."""
+    partitions: int = TASKS_MAX
+    partitions_min: int = 1
+    rows_per_partition_max: int | None = None
     max_rows_per_trigger: int | None = None
-    """maxRowsPerTrigger: most rows of one micro-batch."""
-    producer_group: str = "SPARK_PRODUCER"
-    """producerGroup: group of a write."""
+    max_bytes_per_trigger: int | None = None
+    commit_group: bool = False
+    pushdown: bool = False
+    dedup: bool = False
+    retry_timeout: float = 60.0
     timeout: float = 10.0
-    """Seconds one request may take."""
+    producer_group: str = "SPARK_PRODUCER"
+    max_rate: int | None = None
+    max_message_size: int = BODY_BYTES_MAX
     address_map: dict[str, str] = field(default_factory=dict)
-    """addressMap: "172.17.0.2:10911=localhost:10911,...", for brokers behind NAT."""
     account: Credentials = field(default_factory=Credentials, repr=False)
-    """accessKey, secretKey, securityToken, which sign every request; or credentials: a tools.yml
-    with them, read on the driver. Default: conf/tools.yml below ROCKETMQ_HOME, if there is one."""
     tls: Tls | None = None
-    """tlsConfig: a tls.properties that says how to speak TLS, read on the driver; the files it
-    names must be at the same path on every worker. Default: that of MQ_TLS_CONFIG, if set."""
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> Options:
-        """Read Spark's option map (keys in any case); ValueError names a bad option."""
-        refuse_unknown(given, OPTION_NAMES)
-        get = given.get
-        return cls(
-            nameserver=_checked("nameserver", namesrv_addresses, get("nameserver") or None),
-            topic=get("topic") or None,
-            queues=queue_ids(get("queues")),
-            tag=None if tag_names(get("tag")) is None else get("tag"),
-            group=get("group") or TOOLS_GROUP,
-            starting=_position(get("startingOffsets"), get("startingTimestamp"), "starting"),
-            ending=_position(get("endingOffsets"), get("endingTimestamp"), "ending"),
-            fail_on_data_loss=_boolean("failOnDataLoss", get("failOnDataLoss"), True),
-            partitions=_number("partitions", get("partitions")) or 8,
-            max_rows_per_trigger=_number("maxRowsPerTrigger", get("maxRowsPerTrigger")),
-            producer_group=get("producerGroup") or "SPARK_PRODUCER",
-            timeout=_seconds(get("timeout"), 10.0),
-            address_map=_checked("addressMap", read_address_map, get("addressMap") or ""),
+    def parse(cls, given: Mapping[str, str], use: Use | None = None) -> Options:
+        """Read Spark's option map (keys in any case); ValueError names a bad option.
+
+        use: what the options are for; None leaves out the checks of one use.
+        """
+        values = read_options(given, DECLARED, use)
+        options = cls(
+            nameserver=values["namesrv"] or namesrv_addresses(None),
+            topics=values["topic"] or values["topics"] or (),
+            topic_pattern=values["topicPattern"],
+            queues=values["queues"],
+            tag=values["tags"],
+            filter=values["filter"],
+            keys=values["keys"],
+            group=values["group"],
+            starting=_either(values, "startingOffsets", "startingTimestamp"),
+            ending=_either(values, "endingOffsets", "endingTimestamp"),
+            fail_on_data_loss=values["failOnDataLoss"],
+            partitions=values["partitions"] or max(TASKS_MAX, values["minPartitions"] or 1),
+            partitions_min=values["minPartitions"] or 1,
+            rows_per_partition_max=values["maxRowsPerPartition"],
+            max_rows_per_trigger=values["maxRowsPerTrigger"],
+            max_bytes_per_trigger=values["maxBytesPerTrigger"],
+            commit_group=values["commitGroup"],
+            pushdown=values["pushdown"],
+            dedup=values["dedup"],
+            retry_timeout=values["retryTimeout"],
+            timeout=values["timeout"],
+            producer_group=values["producerGroup"],
+            max_rate=values["maxRate"],
+            max_message_size=values["maxMessageSize"],
+            address_map=values["addressMap"] or {},
             account=_account(given),
-            tls=read_tls(file) if (file := get("tlsConfig")) else tls_from_environment(),
+            tls=values["tlsConfig"] or tls_from_environment(),
         )
+        _check_together(given, options, use)
+        return options
 
     @property
-    def topics(self) -> list[str]:
-        """Topics to read; ValueError when none is named."""
-        names = [name.strip() for name in (self.topic or "").split(",") if name.strip()]
-        if not names:
-            raise ValueError('say which topic to read: .option("topic", "TopicTest")')
-        return names
+    def topic(self) -> str | None:
+        """The topic of a write whose rows name none."""
+        return self.topics[0] if self.topics else None
 
     @property
     def tags(self) -> frozenset[str] | None:
@@ -122,12 +360,39 @@ class Options:
         )
 
 
-def _checked(option: str, read: Callable[[G], T], given: G) -> T:
-    """What `read` makes of an option's text; a ValueError names the option."""
-    try:
-        return read(given)
-    except ValueError as error:
-        raise ValueError(f"option {option}: {error}") from None
+def _either(values: Mapping[str, Any], first: str, second: str) -> Any:
+    return values[second] if values[first] is None else values[first]
+
+
+_ONE_OF = (
+    ("topic", "topics", "topicPattern"),
+    ("startingOffsets", "startingTimestamp"),
+    ("endingOffsets", "endingTimestamp"),
+    ("tags", "filter"),
+    ("tag", "filter"),
+)
+"""Options of which at most one is given."""
+
+
+def _check_together(given: Mapping[str, str], options: Options, use: Use | None) -> None:
+    """Refuse options that contradict each other, and a read without a topic."""
+    for names in _ONE_OF:
+        found = [name for name in names if given.get(name)]
+        if len(found) > 1:
+            raise ValueError(f"give option {' or '.join(found)}, not both")
+    if use in READ and not options.topics and options.topic_pattern is None:
+        raise ValueError(
+            'say which topic to read: .option("topic", "TopicTest"), or topics, or topicPattern'
+        )
+    if use == "write" and len(options.topics) > 1:
+        raise ValueError(f"option topic = {given['topic']!r}: a write goes to one topic")
+    if options.partitions_min > options.partitions:
+        raise ValueError(
+            f"option minPartitions = {options.partitions_min} is more than the most, "
+            f"partitions = {options.partitions}"
+        )
+    if options.commit_group and options.group == TOOLS_GROUP:
+        raise ValueError("option commitGroup needs a group of its own: give the option group")
 
 
 def _account(given: Mapping[str, str]) -> Credentials:
@@ -141,61 +406,3 @@ def _account(given: Mapping[str, str]) -> Credentials:
     if not access or not secret:
         raise ValueError("options accessKey and secretKey go together: give both or neither")
     return credentials(access, secret, token)
-
-
-def _position(
-    offsets: str | None, timestamp: str | None, which: str
-) -> str | int | dict[str, int] | None:
-    if offsets and timestamp:
-        raise ValueError(f"give {which}Offsets or {which}Timestamp, not both")
-    if timestamp:
-        return _milliseconds(f"{which}Timestamp", timestamp)
-    if not offsets or offsets.strip().lower() in (EARLIEST, LATEST):
-        return offsets.strip().lower() if offsets else None
-    try:
-        return {str(key): int(at) for key, at in json.loads(offsets).items()}
-    except (ValueError, AttributeError, TypeError):
-        raise ValueError(
-            f"option {which}Offsets = {offsets!r}: give earliest, latest or "
-            f'{{"broker|topic|queue": offset, ...}}'
-        ) from None
-
-
-def _milliseconds(option: str, text: str) -> int:
-    if text.strip().isdigit():
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError(
-            f"option {option} = {text!r}: give milliseconds or ISO 8601, 2026-11-21T07:30:00+00:00"
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
-
-
-def _boolean(option: str, text: str | None, default: bool) -> bool:
-    if not text:
-        return default
-    if text.lower() not in ("true", "false"):
-        raise ValueError(f"option {option} = {text!r}: give true or false")
-    return text.lower() == "true"
-
-
-def _number(option: str, text: str | None) -> int | None:
-    if not text:
-        return None
-    if not text.isdigit() or int(text) < 1:
-        raise ValueError(f"option {option} = {text!r}: give a number above 0")
-    return int(text)
-
-
-def _seconds(text: str | None, default: float) -> float:
-    try:
-        seconds = float(text) if text else default
-    except ValueError:
-        seconds = 0.0
-    if seconds <= 0:
-        raise ValueError(f"option timeout = {text!r}: give seconds above 0")
-    return seconds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mqstore.message import MessageQueue
@@ -41,24 +41,28 @@ def queue_of(key: str) -> MessageQueue:
     return MessageQueue(topic, broker_name, int(queue_id))
 
 
-def split(ranges: list[QueueRange], tasks_max: int) -> list[tuple[QueueRange, ...]]:
-    """Cut ranges into tasks of about the same number of rows, small queues together.
+def split(
+    ranges: list[QueueRange], tasks_max: int, *, tasks_min: int = 1, rows_max: int | None = None
+) -> list[tuple[QueueRange, ...]]:
+    """Cut ranges into tasks of the same number of rows, give or take one, small queues together.
 
-    Deterministic: the same ranges give the same tasks.
+    tasks_min: at least this many tasks, if there are as many rows. rows_max: most rows of a task;
+    it may lead to more than `tasks_max` tasks. The same ranges always give the same tasks.
     """
     total = sum(piece.rows for piece in ranges)
     if total == 0:
         return []
-    tasks = min(tasks_max, -(-total // ROWS_PER_TASK))
-    share = -(-total // tasks)
+    tasks = max(min(tasks_max, -(-total // ROWS_PER_TASK)), min(tasks_min, total))
+    if rows_max is not None:
+        tasks = max(tasks, -(-total // rows_max))
     parts: list[list[QueueRange]] = [[]]
-    room = share
+    room = total // tasks
     for piece in ranges:
         first = piece.first
         while first < piece.end:
             if room == 0:
                 parts.append([])
-                room = share
+                room = total * len(parts) // tasks - total * (len(parts) - 1) // tasks
             end = min(piece.end, first + room)
             parts[-1].append(QueueRange(piece.queue, first, end))
             room -= end - first
@@ -66,20 +70,30 @@ def split(ranges: list[QueueRange], tasks_max: int) -> list[tuple[QueueRange, ..
     return [tuple(part) for part in parts]
 
 
-def limited(start: Mapping[str, int], end: Mapping[str, int], rows_max: int) -> dict[str, int]:
-    """Move `end` towards `start` until at most `rows_max` rows lie between them.
+def limited(
+    start: Mapping[str, int],
+    end: Mapping[str, int],
+    most: int,
+    size_of: Callable[[str], int] = lambda _: 1,
+) -> dict[str, int]:
+    """Move `end` towards `start` until at most `most` lies between them.
 
-    Every queue gets its share of what is behind it, and what rounding leaves goes to the first
-    ones, so that a small limit still makes progress.
+    size_of: the size of one row of a queue, 1 or more; by default, rows are counted. Each queue
+    gets its share of what is behind it. What rounding leaves goes first to queues that got
+    nothing, so that no small queue waits for the large ones, and a small limit still makes
+    progress. One row always passes.
     """
     behind = {key: max(at - start[key], 0) for key, at in end.items()}
-    total = sum(behind.values())
-    if total <= rows_max:
+    sizes = {key: size_of(key) for key, rows in behind.items() if rows}
+    total = sum(behind[key] * size for key, size in sizes.items())
+    if total <= most:
         return dict(end)
-    shares = {key: rows * rows_max // total for key, rows in behind.items()}
-    left = rows_max - sum(shares.values())
-    for key in sorted(shares):
-        extra = min(left, behind[key] - shares[key])
+    shares = {key: behind[key] * most // total for key in sizes}
+    left = most - sum(shares[key] * size for key, size in sizes.items())
+    for key in sorted(shares, key=lambda key: (shares[key] > 0, key)):
+        extra = min(left // sizes[key], 1 if shares[key] == 0 else behind[key] - shares[key])
         shares[key] += extra
-        left -= extra
-    return {key: start[key] + share for key, share in shares.items()}
+        left -= extra * sizes[key]
+    if not any(shares.values()):
+        shares[min(sizes)] = 1
+    return {key: start[key] + shares.get(key, 0) for key in end}

@@ -13,12 +13,17 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from mqclient.spark.batch import BatchReader
 from mqclient.spark.options import Options
-from mqclient.spark.reader import CONSTANTS, BatchReader, StreamReader
+from mqclient.spark.pushdown import PushdownReader
+from mqclient.spark.stream import StreamReader
 from mqclient.spark.writer import BatchWriter, StreamWriter
 from mqstore.spark import message_schema, wanted_schema
 
 __all__ = ["RocketMQDataSource", "register"]
+
+CONSTANTS = ("broker_name",)
+"""Columns that are the same in every row of one broker."""
 
 
 class RocketMQDataSource(DataSource):  # type: ignore[misc]  # pyspark is not typed for us
@@ -40,21 +45,23 @@ class RocketMQDataSource(DataSource):  # type: ignore[misc]  # pyspark is not ty
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read of the columns in `schema`."""
-        return BatchReader(wanted_schema(schema, CONSTANTS), Options.parse(self.options))
+        options = Options.parse(self.options, "batch")
+        kind = PushdownReader if options.pushdown else BatchReader
+        return kind(wanted_schema(schema, CONSTANTS), options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A streaming read of the columns in `schema`."""
-        return StreamReader(wanted_schema(schema, CONSTANTS), Options.parse(self.options))
+        return StreamReader(wanted_schema(schema, CONSTANTS), Options.parse(self.options, "stream"))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A batch write: mode("append"); topics cannot be overwritten."""
         if overwrite:
             raise ValueError('messages are only ever appended: use .mode("append")')
-        return BatchWriter(schema, Options.parse(self.options))
+        return BatchWriter(schema, Options.parse(self.options, "write"))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """A streaming write, at least once."""
-        return StreamWriter(schema, Options.parse(self.options))
+        return StreamWriter(schema, Options.parse(self.options, "write"))
 
 
 def register(spark: Any) -> None:

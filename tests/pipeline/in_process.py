@@ -17,6 +17,9 @@ class CaseInsensitive(dict):
     def __init__(self, values):
         super().__init__({key.lower(): value for key, value in values.items()})
 
+    def __getitem__(self, name):
+        return super().__getitem__(name.lower())
+
     def get(self, name, default=None):
         return super().get(name.lower(), default)
 

@@ -16,10 +16,15 @@ def pytest_itemcollected(item):
     item.add_marker(pytest.mark.xdist_group("spark"))
 
 
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory):
+def needs_java():
+    """Skip a test where Spark cannot run."""
     if shutil.which("java") is None:
         pytest.skip("no `java` on the PATH: Spark needs Java 17 (Debian: openjdk-17-jdk-headless)")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    needs_java()
     pyspark_sql = pytest.importorskip("pyspark.sql")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     search_path = [str(ROOT), os.environ.get("PYTHONPATH", "")]

@@ -1,31 +1,32 @@
-"""A broker and a NameServer that answer from a script: what the pull helper asks, no sockets."""
+"""A broker and a NameServer that answer from a script, without sockets or on loopback."""
 
 import json
+import socketserver
+import threading
 
+from mqclient import retries
+from mqclient.errors import ClientTimeout, UnreachableError
 from mqclient.mock import MockTransport
 from mqclient.spark.cluster import Cluster
 from mqclient.spark.options import Options
 from mqclient.wire import Frame
-from mqclient.wire.bodies.route import ClusterInfo
+from mqclient.wire.bodies.route import BrokerData, ClusterInfo
 from mqclient.wire.codes import RequestCode, ResponseCode
+from mqclient.wire.frame import decode, encode
 from mqstore.message import MessageQueue
 from tests.format.golden import records
 
-ROUTE = {
-    "brokerDatas": [
-        {"brokerAddrs": {"0": "172.17.0.2:10911"}, "brokerName": "broker-a", "cluster": "c"}
-    ],
-    "queueDatas": [
-        {"brokerName": "broker-a", "perm": 6, "readQueueNums": 2, "writeQueueNums": 2},
-    ],
-}
-CLUSTERS = ClusterInfo({}, {"c": ["broker-a"]})
+QUEUE_DATA = {"brokerName": "broker-a", "perm": 6, "readQueueNums": 2, "writeQueueNums": 2}
+CLUSTERS = ClusterInfo(
+    {"broker-a": BrokerData("c", "broker-a", {0: "172.17.0.2:10911"})}, {"c": ["broker-a"]}
+)
 RECORD = records("store")[0][0]
 QUEUE = MessageQueue("T", "broker-a", 0)
 
 
-def record(queue_offset):
-    return RECORD[:20] + queue_offset.to_bytes(8, "big") + RECORD[28:]
+def record(queue_offset, queue_id=0):
+    place = queue_id.to_bytes(4, "big") + RECORD[16:20] + queue_offset.to_bytes(8, "big")
+    return RECORD[:12] + place + RECORD[28:]
 
 
 class Broker:
@@ -34,6 +35,7 @@ class Broker:
     def __init__(self, first, end, at_once=32):
         self.first, self.end, self.at_once = first, end, at_once
         self.pulls = 0
+        self.address, self.slave = "172.17.0.2:10911", None
 
     def scripts(self):
         return {
@@ -47,7 +49,11 @@ class Broker:
     def route(self, address, request):
         if request.fields["topic"] != "T":
             return Frame(ResponseCode.TOPIC_NOT_EXIST)
-        return Frame(0, {}, json.dumps(ROUTE).encode())
+        known = {"0": self.address, "1": self.slave}
+        addresses = {broker_id: address for broker_id, address in known.items() if address}
+        broker = {"brokerAddrs": addresses, "brokerName": "broker-a", "cluster": "c"}
+        route = {"brokerDatas": [broker], "queueDatas": [QUEUE_DATA]}
+        return Frame(0, {}, json.dumps(route).encode())
 
     def pull(self, address, request):
         self.pulls += 1
@@ -57,7 +63,11 @@ class Broker:
         if offset >= self.end:
             return self.answer(ResponseCode.PULL_NOT_FOUND, offset)
         stop = min(offset + count, offset + self.at_once, self.end)
-        return self.answer(0, stop, b"".join(map(record, range(offset, stop))))
+        return self.answer(0, stop, self.records(request, range(offset, stop)))
+
+    def records(self, request, offsets):
+        queue_id = int(request.fields["queueId"])
+        return b"".join(record(offset, queue_id) for offset in offsets)
 
     def answer(self, code, following, body=b""):
         fields = {"nextBeginOffset": following, "minOffset": self.first, "maxOffset": self.end}
@@ -69,3 +79,68 @@ def open_cluster(broker, **options):
     options = Options.parse({"nameserver": "ns:9876", "topic": "T", **options})
     transport = MockTransport(broker.scripts())
     return Cluster(options, transport), transport
+
+
+class Served:
+    """A Broker's scripts on a loopback socket, as NameServer and as broker; a context manager.
+
+    A script may also return UnreachableError, which closes the connection, or ClientTimeout,
+    which leaves the request without a reply.
+    """
+
+    def __init__(self, broker, changes=None):
+        self.broker, self.changes = broker, changes or {}
+        self.address = ""
+
+    def __enter__(self):
+        self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        host, port = self._server.server_address
+        self.address = f"{host}:{port}"
+        self.broker.address = self.address
+        threading.Thread(target=self._server.serve_forever, args=(0.02,)).start()
+        return self
+
+    def __exit__(self, *_):
+        self._server.shutdown()
+        self._server.server_close()
+
+    def options(self, **options):
+        return Options.parse({"nameserver": self.address, "topic": "T", **options})
+
+    def _handler(self):
+        scripts = self.broker.scripts() | self.changes
+
+        class Handler(socketserver.StreamRequestHandler):
+            disable_nagle_algorithm = True
+
+            def handle(self):
+                while word := self.rfile.read(4):
+                    request = decode(word + self.rfile.read(int.from_bytes(word, "big")))
+                    outcome = scripts[request.code]("", request)
+                    if isinstance(outcome, UnreachableError):
+                        return
+                    if not isinstance(outcome, ClientTimeout):
+                        reply = request.reply(
+                            outcome.code, outcome.remark, outcome.fields, outcome.body
+                        )
+                        self.wfile.write(encode(reply))
+
+        return Handler
+
+
+def use(monkeypatch, broker, changes=None):
+    """Let readers meet a scripted broker; retries do not pause. changes: other scripts by code."""
+    from mqclient.spark import progress, row_sizes, survey
+
+    sent = []
+
+    def open_cluster(options):
+        transport = MockTransport(broker.scripts() | (changes or {}))
+        transport.sent = sent
+        return Cluster(options, transport)
+
+    for module in (progress, row_sizes, survey):
+        monkeypatch.setattr(module, "Cluster", open_cluster)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_S", 0)
+    return sent

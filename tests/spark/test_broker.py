@@ -158,11 +158,11 @@ def test_a_tag_among_three_gives_each_message_once(spark, mq, tmp_path, streamin
 
 
 def test_unknown_options_are_refused(spark, mq, hello, tmp_path):
-    with pytest.raises(Exception, match="no option 'tags'; did you mean tag"):
-        source(spark, mq, topic=TOPIC, tags="TagA").load().count()
+    with pytest.raises(Exception, match="no option 'tagz'; did you mean tag"):
+        source(spark, mq, topic=TOPIC, tagz="TagA").load().count()
     frame = spark.createDataFrame([(b"x",)], "body binary")
     sink = frame.write.format("rocketmq").option("nameserver", mq.namesrv).mode("append")
-    with pytest.raises(Exception, match="no option 'topics'; did you mean topic"):
+    with pytest.raises(Exception, match="option topics is for batch reads and streaming reads"):
         sink.options(topics=TOPIC).save()
     store = spark.read.format("rocketmq-store").option("tags", "TagA")
     with pytest.raises(Exception, match="no option 'tags'; did you mean tag"):

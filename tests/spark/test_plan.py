@@ -1,4 +1,4 @@
-"""What needs no Spark: options, offsets, and how reads are cut into tasks."""
+"""What needs no Spark: offsets, and how reads are cut into tasks."""
 
 import pytest
 
@@ -12,52 +12,6 @@ from mqstore.message import MessageQueue
 from mqstore.spark import message_schema, wanted_schema
 
 QUEUES = [MessageQueue("T", "broker-a", i) for i in range(4)]
-
-
-def test_options_have_rocketmqs_defaults(monkeypatch):
-    monkeypatch.delenv("NAMESRV_ADDR", raising=False)
-    plain = Options.parse({"topic": "A, B"})
-    assert (plain.nameserver, plain.topics) == (("127.0.0.1:9876",), ["A", "B"])
-    assert (plain.tags, plain.queues, plain.starting) == (None, None, None)
-    monkeypatch.setenv("NAMESRV_ADDR", "ns:1")
-    full = Options.parse(
-        {
-            "topic": "A",
-            "tag": "x || y",
-            "queues": "0,3",
-            "startingTimestamp": "2026-11-21T07:30:00Z",
-            "endingOffsets": '{"b|A|0": 5}',
-            "failOnDataLoss": "false",
-            "maxRowsPerTrigger": "10",
-            "addressMap": "172.17.0.2:10911=localhost:1, b:2=c:3",
-        }
-    )
-    assert full.nameserver == ("ns:1",)
-    assert (full.tags, full.queues) == ({"x", "y"}, {0, 3})
-    assert (full.starting, full.ending) == (1795246200000, {"b|A|0": 5})
-    assert (full.fail_on_data_loss, full.max_rows_per_trigger) == (False, 10)
-    assert full.address_map == {"172.17.0.2:10911": "localhost:1", "b:2": "c:3"}
-
-
-@pytest.mark.parametrize(
-    "option",
-    [
-        {"queues": "a"},
-        {"startingOffsets": "yesterday"},
-        {"startingOffsets": "[1]"},
-        {"startingTimestamp": "noon"},
-        {"startingOffsets": "latest", "startingTimestamp": "5"},
-        {"failOnDataLoss": "maybe"},
-        {"partitions": "0"},
-        {"maxRowsPerTrigger": "many"},
-        {"timeout": "-1"},
-        {"addressMap": "somewhere"},
-        {"nameserver": "host:port"},
-    ],
-)
-def test_a_bad_option_is_named(option):
-    with pytest.raises(ValueError, match=next(iter(option)).removeprefix("starting")):
-        Options.parse(option)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +54,20 @@ def test_tasks_cover_every_row_once_and_evenly():
     assert split([QueueRange(QUEUES[0], 3, 3)], 8) == []
 
 
+def test_a_queue_that_is_larger_than_the_others_is_split():
+    skewed = [QueueRange(QUEUES[0], 0, 1000), QueueRange(QUEUES[1], 0, 10)]
+    assert len(split(skewed, 8)) == 1
+    tasks = split(skewed, 8, tasks_min=6)
+    assert [sum(piece.rows for piece in task) for task in tasks] == [168, 168, 169, 168, 168, 169]
+    assert len(split([QueueRange(QUEUES[0], 0, 3)], 8, tasks_min=6)) == 3
+    assert [len(split(skewed, 2, tasks_min=2, rows_max=most)) for most in (2000, 505, 1)] == [
+        2,
+        2,
+        1010,
+    ]
+    assert max(sum(p.rows for p in task) for task in split(skewed, 2, rows_max=7)) <= 7
+
+
 def test_a_limit_is_shared_by_what_is_behind():
     start = {"a": 0, "b": 10, "c": 7}
     end = {"a": 1000, "b": 10, "c": 1007}
@@ -107,6 +75,23 @@ def test_a_limit_is_shared_by_what_is_behind():
     assert limited(start, end, 100) == {"a": 50, "b": 10, "c": 57}
     assert sum(limited(start, end, 1).values()) == sum(start.values()) + 1
     assert limited({"a": 5}, {"a": 3}, 1) == {"a": 3}
+
+
+def test_a_small_queue_does_not_wait_for_the_large_ones():
+    start = {"a": 0, "b": 0, "c": 0}
+    assert limited(start, {"a": 1_000_000, "b": 900_000, "c": 1}, 100) == {"a": 52, "b": 47, "c": 1}
+
+
+def test_a_limit_may_count_bytes():
+    start = {"a": 0, "b": 10}
+    end = {"a": 1000, "b": 1010}
+    sizes = {"a": 10, "b": 1000}
+    some = limited(start, end, 50_000, sizes.__getitem__)
+    moved = {key: some[key] - start[key] for key in some}
+    assert sum(moved[key] * sizes[key] for key in moved) <= 50_000
+    assert moved["b"] == 49 and moved["a"] >= 49
+    assert limited(start, end, 1, sizes.__getitem__) == {"a": 1, "b": 10}
+    assert limited({"b": 5}, {"b": 5}, 1, sizes.__getitem__) == {"b": 5}
 
 
 def test_schemas_are_checked_before_any_task_runs():

@@ -16,6 +16,8 @@ from mqstore.message import MessageQueue
 from .golden import SESSIONS, frames
 
 NOT_HEADER = {"Signature", "AccessKey", "SecurityToken", "ReqT"}
+ADDED = {"MSG_REGION", "TRACE_ON"}
+"""What the trace hook adds to every reply to a send, a refused one included."""
 
 REQUESTS: dict[str, type[Header]] = {
     "SEND_MESSAGE": send.SendMessageRequestHeader,
@@ -56,6 +58,7 @@ REQUESTS: dict[str, type[Header]] = {
     "DELETE_KV_CONFIG": namesrv.KVConfigKeyRequestHeader,
     "DELETE_TOPIC_IN_NAMESRV": namesrv.DeleteTopicFromNamesrvRequestHeader,
     "WIPE_WRITE_PERM_OF_BROKER": namesrv.BrokerNameRequestHeader,
+    "ADD_WRITE_PERM_OF_BROKER": namesrv.BrokerNameRequestHeader,
     "UPDATE_AND_CREATE_TOPIC": admin.CreateTopicRequestHeader,
     "GET_TOPIC_STATS_INFO": admin.TopicRequestHeader,
     "DELETE_TOPIC_IN_BROKER": admin.TopicRequestHeader,
@@ -66,15 +69,20 @@ REQUESTS: dict[str, type[Header]] = {
     "GET_BROKER_CONSUME_STATS": admin.GetConsumeStatsInBrokerHeader,
     "QUERY_CONSUME_QUEUE": admin.QueryConsumeQueueRequestHeader,
     "UPDATE_AND_CREATE_ACL_CONFIG": admin.CreateAccessConfigRequestHeader,
+    "UPDATE_GLOBAL_WHITE_ADDRS_CONFIG": admin.UpdateGlobalWhiteAddrsConfigRequestHeader,
+    "DELETE_ACL_CONFIG": admin.DeleteAccessConfigRequestHeader,
 }
 RESPONSES: dict[str, type[Header]] = {
     "SEND_MESSAGE": send.SendMessageResponseHeader,
     "SEND_MESSAGE_V2": send.SendMessageResponseHeader,
     "SEND_BATCH_MESSAGE": send.SendMessageResponseHeader,
+    "SEND_REPLY_MESSAGE_V2": send.SendMessageResponseHeader,
     "PULL_MESSAGE": pull.PullMessageResponseHeader,
     "QUERY_MESSAGE": pull.QueryMessageResponseHeader,
     "QUERY_CONSUMER_OFFSET": offset_headers.OffsetResponseHeader,
     "GET_MAX_OFFSET": offset_headers.OffsetResponseHeader,
+    "GET_MIN_OFFSET": offset_headers.OffsetResponseHeader,
+    "SEARCH_OFFSET_BY_TIMESTAMP": offset_headers.OffsetResponseHeader,
     "GET_EARLIEST_MSG_STORETIME": offset_headers.TimestampResponseHeader,
     "REGISTER_BROKER": namesrv.RegisterBrokerResponseHeader,
     "QUERY_DATA_VERSION": namesrv.QueryDataVersionResponseHeader,
@@ -82,6 +90,8 @@ RESPONSES: dict[str, type[Header]] = {
     "WIPE_WRITE_PERM_OF_BROKER": namesrv.WipeWritePermResponseHeader,
     "ADD_WRITE_PERM_OF_BROKER": namesrv.AddWritePermResponseHeader,
     "GET_BROKER_CONFIG": admin.GetBrokerConfigResponseHeader,
+    "GET_BROKER_CLUSTER_ACL_INFO": admin.GetBrokerAclConfigResponseHeader,
+    "PULL_NOT_FOUND": pull.PullMessageResponseHeader,  # its request came before the recording
 }
 REQUEST_BODIES: dict[str, type[Body]] = {
     "HEART_BEAT": heartbeat.HeartbeatData,
@@ -121,6 +131,18 @@ RESPONSE_BODIES: dict[str, type[Body]] = {
     "QUERY_CONSUME_QUEUE": running.QueryConsumeQueueResponseBody,
     "GET_BROKER_CLUSTER_ACL_CONFIG": acl.AclConfig,
 }
+
+
+@pytest.mark.parametrize("session", SESSIONS, ids=lambda path: path.name.split(".")[0])
+def test_every_recorded_header_has_a_class(session):
+    for recorded in frames(session):
+        frame = decode(recorded.data)
+        name, is_reply = recorded.request_name, frame.is_response
+        if recorded.hand_made or name is None or not frame.fields.keys() - NOT_HEADER - ADDED:
+            continue
+        assert name in (RESPONSES if is_reply else REQUESTS), (
+            f"add {name} to {'RESPONSES' if is_reply else 'REQUESTS'} in {__file__}"
+        )
 
 
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda path: path.name.split(".")[0])

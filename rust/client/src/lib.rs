@@ -6,10 +6,12 @@ pub mod events;
 mod line;
 mod lines;
 pub mod pool;
+pub mod range;
 mod requests;
 pub mod settings;
 mod shared;
 mod waiters;
+pub mod write;
 
 #[cfg(test)]
 mod tests;

@@ -55,6 +55,10 @@ pub const FLUSH_SLAVE_TIMEOUT: i32 = 12;
 pub const MESSAGE_ILLEGAL: i32 = 13;
 /// The store takes no messages.
 pub const SERVICE_NOT_AVAILABLE: i32 = 14;
+/// The topic's permissions, or the client's, do not allow it.
+pub const NO_PERMISSION: i32 = 16;
+/// The broker does not have the topic.
+pub const TOPIC_NOT_EXIST: i32 = 17;
 /// Nothing new in that queue.
 pub const PULL_NOT_FOUND: i32 = 19;
 /// Nothing for that subscription; pull again at once.
@@ -63,3 +67,7 @@ pub const PULL_RETRY_IMMEDIATELY: i32 = 20;
 pub const PULL_OFFSET_MOVED: i32 = 21;
 /// The group has no offset there.
 pub const QUERY_NOT_FOUND: i32 = 22;
+/// The message lacks a buyer.
+pub const NO_BUYER_ID: i32 = 204;
+/// The message belongs to another unit.
+pub const NOT_IN_CURRENT_UNIT: i32 = 205;

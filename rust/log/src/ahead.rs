@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::disk::Disk;
 use super::segment::Segment;
 use super::stall::Stall;
 use mq_base::clock::Clock;
@@ -17,20 +16,20 @@ use mq_base::clock::Clock;
 const BRIEF_MS: i64 = 50;
 
 /// What the writer and the allocation thread tell each other.
-pub(super) struct Ahead<D> {
+pub(super) struct Ahead {
     clock: Arc<dyn Clock>,
     /// The writer wakes the thread when it passes this log offset.
     pub wake_at: AtomicU64,
-    pub state: Mutex<State<D>>,
+    pub state: Mutex<State>,
     pub for_thread: Condvar,
     for_writer: Condvar,
     stall: Arc<Stall>,
 }
 
 #[derive(Debug)]
-pub(super) struct State<D> {
+pub(super) struct State {
     /// The next file, made before it is needed.
-    pub prepared: Option<Arc<Segment<D>>>,
+    pub prepared: Option<Arc<Segment>>,
     /// Where the file behind the one that the writer took last starts: what lies before it is
     /// made, though the log's list may not have it yet.
     pub next_start: u64,
@@ -43,7 +42,7 @@ pub(super) struct State<D> {
     pub is_running: bool,
 }
 
-impl<D> Ahead<D> {
+impl Ahead {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let state = State {
             prepared: None,
@@ -64,7 +63,7 @@ impl<D> Ahead<D> {
     }
 }
 
-impl<D: Disk> Ahead<D> {
+impl Ahead {
     /// Called by the writer after each write; cheap unless there is work for the thread.
     pub fn passed(&self, offset: u64) {
         if offset >= self.wake_at.load(Ordering::Relaxed) {
@@ -82,9 +81,9 @@ impl<D: Disk> Ahead<D> {
     /// The next file: the prepared one, or one from `make` if no thread prepares any.
     pub fn next_file(
         &self,
-        make: impl FnOnce() -> io::Result<Segment<D>>,
-    ) -> io::Result<Arc<Segment<D>>> {
-        let prepared = |state: &mut State<D>| {
+        make: impl FnOnce() -> io::Result<Segment>,
+    ) -> io::Result<Arc<Segment>> {
+        let prepared = |state: &mut State| {
             let prepared = state.prepared.take();
             if let Some(prepared) = &prepared {
                 state.next_start = prepared.end();
@@ -98,12 +97,12 @@ impl<D: Disk> Ahead<D> {
     }
 
     /// Room up to `end` in the last file.
-    pub fn room_in(&self, last: &Segment<D>, end: u64) -> io::Result<()> {
+    pub fn room_in(&self, last: &Segment, end: u64) -> io::Result<()> {
         if last.try_grant_to(end)? {
             return Ok(());
         }
         // Without the thread there is nobody in the way.
-        let granted = |_: &mut State<D>| Ok(last.try_grant_to(end)?.then_some(()));
+        let granted = |_: &mut State| Ok(last.try_grant_to(end)?.then_some(()));
         self.await_thread(granted).map(|_| ())
     }
 
@@ -112,7 +111,7 @@ impl<D: Disk> Ahead<D> {
     /// stall is over.
     fn await_thread<T>(
         &self,
-        get: impl Fn(&mut State<D>) -> io::Result<Option<T>>,
+        get: impl Fn(&mut State) -> io::Result<Option<T>>,
     ) -> io::Result<Option<T>> {
         let mut state = self.state.lock();
         if !std::mem::replace(&mut state.is_asked, true) {
@@ -149,7 +148,7 @@ impl<D: Disk> Ahead<D> {
     }
 
     /// Takes a file back that could not be published.
-    pub fn give_back(&self, segment: Arc<Segment<D>>) {
+    pub fn give_back(&self, segment: Arc<Segment>) {
         let mut state = self.state.lock();
         state.next_start = segment.start();
         state.prepared = Some(segment);

@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 
 use super::ahead::{Ahead, State};
-use super::disk::{Disk, Files};
 use super::segment::Segment;
 use super::segments::Segments;
 use super::writer::Writer;
@@ -20,15 +19,15 @@ const THREAD: &str = "mq-allocate";
 const WARM_BYTES: u64 = 16 << 20;
 
 /// The running thread; dropping it stops the thread and discards the prepared file.
-pub struct Allocator<F: Files> {
-    segments: Arc<Segments<F>>,
-    ahead: Arc<Ahead<F::Disk>>,
+pub struct Allocator {
+    segments: Arc<Segments>,
+    ahead: Arc<Ahead>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl<F: Files> Allocator<F> {
+impl Allocator {
     /// Starts the thread that works ahead of `writer`. A round that panics is noted in `services`.
-    pub fn start(writer: &Writer<F>, services: &Arc<Services>) -> io::Result<Self> {
+    pub fn start(writer: &Writer, services: &Arc<Services>) -> io::Result<Self> {
         let segments = Arc::clone(writer.segments());
         let ahead = Arc::clone(writer.ahead());
         // An empty log gets its first file prepared before the first append; any other log waits
@@ -52,7 +51,7 @@ impl<F: Files> Allocator<F> {
     }
 }
 
-impl<F: Files> Drop for Allocator<F> {
+impl Drop for Allocator {
     fn drop(&mut self) {
         self.ahead.state.lock().is_running = false;
         self.ahead.for_thread.notify_one();
@@ -70,15 +69,15 @@ impl<F: Files> Drop for Allocator<F> {
     }
 }
 
-struct Worker<F: Files> {
-    segments: Arc<Segments<F>>,
-    ahead: Arc<Ahead<F::Disk>>,
+struct Worker {
+    segments: Arc<Segments>,
+    ahead: Arc<Ahead>,
     /// Blocks are reserved so many bytes at a time.
     step: u64,
     services: Arc<Services>,
 }
 
-impl<F: Files> Worker<F> {
+impl Worker {
     fn run(&self) {
         while self.wait() {
             let failure = self.work_or_say_why().err();
@@ -139,7 +138,7 @@ impl<F: Files> Worker<F> {
     }
 
     /// Readies one piece of a file for a writer at `position`; false if enough is ready.
-    fn make_ready(&self, segment: &Segment<F::Disk>, position: u64) -> io::Result<bool> {
+    fn make_ready(&self, segment: &Segment, position: u64) -> io::Result<bool> {
         let position = position.max(segment.start());
         if segment.reserved() < (position + self.step / 2).min(segment.end()) {
             segment.reserve_to((position + self.step).min(segment.end()))?;
@@ -152,9 +151,9 @@ impl<F: Files> Worker<F> {
     }
 
     /// Makes the file that starts at `start`, not warm; None if it exists.
-    fn prepare(&self, start: u64) -> io::Result<Option<Arc<Segment<F::Disk>>>> {
+    fn prepare(&self, start: u64) -> io::Result<Option<Arc<Segment>>> {
         let is_rolled = self.segments.last().is_some_and(|last| last.end() != start);
-        let is_made = |state: &State<_>| state.prepared.is_some() || start < state.next_start;
+        let is_made = |state: &State| state.prepared.is_some() || start < state.next_start;
         if is_rolled || is_made(&self.ahead.state.lock()) {
             return Ok(None);
         }
@@ -174,34 +173,33 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::gated::{Gated, Gates};
-    use crate::{Faulting, Faults, Memory, WriteError};
+    use crate::WriteError;
+    use crate::testing::{Kind, TestDisk};
     use mq_base::clock::SystemClock;
 
     const SIZE: u64 = 64 << 10;
 
     struct Rig {
-        writer: Writer<Gated<Memory>>,
-        allocator: Allocator<Gated<Memory>>,
-        gates: Arc<Gates>,
+        writer: Writer,
+        allocator: Allocator,
+        disk: TestDisk,
     }
 
     /// A log on a disk that may hang. Its first file is written up to the middle.
     fn rig() -> Rig {
-        let files = Gated::new(Memory::default());
-        let gates = Arc::clone(&files.gates);
-        let segments = Arc::new(Segments::open(files, SIZE).unwrap());
+        let disk = TestDisk::new();
+        let segments = Arc::new(Segments::open(disk.files(), SIZE).unwrap());
         let mut writer = Writer::new(segments, 16 << 10, SystemClock::shared());
         let allocator = Allocator::start(&writer, &Arc::default()).unwrap();
         write(&mut writer, SIZE / 2 - 1_000);
         Rig {
             writer,
             allocator,
-            gates,
+            disk,
         }
     }
 
-    fn write(writer: &mut Writer<Gated<Memory>>, count: u64) {
+    fn write(writer: &mut Writer, count: u64) {
         for _ in 0..count / 1_000 {
             writer.write(&[&[7; 1_000]]).unwrap();
         }
@@ -229,7 +227,7 @@ mod tests {
         until("this file is ready", || {
             segments.last().is_some_and(|last| last.ready() == SIZE)
         });
-        rig.gates.prepare.close();
+        rig.disk.tape.gate(Kind::Room).close();
         let (sender, written) = mpsc::channel();
         let mut writer = rig.writer;
         let writing = thread::spawn(move || {
@@ -241,7 +239,7 @@ mod tests {
         });
         let position = written.recv_timeout(Duration::from_secs(5));
         assert_eq!(position, Ok(SIZE + 15_000), "the writer waits for the disk");
-        rig.gates.prepare.open();
+        rig.disk.tape.gate(Kind::Room).open();
         writing.join().unwrap();
         drop(rig.allocator);
     }
@@ -255,7 +253,7 @@ mod tests {
         until("there is room", || {
             segments.last().is_some_and(|last| last.ready() > SIZE / 2)
         });
-        rig.gates.prepare.close();
+        rig.disk.tape.gate(Kind::Room).close();
         write(&mut rig.writer, 2_000);
         rig
     }
@@ -272,7 +270,7 @@ mod tests {
         assert!(stall.lasts_ms() < 5_000);
         assert!(!stall.wait(Duration::ZERO));
         assert_eq!(rig.writer.position(), position);
-        rig.gates.prepare.open();
+        rig.disk.tape.gate(Kind::Room).open();
         assert!(stall.wait(PATIENCE), "the stall ends with the file");
         until("it rolls", || {
             rig.writer.ahead().state.lock().prepared.is_some()
@@ -285,12 +283,12 @@ mod tests {
 
     #[test]
     fn it_goes_away_while_blocks_do_not_come() {
-        let files = Gated::new(Memory::default());
-        let gates = Arc::clone(&files.gates);
-        let segments = Arc::new(Segments::open(files, 1 << 20).unwrap());
+        let disk = TestDisk::new();
+        let gate = disk.tape.gate(Kind::Room);
+        let segments = Arc::new(Segments::open(disk.files(), 1 << 20).unwrap());
         let mut writer = Writer::new(Arc::clone(&segments), 16 << 10, SystemClock::shared());
         writer.write(&[b"first"]).unwrap();
-        gates.prepare.close();
+        gate.close();
         let allocator = Allocator::start(&writer, &Arc::default()).unwrap();
         let last = segments.last().unwrap();
         let warming = last.hold_still();
@@ -299,7 +297,7 @@ mod tests {
         assert!(matches!(error, WriteError::NotReady), "{error}");
         assert!(writer.stall().is_on());
         drop(warming);
-        gates.prepare.open();
+        gate.open();
         assert!(writer.stall().wait(PATIENCE));
         writer.write(&[&record]).unwrap();
         drop(allocator);
@@ -310,31 +308,26 @@ mod tests {
         let mut rig = stalled();
         let stall = rig.writer.stall();
         rig.writer.roll(&[&[0; 8]]).unwrap_err();
-        let gates = Arc::clone(&rig.gates);
         let waiting = thread::spawn(move || stall.wait(PATIENCE));
-        rig.gates.prepare.open();
+        rig.disk.tape.gate(Kind::Room).open();
         drop(rig.allocator);
         assert!(waiting.join().unwrap());
-        assert_eq!(gates.prepare.waiting(), 0);
+        assert_eq!(rig.disk.tape.gate(Kind::Room).waiting(), 0);
     }
 
     #[test]
     fn a_failure_ends_the_stall_and_is_told_to_the_next_try() {
         const ENOSPC: i32 = 28;
-        let faulting = Faulting::new(Memory::default());
-        let files = Gated::new(faulting.clone());
-        let gates = Arc::clone(&files.gates);
-        let segments = Arc::new(Segments::open(files, SIZE).unwrap());
+        let disk = TestDisk::new();
+        let gate = disk.tape.gate(Kind::Room);
+        let segments = Arc::new(Segments::open(disk.files(), SIZE).unwrap());
         let mut writer = Writer::new(segments, 16 << 10, SystemClock::shared());
-        gates.prepare.close();
+        gate.close();
         let allocator = Allocator::start(&writer, &Arc::default()).unwrap();
         let error = writer.write(&[b"first"]).unwrap_err();
         assert!(matches!(error, WriteError::NotReady), "{error}");
-        faulting.set(Faults {
-            allocate: Some(ENOSPC),
-            ..Faults::default()
-        });
-        gates.prepare.open();
+        disk.tape.fail(Kind::Room, ENOSPC);
+        gate.open();
         assert!(writer.stall().wait(PATIENCE));
         let error = writer.write(&[b"first"]).unwrap_err();
         let is_full = |error: &io::Error| error.raw_os_error() == Some(ENOSPC);
@@ -342,7 +335,7 @@ mod tests {
             matches!(&error, WriteError::NoRoom(cause) if is_full(cause)),
             "{error}"
         );
-        faulting.set(Faults::default());
+        disk.tape.repair();
         writer.write(&[b"first"]).unwrap();
         drop(allocator);
     }

@@ -4,11 +4,30 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::disk::{Access, FileInfo, Files};
 use super::file_disk::{FileDisk, WriteMode};
 use super::fs::{self, File, OpenOptions};
 
 const NAME_DIGITS: usize = 20;
+
+/// What a file is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Reading only; such a file costs no map.
+    Read,
+    /// Appending at the end of the log: what lies behind a write is free to be overwritten.
+    Append,
+    /// Overwriting bytes in place, their neighbours stay.
+    Mend,
+}
+
+/// A file of a set: the offset its name states, and its length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileInfo {
+    /// Offset of the file's first byte, bytes from the start of the log.
+    pub start: u64,
+    /// Length, bytes.
+    pub length: u64,
+}
 
 /// A directory of log files. New files are made in `workshop`, a directory of ours on the same
 /// file system, so that RocketMQ never meets a half-made one.
@@ -45,30 +64,8 @@ impl Directory {
         Ok(directory)
     }
 
-    fn path_of(&self, start: u64) -> PathBuf {
-        self.path.join(file_name(start))
-    }
-
-    fn prepared_path_of(&self, start: u64) -> PathBuf {
-        self.workshop.join(format!("{}.new", file_name(start)))
-    }
-}
-
-/// RocketMQ's name of the file whose first byte is at `start`.
-fn file_name(start: u64) -> String {
-    format!("{start:0NAME_DIGITS$}")
-}
-
-/// The offset a file name states, or None for a stray file.
-fn parse_name(name: &str) -> Option<u64> {
-    let is_offset = name.len() == NAME_DIGITS && name.bytes().all(|byte| byte.is_ascii_digit());
-    is_offset.then(|| name.parse().ok()).flatten()
-}
-
-impl Files for Directory {
-    type Disk = FileDisk;
-
-    fn list(&self) -> io::Result<Vec<FileInfo>> {
+    /// Every file, lowest offset first.
+    pub fn list(&self) -> io::Result<Vec<FileInfo>> {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
@@ -85,7 +82,8 @@ impl Files for Directory {
         Ok(files)
     }
 
-    fn open(&self, start: u64, access: Access) -> io::Result<FileDisk> {
+    /// Opens an existing file.
+    pub(super) fn open_file(&self, start: u64, access: Access) -> io::Result<FileDisk> {
         let writable = access != Access::Read;
         let path = self.path_of(start);
         let file = fs::open_own(&path, OpenOptions::new().read(true).write(writable))?;
@@ -96,7 +94,8 @@ impl Files for Directory {
         }
     }
 
-    fn prepare(&self, start: u64, length: u64) -> io::Result<FileDisk> {
+    /// Makes a file of `length` zeros, not allocated, that is not yet seen under its name.
+    pub(super) fn prepare(&self, start: u64, length: u64) -> io::Result<FileDisk> {
         let path = self.prepared_path_of(start);
         let mut options = OpenOptions::new();
         // What an earlier, failed try left behind is cut to nothing first.
@@ -106,18 +105,46 @@ impl Files for Directory {
         FileDisk::for_appending(file, &path, Arc::clone(&self.handle), self.mode, true)
     }
 
-    fn publish(&self, start: u64, _disk: &FileDisk) -> io::Result<()> {
+    /// Puts a prepared file under its name.
+    pub(super) fn publish(&self, start: u64) -> io::Result<()> {
         fs::rename(self.prepared_path_of(start), self.path_of(start))
     }
 
-    fn discard(&self, start: u64) -> io::Result<()> {
+    /// Throws a prepared file away.
+    pub(super) fn discard(&self, start: u64) -> io::Result<()> {
         fs::remove_file(self.prepared_path_of(start))
     }
 
-    fn remove(&self, start: u64) -> io::Result<()> {
+    /// Removes a file; durable on return.
+    pub fn remove(&self, start: u64) -> io::Result<()> {
         fs::remove_file(self.path_of(start))?;
         self.handle.sync_all()
     }
+
+    fn path_of(&self, start: u64) -> PathBuf {
+        self.path.join(file_name(start))
+    }
+
+    fn prepared_path_of(&self, start: u64) -> PathBuf {
+        self.workshop.join(format!("{}.new", file_name(start)))
+    }
+}
+
+/// RocketMQ's name of the file whose first byte is at `start`.
+pub(super) fn file_name(start: u64) -> String {
+    format!("{start:0NAME_DIGITS$}")
+}
+
+/// The offset a file name states, or None for a stray file.
+fn parse_name(name: &str) -> Option<u64> {
+    let is_offset = name.len() == NAME_DIGITS && name.bytes().all(|byte| byte.is_ascii_digit());
+    is_offset.then(|| name.parse().ok()).flatten()
+}
+
+/// Where the file at `path` starts, whether it has its name yet or is still in the workshop.
+#[cfg(any(test, feature = "testing"))]
+pub(super) fn start_of(path: &Path) -> Option<u64> {
+    parse_name(path.file_stem()?.to_str()?)
 }
 
 #[cfg(test)]
@@ -169,6 +196,12 @@ mod tests {
                 let mut out = vec![0; *size];
                 assert_eq!(reopened.read_at(*offset, &mut out).unwrap(), *size);
                 assert_eq!(out, vec![*record; *size], "{mode:?} {offset}");
+                // None where the file system cannot tell what is in memory.
+                let count = reopened.read_at_nowait(*offset, &mut out).unwrap();
+                assert!(
+                    count.is_none_or(|count| count == *size),
+                    "{mode:?} {offset}"
+                );
             }
             reopened.overwrite(100, b"mended").unwrap();
             let mut out = [0; 8];

@@ -10,7 +10,6 @@ use libc::O_DIRECT;
 use memmap2::{Advice, MmapOptions, MmapRaw};
 
 use super::PAGE_BYTES;
-use super::disk::{Disk, copy_by_reading};
 use super::fs::{File, OpenOptions, open_own};
 use super::lost_pages::Guarded;
 use super::resident::{self, copy_from_map, is_resident, prefetch_append};
@@ -184,10 +183,9 @@ impl FileDisk {
             }
         }
     }
-}
 
-impl Disk for FileDisk {
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<usize> {
+    /// Reads into `out`, as many bytes as there are; waits for the disk.
+    pub fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while filled < out.len() {
             match self
@@ -203,19 +201,24 @@ impl Disk for FileDisk {
         Ok(filled)
     }
 
-    fn read_at_nowait(&self, offset: u64, out: &mut [u8]) -> io::Result<Option<usize>> {
+    /// Reads what is in memory; None if the disk would have to be waited for. May read less than
+    /// asked for.
+    pub fn read_at_nowait(&self, offset: u64, out: &mut [u8]) -> io::Result<Option<usize>> {
         self.file.read_at_nowait(out, offset)
     }
 
+    /// Appends the pieces (offset, bytes), which ascend, to `out`; false, with `out` as it was, if
+    /// the disk would have to be waited for, or ends before they do.
+    ///
     /// By a map, a third of the price of a read. It is touched only where the pages are in memory
     /// at that moment, so that nobody waits for the disk. A page that goes in between reads as
     /// zeros; then the file is asked, which answers with an error or with what it still has.
-    fn copy_from_memory(&self, pieces: &[(u64, usize)], out: &mut Vec<u8>) -> io::Result<bool> {
+    pub fn copy_from_memory(&self, pieces: &[(u64, usize)], out: &mut Vec<u8>) -> io::Result<bool> {
         let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else {
             return Ok(true);
         };
         let Some(map) = self.readable_map() else {
-            return copy_by_reading(self, pieces, out);
+            return self.copy_by_reading(pieces, out);
         };
         let (from, to) = (first.0, last.0 + last.1 as u64);
         self.file.doing(&Operation::Read(from, to), || {
@@ -231,12 +234,44 @@ impl Disk for FileDisk {
                 return Ok(true);
             }
             out.truncate(start);
-            copy_by_reading(self, pieces, out)
+            self.copy_by_reading(pieces, out)
         })
     }
 
-    /// Not of a file that is appended to by `pwrite`: each of its pages would be a fault.
-    fn resident(&self, from: u64, to: u64) -> Option<*const [u8]> {
+    /// [`FileDisk::copy_from_memory`] with a read for each piece.
+    fn copy_by_reading(&self, pieces: &[(u64, usize)], out: &mut Vec<u8>) -> io::Result<bool> {
+        let start = out.len();
+        for &(offset, bytes) in pieces {
+            let mut filled = out.len();
+            let end = filled + bytes;
+            out.resize(end, 0);
+            while filled < end {
+                let at = offset + (bytes - (end - filled)) as u64;
+                match self.read_at_nowait(at, &mut out[filled..]) {
+                    Ok(Some(count)) if count > 0 => filled += count,
+                    other => {
+                        out.truncate(start);
+                        return other.map(|_| false);
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Where a range of the file is in memory now; None where it may not be, or where copying
+    /// costs less: each page of a file that is appended to by `pwrite` would be a fault.
+    ///
+    /// The pointer is valid while this file is open. It is no reference, because
+    /// [`FileDisk::write_at`] may change the bytes: only a caller that knows that nobody writes
+    /// there may read them.
+    ///
+    /// ```compile_fail,E0308
+    /// fn bytes(disk: &mq_log::FileDisk) -> Option<&[u8]> {
+    ///     disk.resident(0, 1)
+    /// }
+    /// ```
+    pub fn resident(&self, from: u64, to: u64) -> Option<*const [u8]> {
         let is_appended_by_writing = self.appended_length.is_some() && self.map.is_none();
         let map = match is_appended_by_writing {
             true => None,
@@ -249,13 +284,17 @@ impl Disk for FileDisk {
         (is_there.ok()? && from <= to).then(|| resident::of_map(map, from, to))
     }
 
-    fn is_whole(&self) -> bool {
+    /// Whether the bytes that [`FileDisk::resident`] pointed to are the file's, as far as they were
+    /// read.
+    pub fn is_whole(&self) -> bool {
         let of_readers = || self.read_map.get().and_then(Option::as_ref);
         let map = self.map.as_ref().or_else(of_readers);
         map.is_none_or(|map| map.is_whole())
     }
 
-    fn write_at(&self, offset: u64, slices: &[&[u8]]) -> io::Result<()> {
+    /// Writes the slices one after the other. Readers see the bytes at once; they are durable
+    /// after [`FileDisk::sync`]. The caller has allocated the range.
+    pub fn write_at(&self, offset: u64, slices: &[&[u8]]) -> io::Result<()> {
         if let Some(map) = &self.map {
             let operation = Operation::Write(offset, slices);
             let copy = || Self::copy_into_map(map, offset, slices);
@@ -267,7 +306,8 @@ impl Disk for FileDisk {
         }
     }
 
-    fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
+    /// Reserves blocks, so that writing there cannot fail for lack of space. Repeating is harmless.
+    pub fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
         if self.file.allocate(from, to)? {
             return Ok(());
         }
@@ -275,7 +315,9 @@ impl Disk for FileDisk {
         write_zeros(&self.file, from, to)
     }
 
-    fn warm(&self, from: u64, to: u64) -> io::Result<()> {
+    /// Makes the first write to an allocated range fast. Nobody has written there, nor does before
+    /// this returns: it may write zeros.
+    pub fn warm(&self, from: u64, to: u64) -> io::Result<()> {
         match (&self.map, &self.direct) {
             (Some(map), _) => {
                 let advise = |advice, start, count| map.advise_range(advice, start, count);
@@ -286,21 +328,24 @@ impl Disk for FileDisk {
         }
     }
 
-    fn warm_pace(&self) -> WarmPace {
+    /// How it is best warmed.
+    pub fn warm_pace(&self) -> WarmPace {
         match self.map {
             Some(_) => warm::MAP,
             None => warm::DIRECT,
         }
     }
 
-    fn zero(&self, from: u64, to: u64) -> io::Result<()> {
+    /// Makes a range read as zeros; its blocks may be given back.
+    pub fn zero(&self, from: u64, to: u64) -> io::Result<()> {
         if self.file.punch_hole(from, to)? {
             return Ok(());
         }
         write_zeros(&self.file, from, to)
     }
 
-    fn sync(&self, from: u64, to: u64) -> io::Result<()> {
+    /// Makes what was written to a range durable.
+    pub fn sync(&self, from: u64, to: u64) -> io::Result<()> {
         match &self.map {
             // Only the range: pages populated ahead of the writer need not reach the disk.
             Some(map) if to > from => {
@@ -324,25 +369,31 @@ impl Disk for FileDisk {
         Ok(())
     }
 
-    fn begin_sync(&self, from: u64, to: u64) {
+    /// Has the disk begin with a range that is written and not written again, so that a later
+    /// [`FileDisk::sync`] waits less; only a hint. What fails of it, that sync tells.
+    pub fn begin_sync(&self, from: u64, to: u64) {
         if let Some(map) = &self.map {
             resident::unmap(map, from, to);
             self.file.begin_sync(from, to);
         }
     }
 
-    fn next_data(&self, from: u64) -> io::Result<Option<u64>> {
+    /// First offset from `from` on that is not known to read as zeros; None for zeros to the end.
+    pub fn next_data(&self, from: u64) -> io::Result<Option<u64>> {
         self.file.next_data(from)
     }
 
-    fn will_read(&self, from: u64, to: u64) {
+    /// Says that a range is about to be read; only a hint.
+    pub fn will_read(&self, from: u64, to: u64) {
         self.file.will_read(from, to);
     }
 
+    /// Brings a range into memory and waits for it. What fails is told to who reads.
+    ///
     /// By the map: the kernel then reads in its largest pieces, at a fifth of what an advice to
     /// read costs, and the pages are mapped when they are looked at. A disk that fails ends it with
     /// an error, not with the signal of a touched map.
-    fn bring(&self, from: u64, to: u64) {
+    pub fn bring(&self, from: u64, to: u64) {
         let populate = |map: &MmapRaw| {
             let start = (from - from % PAGE_BYTES) as usize;
             let to = to.min(map.len() as u64);
@@ -360,10 +411,6 @@ impl Disk for FileDisk {
             self.will_read(from, to); // kernels before 5.14, too
         }
     }
-
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
-    }
 }
 
 /// An existing file, to append to.
@@ -375,158 +422,4 @@ pub(super) fn appending(path: &Path, mode: WriteMode) -> FileDisk {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_sync_unmapped_is_there_and_is_written_on() {
-        const LENGTH: u64 = 1 << 20;
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path().join("file");
-        std::fs::write(&path, vec![0; LENGTH as usize]).unwrap();
-        let disk = appending(&path, WriteMode::Map);
-        let mut expected = Vec::new();
-        for (bytes, byte) in [5_000, 100, 8_192, 20_000].into_iter().zip(b'a'..) {
-            let (from, record) = (expected.len() as u64, vec![byte; bytes]);
-            disk.write_at(from, &[&record]).unwrap();
-            expected.extend_from_slice(&record);
-            let to = expected.len() as u64;
-            disk.sync(from, to).unwrap();
-            let resident = disk.resident(0, to).unwrap();
-            // SAFETY: the disk lives, and the test does not write meanwhile.
-            assert_eq!(unsafe { &*resident }, &expected[..]);
-            assert_eq!(std::fs::read(&path).unwrap()[..expected.len()], expected);
-        }
-    }
-
-    fn truncated_while_open() -> (tempfile::TempDir, std::fs::File, FileDisk) {
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path().join("file");
-        std::fs::write(&path, vec![7; 1 << 20]).unwrap();
-        let file = std::fs::File::options().write(true).open(&path).unwrap();
-        let disk = appending(&path, WriteMode::Map);
-        (root, file, disk)
-    }
-
-    #[test]
-    fn an_append_to_a_truncated_file_fails() {
-        let (_root, file, disk) = truncated_while_open();
-        disk.write_at(0, &[b"record"]).unwrap();
-        file.set_len(8_192).unwrap();
-        disk.write_at(100, &[b"a page that is there"]).unwrap();
-        let error = disk.write_at(100_000, &[b"lost"]).unwrap_err();
-        assert!(error.to_string().contains("truncated"), "{error}");
-        assert!(disk.write_at(200, &[b"refused"]).is_err());
-        assert!(disk.sync(0, 100).is_err());
-        let mut read = [0; 6];
-        assert_eq!(disk.read_at(0, &mut read).unwrap(), 6);
-        let mut out = Vec::new();
-        assert!(disk.copy_from_memory(&[(0, 6)], &mut out).unwrap());
-        assert_eq!((&read, &out[..]), (b"record", &b"record"[..]));
-    }
-
-    const FULL_DISK: &str = "MQSTACK_FULL_DISK";
-
-    /// The body of a child process, for which a small file system is mounted.
-    #[test]
-    #[ignore = "needs a small file system"]
-    fn child_that_fills_its_disk() {
-        let path = Path::new(&std::env::var_os(FULL_DISK).unwrap()).join("file");
-        let file = std::fs::File::create(&path).unwrap();
-        file.set_len(1 << 20).unwrap();
-        let disk = appending(&path, WriteMode::Map);
-        disk.write_at(0, &[b"record"]).unwrap();
-        disk.sync(0, 6).unwrap();
-        let error = disk.write_at(4_096, &[&vec![7; 512 << 10]]).unwrap_err();
-        assert!(error.to_string().contains("mapped page is gone"), "{error}");
-        assert!(disk.sync(0, 6).is_err());
-        let mut read = [0; 6];
-        assert_eq!(disk.read_at(0, &mut read).unwrap(), 6);
-        assert_eq!(&read, b"record");
-    }
-
-    /// No length tells of it: only the signal does.
-    #[test]
-    fn an_append_to_pages_that_the_disk_cannot_take_fails() {
-        let (_, room) = module_path!().split_once("::").unwrap();
-        const FAILED: i32 = 101;
-        let script = format!(
-            "mount -t tmpfs -o size=64k mqstack-test \"${FULL_DISK}\" || exit 77; \
-             exec \"$0\" --ignored --exact {room}::child_that_fills_its_disk"
-        );
-        let root = tempfile::tempdir().unwrap();
-        let child = std::process::Command::new("unshare")
-            .args(["-Urm", "sh", "-c", &script])
-            .arg(std::env::current_exe().unwrap())
-            .env(FULL_DISK, root.path())
-            .output();
-        let code = child.as_ref().map(|child| child.status.code());
-        if let Ok(Some(0 | FAILED) | None) = code {
-            let child = child.unwrap();
-            let said = String::from_utf8_lossy(&child.stdout);
-            assert!(said.contains("1 passed"), "{child:?}");
-        } else {
-            eprintln!(
-                "no mount of our own here: the tests that truncate a file stand for this one"
-            );
-        }
-    }
-
-    #[test]
-    fn bytes_that_were_lent_and_lost_are_noticed() {
-        let (_root, file, disk) = truncated_while_open();
-        let resident = disk.resident(0, 100_000).unwrap();
-        file.set_len(0).unwrap();
-        assert!(disk.is_whole());
-        // SAFETY: the disk lives, and nobody writes there.
-        assert_eq!(unsafe { &*resident }[99_999], 0);
-        assert!(!disk.is_whole());
-        assert!(disk.resident(0, 10).is_none());
-        assert!(!disk.copy_from_memory(&[(0, 10)], &mut Vec::new()).unwrap());
-    }
-
-    #[test]
-    fn a_sync_notices_a_file_that_is_shorter() {
-        for mode in [WriteMode::Map, WriteMode::Write] {
-            let root = tempfile::tempdir().unwrap();
-            let path = root.path().join("file");
-            std::fs::write(&path, vec![0; 1 << 20]).unwrap();
-            let disk = appending(&path, mode);
-            disk.write_at(0, &[b"record"]).unwrap();
-            disk.sync(0, 6).unwrap();
-            let file = std::fs::File::options().write(true).open(&path).unwrap();
-            file.set_len(4_096).unwrap();
-            let error = disk.sync(0, 6).unwrap_err();
-            assert!(error.to_string().contains("truncated"), "{error}");
-        }
-    }
-
-    #[test]
-    fn an_append_leaves_zeros_up_to_the_end_of_its_page() {
-        const LENGTH: usize = 10_000;
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path().join("file");
-        // What was there before an append does not matter, wherever it ends.
-        for sizes in [
-            &[100, 3_996, 4_000, 1_904][..],
-            &[4_095, 2, 5_903],
-            &[10_000],
-            &[20, 9_980],
-        ] {
-            std::fs::write(&path, [b'?'; LENGTH]).unwrap();
-            let disk = appending(&path, WriteMode::Write);
-            let mut expected = Vec::new();
-            for (size, byte) in sizes.iter().zip(b'a'..) {
-                let record = vec![byte; *size];
-                let (left, right) = record.split_at(size / 2);
-                disk.write_at(expected.len() as u64, &[left, right])
-                    .unwrap();
-                expected.extend_from_slice(&record);
-                let end = expected.len().next_multiple_of(4_096).min(LENGTH);
-                let mut whole = expected.clone();
-                whole.resize(end, 0);
-                assert_eq!(std::fs::read(&path).unwrap()[..end], whole);
-            }
-        }
-    }
-}
+mod tests;

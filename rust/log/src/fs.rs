@@ -507,3 +507,9 @@ pub fn remove_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     }
     remove_dir(path)
 }
+
+/// Whether a write failed for lack of space, which may be made.
+pub fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded)
+}

@@ -3,37 +3,30 @@
 mod ahead;
 mod allocate;
 mod directory;
-mod disk;
-mod faulting;
 mod file_disk;
 pub mod fs;
-#[cfg(any(test, feature = "testing"))]
-pub mod gated;
 mod lost_pages;
-mod memory;
-mod recording;
 mod resident;
 mod segment;
 mod segments;
 mod stall;
 mod tape;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod unwritten;
 mod view;
 mod warm;
 mod writer;
 
 pub use allocate::Allocator;
-pub use directory::Directory;
-pub use disk::{Access, Disk, FileInfo, Files, is_full};
-pub use faulting::{Faulting, FaultingDisk, Faults};
+pub use directory::{Access, Directory, FileInfo};
 pub use file_disk::{FileDisk, WriteMode};
 pub use lost_pages::Guarded;
-pub use memory::{Memory, MemoryDisk};
-pub use recording::{Event, Recording, RecordingDisk};
+pub use resident::prefetch;
 pub use segments::{Removed, Segments};
 pub use stall::Stall;
 pub use tape::{Operation, Tape, Target, Watch, watch};
-pub use view::{View, prefetch};
+pub use view::View;
 pub use warm::{WarmPace, warm_map};
 pub use writer::{WriteError, Writer};
 

@@ -6,18 +6,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::PAGE_BYTES;
-use super::disk::Disk;
-use super::view::Lender;
+use super::file_disk::FileDisk;
 
 /// What the writer grants itself at a time when it runs ahead of the allocation thread.
 const GRANT_BYTES: u64 = 64 << 10;
 
 /// A file that holds the bytes `[start, start + length)` of the log. Methods take log offsets.
 #[derive(Debug)]
-pub struct Segment<D> {
+pub struct Segment {
     start: u64,
     length: u64,
-    disk: D,
+    disk: FileDisk,
     is_writable: bool,
     /// Log offset up to which the writer may write: blocks are there, and nobody else touches them.
     ready: AtomicU64,
@@ -30,15 +29,9 @@ pub struct Segment<D> {
     reserving: Mutex<()>,
 }
 
-impl<D: Disk> Lender for Segment<D> {
-    fn is_whole(&self) -> bool {
-        self.disk.is_whole()
-    }
-}
-
-impl<D: Disk> Segment<D> {
+impl Segment {
     /// A segment over an opened file, of which nothing is known to be ready.
-    pub fn new(start: u64, length: u64, disk: D, is_writable: bool) -> Self {
+    pub fn new(start: u64, length: u64, disk: FileDisk, is_writable: bool) -> Self {
         Self {
             start,
             length,
@@ -62,7 +55,7 @@ impl<D: Disk> Segment<D> {
     }
 
     /// The file, and where in it `[from, to)` lies, if part of that does.
-    pub fn part(&self, from: u64, to: u64) -> Option<(&D, u64, u64)> {
+    pub fn part(&self, from: u64, to: u64) -> Option<(&FileDisk, u64, u64)> {
         let (from, to) = (from.max(self.start), to.min(self.end()));
         (from < to).then(|| (&self.disk, from - self.start, to - self.start))
     }
@@ -73,7 +66,7 @@ impl<D: Disk> Segment<D> {
     }
 
     /// The file.
-    pub fn disk(&self) -> &D {
+    pub fn disk(&self) -> &FileDisk {
         &self.disk
     }
 

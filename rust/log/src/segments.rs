@@ -6,31 +6,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
-use super::disk::{Access, Disk, FileInfo, Files};
+use super::directory::{Access, Directory, FileInfo};
 use super::segment::Segment;
 use super::unwritten::Unwritten;
 use super::view::View;
 
 /// The file set. Any number of readers; one [`super::Writer`] moves the end.
 #[derive(Debug)]
-pub struct Segments<F: Files> {
-    files: F,
+pub struct Segments {
+    files: Directory,
     file_size: u64,
-    list: RwLock<Vec<Arc<Segment<F::Disk>>>>,
+    list: RwLock<Vec<Arc<Segment>>>,
     /// Readers see only what lies below.
     max_offset: AtomicU64,
     /// Where the writer is: further, if what it appends is written later.
     appended: AtomicU64,
-    unwritten: Unwritten<F::Disk>,
+    unwritten: Unwritten,
 }
 
-impl<F: Files> Segments<F> {
+impl Segments {
     /// Opens every file. The end of the log is the end of the last file, until recovery has found
     /// the real one and calls [`Segments::truncate_to`].
     ///
     /// Fails with `InvalidData` if a file has another length than `file_size`, or a name that is
     /// no multiple of it.
-    pub fn open(files: F, file_size: u64) -> io::Result<Self> {
+    pub fn open(files: Directory, file_size: u64) -> io::Result<Self> {
         let found = files.list()?;
         let mut list = Vec::with_capacity(found.len());
         for (index, info) in found.iter().enumerate() {
@@ -41,7 +41,7 @@ impl<F: Files> Segments<F> {
             } else {
                 Access::Read
             };
-            let disk = files.open(info.start, access)?;
+            let disk = files.open_file(info.start, access)?;
             list.push(Arc::new(Segment::new(info.start, file_size, disk, is_last)));
         }
         let end = list.last().map_or(0, |last| last.end());
@@ -166,7 +166,7 @@ impl<F: Files> Segments<F> {
         parts.try_for_each(|(disk, from, to)| disk.sync(from, to))
     }
 
-    /// See [`Disk::begin_sync`].
+    /// See [`FileDisk::begin_sync`](super::FileDisk::begin_sync).
     pub fn begin_sync(&self, from: u64, to: u64) {
         let list = self.list.read().clone();
         let parts = list.iter().filter_map(|segment| segment.part(from, to));
@@ -199,7 +199,7 @@ impl<F: Files> Segments<F> {
     /// before the first append.
     pub fn overwrite(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let start = offset - offset % self.file_size;
-        let disk = self.files.open(start, Access::Mend)?;
+        let disk = self.files.open_file(start, Access::Mend)?;
         disk.write_at(offset - start, &[bytes])?;
         disk.sync(offset - start, offset - start + bytes.len() as u64)
     }
@@ -246,10 +246,10 @@ impl<F: Files> Segments<F> {
         let disk = self.files.prepare(start, self.file_size)?;
         disk.allocate(0, content.len() as u64)?;
         disk.write_at(0, &[content])?;
-        self.files.publish(start, &disk)?;
+        self.files.publish(start)?;
         disk.sync(0, content.len() as u64)?;
         drop(disk);
-        let disk = self.files.open(start, Access::Read)?;
+        let disk = self.files.open_file(start, Access::Read)?;
         let segment = Arc::new(Segment::new(start, self.file_size, disk, false));
         let mut list = self.list.write();
         let place = list.partition_point(|segment| segment.start() < start);
@@ -259,7 +259,7 @@ impl<F: Files> Segments<F> {
 
     /// Gives back the maps of files that are full and durable up to `offset`.
     pub fn retire_before(&self, offset: u64) -> io::Result<()> {
-        let is_done = |segment: &Segment<F::Disk>| segment.is_writable() && segment.end() <= offset;
+        let is_done = |segment: &Segment| segment.is_writable() && segment.end() <= offset;
         let done: Vec<_> = self
             .list
             .read()
@@ -286,7 +286,7 @@ impl<F: Files> Segments<F> {
 
     /// Deletes the first file, unless it is the only one. Whoever reads it reads on: its bytes stay
     /// until the last reader and the [`Removed`] are gone. Only for one thread at a time.
-    pub fn remove_first(&self) -> io::Result<Option<Removed<F::Disk>>> {
+    pub fn remove_first(&self) -> io::Result<Option<Removed>> {
         let first = match self.list.read().as_slice() {
             [first, _, ..] => Arc::clone(first),
             _ => return Ok(None),
@@ -304,17 +304,17 @@ impl<F: Files> Segments<F> {
     }
 
     /// The last file.
-    pub(super) fn last(&self) -> Option<Arc<Segment<F::Disk>>> {
+    pub(super) fn last(&self) -> Option<Arc<Segment>> {
         self.list.read().last().cloned()
     }
 
     /// Where files come from.
-    pub(super) fn files(&self) -> &F {
+    pub(super) fn files(&self) -> &Directory {
         &self.files
     }
 
     /// Adds a published file behind the last one.
-    pub(super) fn push(&self, segment: Arc<Segment<F::Disk>>) {
+    pub(super) fn push(&self, segment: Arc<Segment>) {
         self.list.write().push(segment);
     }
 
@@ -327,7 +327,7 @@ impl<F: Files> Segments<F> {
     /// Appends at the end, which then is `end`, to be written by [`Segments::write_out`].
     pub(super) fn push_unwritten(
         &self,
-        segment: &Arc<Segment<F::Disk>>,
+        segment: &Arc<Segment>,
         offset: u64,
         slices: &[&[u8]],
         end: u64,
@@ -336,12 +336,8 @@ impl<F: Files> Segments<F> {
         self.appended.store(end, Ordering::Release);
     }
 
-    fn reopen(
-        &self,
-        segment: &Segment<F::Disk>,
-        access: Access,
-    ) -> io::Result<Arc<Segment<F::Disk>>> {
-        let disk = self.files.open(segment.start(), access)?;
+    fn reopen(&self, segment: &Segment, access: Access) -> io::Result<Arc<Segment>> {
+        let disk = self.files.open_file(segment.start(), access)?;
         let is_writable = access == Access::Append;
         Ok(Arc::new(Segment::new(
             segment.start(),
@@ -352,14 +348,13 @@ impl<F: Files> Segments<F> {
     }
 
     /// The file that holds `offset`, and how many of `wanted` bytes are readable in it.
-    fn locate(&self, offset: u64, wanted: usize) -> Option<(Arc<Segment<F::Disk>>, usize)> {
+    fn locate(&self, offset: u64, wanted: usize) -> Option<(Arc<Segment>, usize)> {
         let max_offset = self.max_offset();
         let list = self.list.read();
         let first = list.first()?.start();
         // Files are contiguous but for what recovery is about to fill in.
         let guess = usize::try_from(offset.checked_sub(first)? / self.file_size).ok()?;
-        let holds =
-            |segment: &&Arc<Segment<F::Disk>>| (segment.start()..segment.end()).contains(&offset);
+        let holds = |segment: &&Arc<Segment>| (segment.start()..segment.end()).contains(&offset);
         let found = list.get(guess).filter(holds);
         let segment = found.or_else(|| list.iter().take(guess).find(holds))?;
         let readable = max_offset.min(segment.end()).checked_sub(offset)?;
@@ -370,11 +365,11 @@ impl<F: Files> Segments<F> {
 
 /// A file that was deleted. Its blocks are given back when it is dropped, on the thread that does.
 #[derive(Debug)]
-pub struct Removed<D> {
-    segment: Arc<Segment<D>>,
+pub struct Removed {
+    segment: Arc<Segment>,
 }
 
-impl<D: Disk> Removed<D> {
+impl Removed {
     /// Offset of its first byte.
     pub fn start(&self) -> u64 {
         self.segment.start()

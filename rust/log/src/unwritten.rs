@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::PAGE_BYTES;
-use super::disk::{Disk, is_full};
+use super::fs::is_full;
 use super::segment::Segment;
 
 /// More than this should be written though nobody flushes.
@@ -20,8 +20,8 @@ const SPARE_BYTES_MAX: usize = 2 * BYTES_MAX;
 
 /// What the writer leaves to whoever flushes.
 #[derive(Debug)]
-pub(super) struct Unwritten<D> {
-    runs: Mutex<Runs<D>>,
+pub(super) struct Unwritten {
+    runs: Mutex<Runs>,
     bytes: AtomicUsize,
     /// Held by who writes, so that the file has no gap below the log's end; true once a write
     /// failed for good, which leaves one.
@@ -29,15 +29,15 @@ pub(super) struct Unwritten<D> {
 }
 
 #[derive(Debug)]
-struct Runs<D> {
-    list: Vec<Run<D>>,
+struct Runs {
+    list: Vec<Run>,
     spare: Vec<u8>,
 }
 
 /// Bytes that belong behind each other in one file.
 #[derive(Debug)]
-struct Run<D> {
-    segment: Arc<Segment<D>>,
+struct Run {
+    segment: Arc<Segment>,
     /// Log offset of the first.
     start: u64,
     /// Where the log goes on: behind the bytes, or in the next file.
@@ -45,7 +45,7 @@ struct Run<D> {
     bytes: Vec<u8>,
 }
 
-impl<D> Default for Unwritten<D> {
+impl Default for Unwritten {
     fn default() -> Self {
         let runs = Runs {
             list: Vec::new(),
@@ -59,12 +59,12 @@ impl<D> Default for Unwritten<D> {
     }
 }
 
-impl<D: Disk> Unwritten<D> {
+impl Unwritten {
     /// Takes what belongs at a log offset of `segment`, the end of what was taken before; the log
     /// goes on at `end`.
-    pub(super) fn push(&self, segment: &Arc<Segment<D>>, offset: u64, slices: &[&[u8]], end: u64) {
+    pub(super) fn push(&self, segment: &Arc<Segment>, offset: u64, slices: &[&[u8]], end: u64) {
         let Runs { list, spare } = &mut *self.runs.lock();
-        let goes_on = |last: &Run<D>| Arc::ptr_eq(&last.segment, segment);
+        let goes_on = |last: &Run| Arc::ptr_eq(&last.segment, segment);
         if !list.last().is_some_and(goes_on) {
             list.push(Run {
                 segment: Arc::clone(segment),
@@ -124,7 +124,7 @@ impl<D: Disk> Unwritten<D> {
     }
 }
 
-impl<D: Disk> Run<D> {
+impl Run {
     fn write(&mut self) -> io::Result<()> {
         let at = self.start - self.segment.start();
         let whole = (at + self.bytes.len() as u64).next_multiple_of(PAGE_BYTES);
@@ -138,16 +138,22 @@ impl<D: Disk> Run<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Event, Faulting, Faults, Memory, Recording, Segments, Writer};
+    use crate::testing::{Kind, TestDisk};
+    use crate::{Segments, Writer};
     use mq_base::clock::SystemClock;
 
     const SIZE: u64 = 16 << 10;
 
+    fn log_of(disk: &TestDisk, size: u64) -> (Arc<Segments>, Writer) {
+        let log = Arc::new(Segments::open(disk.files(), size).unwrap());
+        let writer = Writer::new(Arc::clone(&log), size, SystemClock::shared());
+        (log, writer.writing_later())
+    }
+
     #[test]
     fn one_write_takes_all_records_of_a_file() {
-        let files = Recording::new(Memory::default());
-        let log = Arc::new(Segments::open(files.clone(), SIZE).unwrap());
-        let mut writer = Writer::new(Arc::clone(&log), SIZE, SystemClock::shared()).writing_later();
+        let disk = TestDisk::new();
+        let (log, mut writer) = log_of(&disk, SIZE);
         for record in 0..15 {
             writer.write(&[&[record; 500], &[record; 500]]).unwrap();
         }
@@ -155,11 +161,12 @@ mod tests {
         writer.write(&[b"next"]).unwrap();
         assert_eq!((log.max_offset(), log.appended()), (0, SIZE + 4));
         assert_eq!(log.read_at(0, &mut [0]).unwrap(), 0);
-        files.take();
+        disk.tape.take();
         log.write_out().unwrap();
         assert_eq!((log.max_offset(), log.appended()), (SIZE + 4, SIZE + 4));
-        let is_write = |event: &&Event| matches!(event, Event::Write(..));
-        assert_eq!(files.take().iter().filter(is_write).count(), 2);
+        let events = disk.tape.take();
+        let writes = events.iter().filter(|event| event.0 == Kind::Write);
+        assert_eq!(writes.count(), 2);
         let mut out = [0; 1_006];
         log.read_at(14_000, &mut out).unwrap();
         assert_eq!(
@@ -178,16 +185,12 @@ mod tests {
     #[test]
     fn nothing_is_written_behind_a_gap() {
         const EIO: i32 = 5;
-        let files = Faulting::new(Memory::default());
-        let log = Arc::new(Segments::open(files.clone(), SIZE).unwrap());
-        let mut writer = Writer::new(Arc::clone(&log), SIZE, SystemClock::shared()).writing_later();
+        let disk = TestDisk::new();
+        let (log, mut writer) = log_of(&disk, SIZE);
         writer.write(&[b"lost"]).unwrap();
-        files.set(Faults {
-            write: Some(EIO),
-            ..Faults::default()
-        });
+        disk.tape.fail(Kind::Write, EIO);
         assert_eq!(log.write_out().unwrap_err().raw_os_error(), Some(EIO));
-        files.set(Faults::default());
+        disk.tape.repair();
         writer.write(&[b"behind"]).unwrap();
         assert!(log.write_out().is_err());
         assert_eq!(log.max_offset(), 0);
@@ -196,22 +199,18 @@ mod tests {
     #[test]
     fn a_write_without_room_is_made_later_in_order_and_with_what_came_meanwhile() {
         const ENOSPC: i32 = 28;
-        let files = Faulting::new(Memory::default());
-        let log = Arc::new(Segments::open(files.clone(), SIZE).unwrap());
-        let mut writer = Writer::new(Arc::clone(&log), SIZE, SystemClock::shared()).writing_later();
+        let disk = TestDisk::new();
+        let (log, mut writer) = log_of(&disk, SIZE);
         writer.write(&[&[b'a'; 10_000]]).unwrap();
         writer.roll(&[&[b'-'; 6_384]]).unwrap();
         writer.write(&[b"second"]).unwrap();
-        files.set(Faults {
-            write: Some(ENOSPC),
-            ..Faults::default()
-        });
+        disk.tape.fail(Kind::Write, ENOSPC);
         for _ in 0..2 {
             assert_eq!(log.write_out().unwrap_err().raw_os_error(), Some(ENOSPC));
             assert_eq!(log.max_offset(), 0);
         }
         writer.write(&[b", third"]).unwrap();
-        files.set(Faults::default());
+        disk.tape.repair();
         log.write_out().unwrap();
         assert_eq!((log.max_offset(), log.appended()), (SIZE + 13, SIZE + 13));
         let mut out = [0; 13];
@@ -224,9 +223,8 @@ mod tests {
 
     #[test]
     fn much_is_told_of() {
-        let log = Arc::new(Segments::open(Memory::default(), 4 << 20).unwrap());
-        let mut writer =
-            Writer::new(Arc::clone(&log), 4 << 20, SystemClock::shared()).writing_later();
+        let disk = TestDisk::new();
+        let (log, mut writer) = log_of(&disk, 4 << 20);
         writer.write(&[&vec![1; BYTES_MAX]]).unwrap();
         assert!(!log.is_much_unwritten());
         writer.write(&[b"1"]).unwrap();

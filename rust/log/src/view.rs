@@ -3,17 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// Lends bytes of a file where they are mapped.
-pub(super) trait Lender: Send + Sync {
-    /// Whether the file still has every page that was looked at.
-    fn is_whole(&self) -> bool;
-}
+use super::segment::Segment;
 
 /// Bytes of a file of the log, which stays mapped as long as this is there.
 pub struct View {
     bytes: *const [u8],
     /// Keeps them mapped.
-    owner: Arc<dyn Lender>,
+    owner: Arc<Segment>,
 }
 
 impl fmt::Debug for View {
@@ -33,7 +29,7 @@ impl View {
     /// # Safety
     ///
     /// The bytes stay readable while `owner` lives, and nobody writes them meanwhile.
-    pub(super) unsafe fn new(bytes: *const [u8], owner: Arc<dyn Lender>) -> Self {
+    pub(super) unsafe fn new(bytes: *const [u8], owner: Arc<Segment>) -> Self {
         Self { bytes, owner }
     }
 
@@ -48,19 +44,6 @@ impl View {
     /// Whether the bytes that were looked at are the file's: a page that a failing disk or a
     /// truncated file took away reads as zeros. Asked after they were used.
     pub fn is_whole(&self) -> bool {
-        self.owner.is_whole()
+        self.owner.disk().is_whole()
     }
-}
-
-/// Has the processor fetch the line of memory at `at` of `bytes`; a place outside does no harm.
-#[inline]
-pub fn prefetch(bytes: *const u8, at: usize) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        // SAFETY: a prefetch reads and writes nothing, and faults nowhere.
-        unsafe { _mm_prefetch::<_MM_HINT_ET0>(bytes.wrapping_add(at).cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (bytes, at);
 }

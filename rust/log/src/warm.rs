@@ -83,7 +83,6 @@ pub(super) fn write_zeros(file: &File, from: u64, to: u64) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::Disk;
     use crate::file_disk::{WriteMode, appending};
     use crate::fs::create_own;
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::ahead::Ahead;
-use super::disk::{Disk, Files};
 use super::segment::Segment;
 use super::segments::Segments;
 use super::stall::Stall;
@@ -28,19 +27,19 @@ pub enum WriteError {
 }
 
 /// Appends to the log. `&mut self` makes sure that there is one at a time.
-pub struct Writer<F: Files> {
-    segments: Arc<Segments<F>>,
-    last: Option<Arc<Segment<F::Disk>>>,
+pub struct Writer {
+    segments: Arc<Segments>,
+    last: Option<Arc<Segment>>,
     position: u64,
     step: u64,
-    ahead: Arc<Ahead<F::Disk>>,
+    ahead: Arc<Ahead>,
     writes_later: bool,
 }
 
-impl<F: Files> Writer<F> {
+impl Writer {
     /// A writer at the end of the log. Blocks are allocated `step` bytes at a time; `clock` times
     /// stalls.
-    pub fn new(segments: Arc<Segments<F>>, step: u64, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(segments: Arc<Segments>, step: u64, clock: Arc<dyn Clock>) -> Self {
         let position = segments.max_offset();
         // A log that ends with its last file goes on in a new one.
         let last = segments.last().filter(|last| position < last.end());
@@ -75,7 +74,7 @@ impl<F: Files> Writer<F> {
     }
 
     /// The log.
-    pub fn segments(&self) -> &Arc<Segments<F>> {
+    pub fn segments(&self) -> &Arc<Segments> {
         &self.segments
     }
 
@@ -90,7 +89,7 @@ impl<F: Files> Writer<F> {
     }
 
     /// What the allocation thread shares with this writer.
-    pub(super) fn ahead(&self) -> &Arc<Ahead<F::Disk>> {
+    pub(super) fn ahead(&self) -> &Arc<Ahead> {
         &self.ahead
     }
 
@@ -119,12 +118,7 @@ impl<F: Files> Writer<F> {
     }
 
     /// Writes, or has it written later, and advances the log's end.
-    fn append_to(
-        &mut self,
-        segment: &Arc<Segment<F::Disk>>,
-        slices: &[&[u8]],
-        end: u64,
-    ) -> io::Result<()> {
+    fn append_to(&mut self, segment: &Arc<Segment>, slices: &[&[u8]], end: u64) -> io::Result<()> {
         if self.writes_later {
             self.segments
                 .push_unwritten(segment, self.position, slices, end);
@@ -139,7 +133,7 @@ impl<F: Files> Writer<F> {
     }
 
     /// The current file, ready for `count` bytes behind the writer's position.
-    fn ready_file(&mut self, count: u64) -> io::Result<&Arc<Segment<F::Disk>>> {
+    fn ready_file(&mut self, count: u64) -> io::Result<&Arc<Segment>> {
         let last = match self.last.take() {
             Some(last) => last,
             None => self.publish_new_file(self.position)?,
@@ -152,12 +146,12 @@ impl<F: Files> Writer<F> {
         Ok(last)
     }
 
-    fn publish_new_file(&self, start: u64) -> io::Result<Arc<Segment<F::Disk>>> {
+    fn publish_new_file(&self, start: u64) -> io::Result<Arc<Segment>> {
         let files = self.segments.files();
         let size = self.segments.file_size();
         let make = || Ok(Segment::new(start, size, files.prepare(start, size)?, true));
         let segment = self.ahead.next_file(make)?;
-        if let Err(error) = files.publish(start, segment.disk()) {
+        if let Err(error) = files.publish(start) {
             self.ahead.give_back(segment);
             return Err(error);
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::plan::{Plan, bytes_behind};
 use super::progress::{Step, Told, stopped};
 use super::scan::{Scan, log_error};
-use mq_log::{Directory, Segments};
+use mq_log::Segments;
 use mq_store::Settings;
 use mq_store::StoreError;
 use mq_store::inspect::log_files;
@@ -72,7 +72,7 @@ impl Plan {
 }
 
 /// Writes and syncs a range again: a failed fsync may have left pages that only look clean.
-pub(super) fn rewrite(log: &Segments<Directory>, from: u64, to: u64) -> std::io::Result<()> {
+pub(super) fn rewrite(log: &Segments, from: u64, to: u64) -> std::io::Result<()> {
     let mut bytes = vec![0; REWRITE_BYTES];
     let mut at = from;
     while at < to {

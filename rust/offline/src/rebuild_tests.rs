@@ -11,7 +11,7 @@ use mq_base::clock::SystemClock;
 use mq_store::StoreError;
 use mq_store::inspect::StoreLock;
 use mq_store::{Settings, Store};
-use mq_testing::stores::{snapshot, unpack};
+use mq_testing::stores::{directory, snapshot, unpack};
 
 const FILE: u64 = 65_536;
 
@@ -24,14 +24,9 @@ pub(super) fn run(root: &Path, to: Option<&Path>, repairs: bool) -> Result<Rebui
     rebuild(root, &wish, &mut |_, _, _| true)
 }
 
-/// A folder for a copy, in memory where possible.
+/// A folder for a copy.
 pub(super) fn place() -> (TempDir, PathBuf) {
-    let memory = Path::new("/dev/shm");
-    let folder = if memory.is_dir() {
-        tempfile::tempdir_in(memory).unwrap()
-    } else {
-        tempfile::tempdir().unwrap()
-    };
+    let folder = directory();
     let to = folder.path().join("copy");
     (folder, to)
 }

@@ -230,7 +230,7 @@ impl ColumnsAhead {
 /// Collects stored messages as column buffers in Arrow's layout.
 #[pyclass(frozen, module = "mqstore._core")]
 pub struct ColumnBuilder {
-    columns: Mutex<Columns>,
+    pub(super) columns: Mutex<Columns>,
 }
 
 #[pymethods]
@@ -309,7 +309,7 @@ fn made_columns(names: &[String]) -> PyResult<Columns> {
 }
 
 /// Raises the codec's DecodeError.
-fn column_error(py: Python<'_>, error: &ColumnError) -> PyErr {
+pub(super) fn column_error(py: Python<'_>, error: &ColumnError) -> PyErr {
     if *error == ColumnError::TooLarge {
         return PyOverflowError::new_err(error.to_string());
     }

@@ -65,13 +65,7 @@ impl Connector {
         // SAFETY: the descriptor is only borrowed for the duplication, which checks it.
         let wake = unsafe { BorrowedFd::borrow_raw(wake_fd) };
         let inbox = Arc::new(Inbox::new(wake.try_clone_to_owned().map_err(failed)?));
-        can_start(1).map_err(failed)?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("mqclient-io")
-            .enable_all()
-            .build()
-            .map_err(failed)?;
+        let runtime = io_runtime().map_err(failed)?;
         let pool = Pool::new(runtime.handle().clone(), settings, inbox.clone());
         Ok(Self {
             pool,
@@ -271,8 +265,18 @@ impl Drop for Connector {
     }
 }
 
+/// The thread of a client's sockets.
+pub(super) fn io_runtime() -> std::io::Result<Runtime> {
+    can_start(1)?;
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("mqclient-io")
+        .enable_all()
+        .build()
+}
+
 /// Reads the settings by the names of `PoolSettings`; times are in seconds.
-fn read_settings(given: &Bound<'_, PyDict>) -> PyResult<PoolSettings> {
+pub(super) fn read_settings(given: &Bound<'_, PyDict>) -> PyResult<PoolSettings> {
     let mut settings = PoolSettings::default();
     for (name, value) in given.iter() {
         let name: String = name.extract()?;

@@ -2,6 +2,7 @@
 
 mod acl;
 mod ahead;
+mod arrow_rows;
 mod bench;
 mod client;
 mod credentials;
@@ -16,10 +17,12 @@ mod inbox;
 mod logging;
 mod mappings;
 mod offline;
+mod range;
 mod rebuild;
 mod records;
 mod registration;
 mod request;
+mod row_writer;
 mod server;
 mod server_settings;
 mod state;
@@ -55,6 +58,8 @@ mod _core {
     #[pymodule_export]
     use super::offline::{Report, Scan, json_lines};
     #[pymodule_export]
+    use super::range::{RangeFailed, RangeReader};
+    #[pymodule_export]
     use super::rebuild::{RepairReport, rebuild};
     #[pymodule_export]
     use super::records::damaged_records;
@@ -62,6 +67,8 @@ mod _core {
     use super::registration::{read_registration, unpack_registration, write_topic_table};
     #[pymodule_export]
     use super::request::{Event, Request};
+    #[pymodule_export]
+    use super::row_writer::{RowWriter, SendFailed};
     #[pymodule_export]
     use super::server::{Server, ServerStopped};
     #[pymodule_export]

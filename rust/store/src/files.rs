@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::types::StoreError;
+use mq_log::fs::is_full;
 use mq_log::fs::{self, File, OpenOptions};
-use mq_log::is_full;
 
 /// Turns an IO error into one that names the file.
 pub fn io_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {

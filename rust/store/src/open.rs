@@ -46,7 +46,7 @@ use mq_base::clock::Clock;
 use mq_base::services::Services;
 use mq_format::delay_levels::DelayLevels;
 use mq_format::message::SCHEDULE_TOPIC;
-use mq_log::{Allocator, Directory, Files, Segments, Writer};
+use mq_log::{Allocator, Segments, Writer};
 
 /// How often queues are written, so that who reads their files sees their messages.
 const WRITE_EVERY: Duration = Duration::from_millis(200);
@@ -80,7 +80,7 @@ fn open(
     let checkpoint = Arc::new(Checkpoint::open(root)?);
     let recovered = Recovery {
         root,
-        log: &*log,
+        log: &log,
         checkpoint: &checkpoint,
         settings: &settings,
         clock: &clock,
@@ -106,7 +106,7 @@ struct Parts<'a> {
     clock: Arc<dyn Clock>,
     levels: DelayLevels,
     rules: Rules,
-    log: Arc<Segments<Directory>>,
+    log: Arc<Segments>,
     checkpoint: Arc<Checkpoint>,
 }
 
@@ -202,12 +202,7 @@ impl Parts<'_> {
         Marker::remove(self.root)
     }
 
-    fn flusher(
-        &self,
-        acks: &Arc<Acks>,
-        space: &Arc<Space>,
-        newest_ms: i64,
-    ) -> Arc<Flusher<Directory>> {
+    fn flusher(&self, acks: &Arc<Acks>, space: &Arc<Space>, newest_ms: i64) -> Arc<Flusher> {
         let checkpoint = Arc::clone(&self.checkpoint);
         Arc::new(Flusher {
             log: Arc::clone(&self.log),
@@ -223,10 +218,10 @@ impl Parts<'_> {
     /// The way in, and the thread that works ahead of it.
     fn puts(
         &self,
-        flusher: Arc<Flusher<Directory>>,
+        flusher: Arc<Flusher>,
         queues: &ConsumeQueues,
         services: &Arc<Services>,
-    ) -> Result<(Puts<Directory>, Allocator<Directory>), StoreError> {
+    ) -> Result<(Puts, Allocator), StoreError> {
         let settings = &self.settings;
         let mut writer = Writer::new(
             Arc::clone(&self.log),
@@ -284,10 +279,10 @@ impl Parts<'_> {
     /// Starts the threads that end at close.
     fn running(
         &self,
-        puts: &Arc<Puts<Directory>>,
+        puts: &Arc<Puts>,
         upkeep: &Arc<Upkeep>,
         services: &Arc<Services>,
-        (cleaning, allocator, lock): (Periodic, Allocator<Directory>, StoreLock),
+        (cleaning, allocator, lock): (Periodic, Allocator, StoreLock),
     ) -> Result<Running, StoreError> {
         let redelivery = Redelivery(Arc::clone(puts));
         let delay = DelayThread::start(Arc::clone(&upkeep.delay), redelivery, services);
@@ -318,10 +313,10 @@ impl Parts<'_> {
     /// What deletes old files, and the thread that has it do so.
     fn cleaning(
         &self,
-        reader: &Arc<Reader<Directory>>,
+        reader: &Arc<Reader>,
         upkeep: &Arc<Upkeep>,
         services: &Arc<Services>,
-    ) -> Result<(Arc<Cleaner<Directory>>, Periodic), StoreError> {
+    ) -> Result<(Arc<Cleaner>, Periodic), StoreError> {
         let log_directory = self.root.join("commitlog");
         let (reader, upkeep) = (Arc::clone(reader), Arc::clone(upkeep));
         let cleaner = Cleaner::new(self.rules.clone(), reader, upkeep, log_directory);
@@ -339,7 +334,7 @@ impl Parts<'_> {
 
     fn flush_threads(
         &self,
-        flusher: &Arc<Flusher<Directory>>,
+        flusher: &Arc<Flusher>,
         services: &Arc<Services>,
     ) -> io::Result<FlushThreads> {
         let settings = &self.settings;
@@ -356,7 +351,7 @@ impl Parts<'_> {
 }
 
 /// The end of the log, and the next offset of every queue.
-fn tail<F: Files>(writer: Writer<F>, queues: &ConsumeQueues) -> Mutex<Tail<F>> {
+fn tail(writer: Writer, queues: &ConsumeQueues) -> Mutex<Tail> {
     let mut queue_offsets = QueueOffsets::default();
     for queue in queues.all() {
         *queue_offsets.entry(queue.topic(), queue.queue_id()) = queue.max_offset();

@@ -31,17 +31,17 @@ use crate::upkeep::Upkeep;
 use crate::write::flush::FlushThreads;
 use crate::write::put::Puts;
 use mq_base::services::{Failures, Services};
-use mq_log::{Allocator, Directory, Segments, fs};
+use mq_log::{Allocator, Segments, fs};
 
 /// An open store directory: one writer, any number of readers.
 pub struct Store {
     pub(crate) root: PathBuf,
-    pub(crate) log: Arc<Segments<Directory>>,
-    pub(crate) puts: Arc<Puts<Directory>>,
-    pub(crate) reader: Arc<Reader<Directory>>,
+    pub(crate) log: Arc<Segments>,
+    pub(crate) puts: Arc<Puts>,
+    pub(crate) reader: Arc<Reader>,
     pub(crate) dispatcher: Dispatcher,
     pub(crate) upkeep: Arc<Upkeep>,
-    pub(crate) cleaner: Arc<Cleaner<Directory>>,
+    pub(crate) cleaner: Arc<Cleaner>,
     pub(crate) put_latency: Latency,
     pub(crate) get_latency: Latency,
     /// Damaged ranges of the log that recovery healed.
@@ -59,7 +59,7 @@ pub(crate) struct Running {
     pub(crate) flush: FlushThreads,
     pub(crate) upkeep: Periodic,
     pub(crate) cleaning: Periodic,
-    pub(crate) allocator: Allocator<Directory>,
+    pub(crate) allocator: Allocator,
     pub(crate) lock: StoreLock,
 }
 

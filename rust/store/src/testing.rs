@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use mq_log::gated::Gate;
+use mq_log::testing::Gate;
 use mq_log::{Operation, Tape, Target, Watch, watch};
 
 use crate::types::PutRequest;

@@ -3,8 +3,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -16,6 +14,7 @@ use mq_base::clock::SystemClock;
 use rustix::process::{Resource, getrlimit};
 
 use mq_store::{Put, PutRequest, PutStatus, Settings, Store};
+use mq_testing::stores::directory;
 
 const MIB: u64 = 1 << 20;
 /// Tells the child which store to open.
@@ -57,17 +56,31 @@ fn open(root: &Path) -> Arc<Store> {
     Store::open(root, settings, SystemClock::shared(), true).unwrap()
 }
 
+fn message(topic: &str, queue_id: i32) -> PutRequest<'_> {
+    PutRequest {
+        topic,
+        queue_id,
+        flag: 0,
+        sys_flag: 0,
+        born_timestamp_ms: 1,
+        born_host: "127.0.0.1:1".parse().unwrap(),
+        store_host: "127.0.0.1:10911".parse().unwrap(),
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+        body: b"x",
+        properties: b"",
+        wait_store_ok: true,
+        delay_level: 0,
+    }
+}
+
 /// One message into each of `queues` queues of each topic.
 fn fill(store: &Store, topics: usize, queues: i32, rounds: usize) {
     for _ in 0..rounds {
         for topic in 0..topics {
             let topic = format!("TopicWithAName{topic}");
             for queue_id in 0..queues {
-                let request = PutRequest {
-                    topic: &topic,
-                    ..common::message(queue_id, b"x", b"")
-                };
-                let Put::Done(result) = store.put(&request) else {
+                let Put::Done(result) = store.put(&message(&topic, queue_id)) else {
                     panic!("nobody waits for a flush");
                 };
                 assert_eq!(result.status, PutStatus::Ok);
@@ -115,7 +128,7 @@ fn many_queues_cost_little() {
 }
 
 fn ten_thousand_topics_fit_20_mb() {
-    let root = common::directory();
+    let root = directory();
     let started = Instant::now();
     let store = open(root.path());
     fill(&store, 10_000, 1, 2);
@@ -167,7 +180,7 @@ fn opened_in_a_process_of_its_own() {
 fn fifty_thousand_queues_have_no_map_descriptor_or_file_of_6_mb_each() {
     const TOPICS: usize = 500;
     const QUEUES: i32 = 100;
-    let root = common::directory();
+    let root = directory();
     let started = Instant::now();
     let store = open(root.path());
     fill(&store, TOPICS, QUEUES, 1);

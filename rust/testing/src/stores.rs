@@ -15,15 +15,18 @@ pub fn golden(name: &str) -> PathBuf {
     root.join("../../tests/golden").join(name)
 }
 
-/// A fresh copy of a golden store, on a memory file system if there is one, because recovery syncs
-/// often.
-pub fn unpack(name: &str) -> TempDir {
+/// A temporary directory on a memory file system if there is one, because stores sync often.
+pub fn directory() -> TempDir {
     let memory = Path::new("/dev/shm");
-    let root = if memory.is_dir() {
-        tempfile::tempdir_in(memory).unwrap()
-    } else {
-        tempfile::tempdir().unwrap()
-    };
+    match memory.is_dir() {
+        true => tempfile::tempdir_in(memory).unwrap(),
+        false => tempfile::tempdir().unwrap(),
+    }
+}
+
+/// A fresh copy of a golden store.
+pub fn unpack(name: &str) -> TempDir {
+    let root = directory();
     let file = fs::File::open(golden(name).join("store.tar.gz")).unwrap();
     let mut archive = tar::Archive::new(GzDecoder::new(file));
     archive.unpack(root.path()).unwrap();

@@ -15,7 +15,7 @@ use mq_store::Settings;
 use mq_store::Store;
 use mq_store::testing::request;
 use mq_store::{PutRequest, PutStatus};
-use mq_testing::stores::unpack;
+use mq_testing::stores::{directory, unpack};
 
 const LOG_FILE: u64 = 16 << 10;
 
@@ -31,20 +31,12 @@ fn settings() -> Settings {
     }
 }
 
-fn memory() -> TempDir {
-    let memory = Path::new("/dev/shm");
-    match memory.is_dir() {
-        true => tempfile::tempdir_in(memory).unwrap(),
-        false => tempfile::tempdir().unwrap(),
-    }
-}
-
 const TOPICS: &str = "{\"topicConfigTable\":{\"Orders\":{\"topicName\":\"Orders\"},\
      \"Other\":{\"topicName\":\"Other\"}},\"dataVersion\":{\"counter\":1}}";
 
 /// A closed store with plain, delayed and compressed messages and all state files.
 fn closed() -> TempDir {
-    let root = memory();
+    let root = directory();
     let store = Store::open(root.path(), settings(), SystemClock::shared(), true).unwrap();
     put_all(&store);
     for (name, text) in [
@@ -420,7 +412,7 @@ fn what_is_left_of_deleted_topics_is_no_damage() {
 #[test]
 fn index_files_of_any_sizes_are_sound() {
     for (slots, entries) in [(100, 300), (7, 1_000), (100, 400)] {
-        let root = memory();
+        let root = directory();
         let settings = Settings {
             index_slots: Some(slots),
             index_entries: Some(entries),

@@ -25,30 +25,29 @@ use crate::types::{Cleaned, StoreError};
 use crate::upkeep::Upkeep;
 use mq_format::message::SCHEDULE_TOPIC;
 use mq_format::multi_dispatch;
-use mq_log::Files;
 
 /// The topic whose messages tell which half messages are done.
 const OP_HALF_TOPIC: &str = "RMQ_SYS_TRANS_OP_HALF_TOPIC";
 
 /// Deletes files; one run at a time.
-pub(crate) struct Cleaner<F: Files> {
+pub(crate) struct Cleaner {
     rules: Mutex<Rules>,
-    scope: Scope<F>,
+    scope: Scope,
     /// Monotonic time of the first run that nobody asked for.
     first_run_ms: i64,
     /// Runs that the operator still has.
     manual_runs: AtomicU32,
     /// Held for the whole of a run.
-    state: Mutex<State<F>>,
+    state: Mutex<State>,
     /// Everything deleted since the store was opened.
     total: Mutex<Cleaned>,
 }
 
-impl<F: Files> Cleaner<F> {
+impl Cleaner {
     /// A cleaner of a store whose log is in `log_directory`.
     pub(crate) fn new(
         rules: Rules,
-        reader: Arc<Reader<F>>,
+        reader: Arc<Reader>,
         upkeep: Arc<Upkeep>,
         log_directory: PathBuf,
     ) -> Self {
@@ -128,7 +127,7 @@ impl<F: Files> Cleaner<F> {
         })
     }
 
-    fn with_run(&self, sleep: Sleep<'_>, work: impl FnOnce(&mut Run<'_, F>)) -> Cleaned {
+    fn with_run(&self, sleep: Sleep<'_>, work: impl FnOnce(&mut Run<'_>)) -> Cleaned {
         let rules = self.rules.lock().clone();
         let mut run = Run::new(&self.scope, self.state.lock(), rules, sleep);
         work(&mut run);

@@ -13,11 +13,11 @@ use crate::read::reader::Reader;
 use crate::types::Cleaned;
 use crate::upkeep::Upkeep;
 use crate::write::space::Pressure;
-use mq_log::{Files, Removed, Segments, fs};
+use mq_log::{Removed, Segments, fs};
 
 /// What a cleaner cleans.
-pub(crate) struct Scope<F: Files> {
-    pub(crate) reader: Arc<Reader<F>>,
+pub(crate) struct Scope {
+    pub(crate) reader: Arc<Reader>,
     pub(crate) upkeep: Arc<Upkeep>,
     /// Where the log's files are.
     pub(crate) log_directory: PathBuf,
@@ -27,24 +27,24 @@ pub(crate) struct Scope<F: Files> {
 pub(crate) type Sleep<'a> = &'a dyn Fn(Duration) -> bool;
 
 /// What one run leaves to the next.
-pub(crate) struct State<F: Files> {
+pub(crate) struct State {
     /// Queues and index are clean up to here, bytes from the start of the log.
     cleaned_to: u64,
     /// Monotonic time of the next try, after a file could not be deleted.
     retry_at_ms: i64,
     /// Deleted files that somebody still read.
-    held: Vec<Held<F>>,
+    held: Vec<Held>,
 }
 
 /// A deleted file. Its blocks are given back by the cleaner, so that no reader has to wait for
 /// the file system.
-struct Held<F: Files> {
-    removed: Removed<F::Disk>,
+struct Held {
+    removed: Removed,
     /// Monotonic time of its removal; None once its hanging was reported.
     since_ms: Option<i64>,
 }
 
-impl<F: Files> Default for State<F> {
+impl Default for State {
     fn default() -> Self {
         Self {
             cleaned_to: 0,
@@ -55,9 +55,9 @@ impl<F: Files> Default for State<F> {
 }
 
 /// A run under way.
-pub(crate) struct Run<'a, F: Files> {
-    scope: &'a Scope<F>,
-    state: MutexGuard<'a, State<F>>,
+pub(crate) struct Run<'a> {
+    scope: &'a Scope,
+    state: MutexGuard<'a, State>,
     rules: Rules,
     sleep: Sleep<'a>,
     now_ms: i64,
@@ -65,10 +65,10 @@ pub(crate) struct Run<'a, F: Files> {
     cleaned: Cleaned,
 }
 
-impl<'a, F: Files> Run<'a, F> {
+impl<'a> Run<'a> {
     pub(crate) fn new(
-        scope: &'a Scope<F>,
-        state: MutexGuard<'a, State<F>>,
+        scope: &'a Scope,
+        state: MutexGuard<'a, State>,
         rules: Rules,
         sleep: Sleep<'a>,
     ) -> Self {
@@ -232,7 +232,7 @@ impl<'a, F: Files> Run<'a, F> {
         });
     }
 
-    fn log(&self) -> &'a Segments<F> {
+    fn log(&self) -> &'a Segments {
         &self.scope.reader.log
     }
 

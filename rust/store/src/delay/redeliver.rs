@@ -9,7 +9,6 @@ use crate::write::put::Puts;
 use mq_format::consume_queue::QueueEntry;
 use mq_format::message::{BLANK_BYTES, CheckCrc, Head, RecordView};
 use mq_format::properties;
-use mq_log::Files;
 
 /// Half messages are never delivered from there.
 const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
@@ -27,9 +26,9 @@ pub(crate) trait Delivery: Send + Sync + 'static {
 }
 
 /// What delay delivery reads and writes.
-pub(crate) struct Redelivery<F: Files>(pub(crate) Arc<Puts<F>>);
+pub(crate) struct Redelivery(pub(crate) Arc<Puts>);
 
-impl<F: Files> Delivery for Redelivery<F> {
+impl Delivery for Redelivery {
     fn read(&self, physical_offset: i64, out: &mut [u8]) -> io::Result<usize> {
         let log = &self.0.flusher.log;
         log.read_at(physical_offset.cast_unsigned(), out)

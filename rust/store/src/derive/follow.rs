@@ -16,7 +16,7 @@ use crate::threads::signal::{Signal, Woken};
 use crate::types::StoreError;
 use crate::write::space::{Space, Waiting};
 use mq_base::services;
-use mq_log::{Files, Segments};
+use mq_log::Segments;
 
 // These pauses are shorter than a millisecond, which is what the store's clock counts. They decide
 // nothing but how soon a message becomes readable, so they use the system's own time.
@@ -35,8 +35,8 @@ const BEHIND_BYTES: u64 = 256 << 10;
 
 /// Waits for the log to grow beyond an offset and tells how far; after a stop, until the end is
 /// reached, then None.
-pub(crate) fn readable_beyond<F: Files>(
-    log: Arc<Segments<F>>,
+pub(crate) fn readable_beyond(
+    log: Arc<Segments>,
     appended: Arc<Signal>,
 ) -> impl FnMut(u64) -> Option<u64> + Send + 'static {
     let mut last_look = None;
@@ -53,7 +53,7 @@ pub(crate) fn readable_beyond<F: Files>(
     }
 }
 
-fn wait_beyond<F: Files>(offset: u64, log: &Segments<F>, appended: &Signal) -> Option<u64> {
+fn wait_beyond(offset: u64, log: &Segments, appended: &Signal) -> Option<u64> {
     loop {
         let end = log.max_offset();
         if end > offset {

@@ -59,7 +59,7 @@ impl LogFacts {
     }
 
     /// Whether the last recovery came to its end.
-    pub(crate) fn is_settled(&self) -> bool {
+    pub fn is_settled(&self) -> bool {
         self.extended.is_empty() && self.healing.is_empty() && self.queue_ends.is_empty()
     }
 

@@ -15,7 +15,7 @@ use crate::files::{io_error, offset_name};
 use crate::settings::Settings;
 use crate::types::StoreError;
 use mq_log::fs::{OpenOptions, open_own};
-use mq_log::{Directory, FileInfo, Files, Segments, WriteMode};
+use mq_log::{Directory, FileInfo, Segments, WriteMode};
 
 /// `mappedFileSizeCommitLog` of a new store, bytes.
 const DEFAULT_FILE_BYTES: u64 = 1 << 30;
@@ -25,7 +25,7 @@ const FILE_BYTES: RangeInclusive<u64> = 4096..=i32::MAX as u64;
 pub const MISSING_FILES_MAX: usize = 1_024;
 
 /// Opens the commit log's files with the length they have, else with the length that is set.
-pub fn open_log(root: &Path, settings: &Settings) -> Result<Segments<Directory>, StoreError> {
+pub fn open_log(root: &Path, settings: &Settings) -> Result<Segments, StoreError> {
     let path = root.join("commitlog");
     let mode = if settings.sync_flush {
         WriteMode::Write
@@ -205,7 +205,7 @@ fn give_back_length(
 }
 
 /// Files may be missing, but not so many that this is not the log.
-fn check_gaps(root: &Path, log: &Segments<Directory>) -> Result<(), StoreError> {
+fn check_gaps(root: &Path, log: &Segments) -> Result<(), StoreError> {
     let missing = log.missing(MISSING_FILES_MAX + 1);
     let Some(first) = missing.first() else {
         return Ok(());

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::is_within;
 use mq_format::consume_queue::QueueEntry;
-use mq_log::{Files, Segments};
+use mq_log::Segments;
 
 /// Records closer than this are read with what lies between them: sixteen queues in turns with
 /// records of 2 KiB.
@@ -40,7 +40,7 @@ struct Stream {
 impl ReadAhead {
     /// Brings into memory what these units point to and what follows, if they lie together; else
     /// the disk is told of all of them before the first is waited for.
-    pub(crate) fn read<F: Files>(&self, log: &Segments<F>, entries: &[QueueEntry]) {
+    pub(crate) fn read(&self, log: &Segments, entries: &[QueueEntry]) {
         let bounds = (
             log.min_offset().cast_signed(),
             log.max_offset().cast_signed(),

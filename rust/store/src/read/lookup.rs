@@ -6,7 +6,6 @@ use crate::records::record::{self, Wrong};
 use crate::types::{QueryResult, ReadMode, WouldBlock};
 use mq_format::consume_queue::QueueEntry;
 use mq_format::message::{self, BLANK_BYTES, CheckCrc, Head, RecordView, STATED_BYTES, sys_flag};
-use mq_log::Files;
 use std::ops::Range;
 
 /// Bytes read for a record whose size is not known.
@@ -14,7 +13,7 @@ const GUESS_BYTES: usize = 4_096;
 /// Rounds of a query, each with an earlier end.
 const QUERY_ROUNDS: usize = 3;
 
-impl<F: Files> Reader<F> {
+impl Reader {
     /// See [`crate::Store::get_at`]. No queue entry says what should be there, so a record
     /// that is damaged in its size or its magic is none.
     pub(crate) fn get_at(

@@ -10,12 +10,11 @@ use crate::filter::TagFilter;
 use crate::records::record::{Place, Wrong};
 use crate::types::{GetRequest, GetResult, GetStatus, ReadMode, WouldBlock};
 use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
-use mq_log::Files;
 
 /// RocketMQ looks at as many bytes of queue units per pull, or at `max_count` units.
 const SCAN_BYTES: usize = 16_000;
 
-impl<F: Files> Reader<F> {
+impl Reader {
     /// See [`crate::Store::get`]. Who may wait for the disk does so only for what is not in
     /// memory: that has limits of its own.
     pub(crate) fn get(

@@ -8,11 +8,11 @@ use crate::derive::queues::table::ConsumeQueues;
 use crate::records::record::DamagedRecords;
 use crate::settings::Settings;
 use mq_format::consume_queue::QueueEntry;
-use mq_log::{Files, Segments};
+use mq_log::Segments;
 
 /// Reads from the log through queues and index. Any number of threads.
-pub(crate) struct Reader<F: Files> {
-    pub(crate) log: Arc<Segments<F>>,
+pub(crate) struct Reader {
+    pub(crate) log: Arc<Segments>,
     pub(crate) queues: Arc<ConsumeQueues>,
     pub(crate) index: Option<Arc<IndexFiles>>,
     pub(crate) limits: Limits,
@@ -31,10 +31,10 @@ pub(crate) struct Limits {
     pub(super) hot_bytes: i64,
 }
 
-impl<F: Files> Reader<F> {
+impl Reader {
     /// A reader over a store's log, queues and index.
     pub(crate) fn new(
-        log: Arc<Segments<F>>,
+        log: Arc<Segments>,
         queues: Arc<ConsumeQueues>,
         index: Option<Arc<IndexFiles>>,
         settings: &Settings,

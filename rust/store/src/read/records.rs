@@ -5,7 +5,6 @@ use crate::records::record::{self, Place, Wrong};
 use crate::types::{GetRequest, ReadMode, WouldBlock};
 use mq_format::consume_queue::QueueEntry;
 use mq_format::message::{BLANK_BYTES, Head};
-use mq_log::Files;
 
 /// Records closer than this are read at once, the bytes between thrown away.
 const NEAR_BYTES: i64 = 4_096;
@@ -93,7 +92,7 @@ struct Kept {
     dropped: Option<Wrong>,
 }
 
-impl<F: Files> Reader<F> {
+impl Reader {
     /// Appends the records to `out`, neighbours together, up to the first that cannot be read.
     /// One that is gone is left out, and so is one that is damaged.
     pub(crate) fn read_records(

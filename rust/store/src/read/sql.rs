@@ -8,9 +8,8 @@ use crate::filter::{Marks, TagFilter};
 use crate::types::{GetRequest, ReadMode, WouldBlock};
 use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
 use mq_format::message::{CheckCrc, RecordView};
-use mq_log::Files;
 
-impl<F: Files> Reader<F> {
+impl Reader {
     /// Goes through the queue's units and appends the records that match to `out`; None when the
     /// units cannot be read. As with tags, messages that do not match do not fill the batch.
     pub(crate) fn select_matching(

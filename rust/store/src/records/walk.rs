@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 
 use mq_format::message::{BLANK_BYTES, Head};
-use mq_log::{Files, Segments, View, prefetch};
+use mq_log::{Segments, View, prefetch};
 
 /// Bytes read at once.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -48,7 +48,7 @@ pub trait LogRead: Send + Sync {
     fn will_read(&self, _from: u64, _to: u64) {}
 }
 
-impl<F: Files> LogRead for Segments<F> {
+impl LogRead for Segments {
     fn min_offset(&self) -> u64 {
         Self::min_offset(self)
     }

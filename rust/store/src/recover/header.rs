@@ -11,7 +11,6 @@ use super::recovery::log_io;
 use crate::records::walk::{Step, Walk};
 use crate::types::StoreError;
 use mq_format::message::{self, Assigned, RecordView, sys_flag};
-use mq_log::Files;
 
 /// How far the next record of a queue is looked for, bytes.
 const LOOK_AHEAD_BYTES: u64 = 4 << 20;
@@ -29,7 +28,7 @@ enum Verdict {
     Foreign,
 }
 
-impl<F: Files> LogCheck<'_, F> {
+impl LogCheck<'_> {
     /// Takes the records from `at` to `to` one by one, mending headers; returns where a place is
     /// that holds no good record, or `to` or beyond.
     pub(super) fn one_by_one(

@@ -20,8 +20,8 @@ use mq_format::message::{
     self, BLANK_BYTES, CheckCrc, PROPERTIES_BYTES_MAX, RecordView, Version, sys_flag,
 };
 use mq_format::properties::PAIR_END;
+use mq_log::Segments;
 use mq_log::fs::{File, create_own};
-use mq_log::{Files, Segments};
 
 /// Longest stand-in record, bytes: within RocketMQ's default limit of a record.
 const STAND_IN_BYTES_MAX: u64 = 4 << 20;
@@ -70,11 +70,7 @@ impl Damage {
 
     /// Saves the bytes to `{root}/mqstack/quarantine` and overwrites them. Returns what queues
     /// may know otherwise.
-    pub(super) fn heal<F: Files>(
-        &self,
-        root: &Path,
-        log: &Segments<F>,
-    ) -> Result<Change, StoreError> {
+    pub(super) fn heal(&self, root: &Path, log: &Segments) -> Result<Change, StoreError> {
         let mut at = self.from;
         let mut change = Change {
             from: self.from,
@@ -149,12 +145,7 @@ impl Damage {
 }
 
 /// Puts the filler at `from`, behind which a file holds no more; makes the file if it is missing.
-fn end_file<F: Files>(
-    root: &Path,
-    log: &Segments<F>,
-    from: u64,
-    file_end: u64,
-) -> Result<(), StoreError> {
+fn end_file(root: &Path, log: &Segments, from: u64, file_end: u64) -> Result<(), StoreError> {
     let blank = message::blank(u32::try_from(file_end - from).unwrap_or(u32::MAX));
     let is_missing = log.read_at(from, &mut [0]).map_err(log_io)? == 0;
     if is_missing {
@@ -165,9 +156,9 @@ fn end_file<F: Files>(
 }
 
 /// Keeps the damaged bytes for whoever can read something out of them; zeros take no room.
-pub(super) fn quarantine<F: Files>(
+pub(super) fn quarantine(
     root: &Path,
-    log: &Segments<F>,
+    log: &Segments,
     from: u64,
     to: u64,
 ) -> Result<(), StoreError> {
@@ -179,13 +170,7 @@ pub(super) fn quarantine<F: Files>(
     sync_directory(&directory)
 }
 
-fn save<F: Files>(
-    log: &Segments<F>,
-    from: u64,
-    to: u64,
-    file: &File,
-    path: &Path,
-) -> Result<(), StoreError> {
+fn save(log: &Segments, from: u64, to: u64, file: &File, path: &Path) -> Result<(), StoreError> {
     let room = usize::try_from(to - from).unwrap_or(SAVE_BYTES);
     let mut bytes = vec![0; room.min(SAVE_BYTES)];
     let mut at = from;
@@ -207,12 +192,7 @@ fn save<F: Files>(
 }
 
 /// Fills `[from, to)`, at least as long as the shortest record, with records of type ROLLBACK.
-fn stand_in<F: Files>(
-    log: &Segments<F>,
-    from: u64,
-    to: u64,
-    store_timestamp_ms: i64,
-) -> Result<(), StoreError> {
+fn stand_in(log: &Segments, from: u64, to: u64, store_timestamp_ms: i64) -> Result<(), StoreError> {
     let mut at = from;
     while at < to {
         // Never leave less than one record's bytes for the next round.
@@ -255,7 +235,7 @@ fn stand_in_record(offset: u64, size: u64, store_timestamp_ms: i64) -> Vec<u8> {
     bytes
 }
 
-impl<F: Files> Recovery<'_, F> {
+impl Recovery<'_> {
     /// What queues have to learn of ranges that were healed, now that the log is checked.
     pub(super) fn unsettled(&self, healing: &[Healing]) -> Result<Vec<Change>, StoreError> {
         let mut changes = Vec::new();

@@ -17,14 +17,13 @@ use crate::types::StoreError;
 use mq_format::index::{IndexEntry, IndexHeader, IndexLayout};
 use mq_format::message::{self, CheckCrc, Head, RecordView, STATED_BYTES, sys_flag};
 use mq_format::properties;
-use mq_log::Files;
 
 /// Entries read at once.
 const CHUNK_ENTRIES: i32 = 4_096;
 /// Bytes of the log looked at between two index files.
 const GAP_BYTES_MAX: u64 = 16 << 20;
 
-impl<F: Files> Recovery<'_, F> {
+impl Recovery<'_> {
     /// Cuts the index to what makes sense; returns the writer and from where it must be fed, if
     /// not from the end of the queues.
     ///
@@ -97,7 +96,7 @@ impl<F: Files> Recovery<'_, F> {
     }
 }
 
-impl<F: Files> Recovery<'_, F> {
+impl Recovery<'_> {
     /// Whether every file of the index is there, and begins and ends as its header says.
     pub(super) fn is_index_whole(&self, index: Option<&IndexFiles>) -> Result<bool, StoreError> {
         let Some(index) = index else {

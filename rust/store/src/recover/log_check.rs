@@ -16,7 +16,7 @@ use crate::records::walk::{Step, Walk};
 use crate::settings::MultiDispatch;
 use crate::types::StoreError;
 use mq_format::message::CheckCrc;
-use mq_log::{Files, Segments};
+use mq_log::Segments;
 
 /// How the store was left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,9 +42,9 @@ pub struct Queued<'a> {
 }
 
 /// A walk over the log that checks every record.
-pub struct LogCheck<'a, F: Files> {
+pub struct LogCheck<'a> {
     pub(super) root: &'a Path,
-    pub(super) log: &'a Segments<F>,
+    pub(super) log: &'a Segments,
     heals: bool,
     pub(super) belief: Belief,
     rounds: Rounds,
@@ -69,9 +69,9 @@ enum Stretch {
     Bad(u64),
 }
 
-impl<'a, F: Files> LogCheck<'a, F> {
+impl<'a> LogCheck<'a> {
     /// A check of `log`; damage is healed, or refused.
-    pub fn new(root: &'a Path, log: &'a Segments<F>, heals: bool, left: Left) -> Self {
+    pub fn new(root: &'a Path, log: &'a Segments, heals: bool, left: Left) -> Self {
         let durable_ms = match left {
             Left::Clean => i64::MAX,
             Left::Unclean(durable_ms) => durable_ms,

@@ -8,14 +8,14 @@ use crate::records::record::good_record;
 use crate::records::walk::{Step, Walk};
 use crate::types::StoreError;
 use mq_format::message::{CheckCrc, RecordView};
-use mq_log::{Files, Segments};
+use mq_log::Segments;
 
 /// Files checked from the end after a clean stop, as RocketMQ does.
 const CHECKED_FILES: usize = 3;
 /// A checkpoint further ahead of the clock than this is not believed, milliseconds.
 const CLOCK_STEP_MS: i64 = 24 * 3600 * 1000;
 
-impl<F: Files> Recovery<'_, F> {
+impl Recovery<'_> {
     /// What a clean stop recorded, if nobody else wrote the checkpoint since.
     pub(super) fn marker(&self) -> Result<Option<Marker>, StoreError> {
         let crc = self.checkpoint.crc()?;
@@ -24,7 +24,7 @@ impl<F: Files> Recovery<'_, F> {
     }
 
     /// A check of `[from, to)`, which tells in the log how far it is.
-    pub(super) fn log_check(&self, from: u64, to: u64) -> LogCheck<'_, F> {
+    pub(super) fn log_check(&self, from: u64, to: u64) -> LogCheck<'_> {
         let left = match self.was_clean {
             true => Left::Clean,
             false => Left::Unclean(self.safe_timestamp_ms()),
@@ -74,7 +74,7 @@ impl<F: Files> Recovery<'_, F> {
     /// Checks from `start` on; the log ends where a clean stop recorded it, or further on.
     pub(super) fn end_of_log(
         &self,
-        check: &mut LogCheck<'_, F>,
+        check: &mut LogCheck<'_>,
         marker: Option<&Marker>,
         start: u64,
         missing: impl Fn(Queued<'_>) -> Option<u64>,
@@ -109,10 +109,7 @@ impl<F: Files> Recovery<'_, F> {
     }
 }
 
-fn first_store_timestamp<F: Files>(
-    log: &Segments<F>,
-    start: u64,
-) -> Result<Option<i64>, StoreError> {
+fn first_store_timestamp(log: &Segments, start: u64) -> Result<Option<i64>, StoreError> {
     let mut walk = Walk::from(start);
     let step = walk.step(log, log.next_file_start(start)).map_err(log_io)?;
     let Step::Record(bytes) = step else {

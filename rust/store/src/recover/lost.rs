@@ -21,7 +21,7 @@ use crate::types::StoreError;
 use mq_format::fastjson;
 use mq_format::message::{CheckCrc, RecordView, SCHEDULE_TOPIC, sys_flag};
 use mq_format::multi_dispatch;
-use mq_log::{Files, Segments};
+use mq_log::Segments;
 
 /// Bytes looked at of each file.
 const SAMPLE_BYTES: u64 = 64 << 10;
@@ -78,11 +78,7 @@ impl<'a> LostUnits<'a> {
 
     /// Looks at the first records of each file before `before`; returns where dispatch must
     /// start, if one of them is in no queue.
-    pub(super) fn sample<F: Files>(
-        &self,
-        log: &Segments<F>,
-        before: u64,
-    ) -> Result<Option<u64>, StoreError> {
+    pub(super) fn sample(&self, log: &Segments, before: u64) -> Result<Option<u64>, StoreError> {
         let mut from: Option<u64> = None;
         for start in log.starts().into_iter().filter(|start| *start < before) {
             let mut walk = Walk::from(start);

@@ -40,7 +40,7 @@ use crate::directory::log_facts::LogFacts;
 use crate::files::io_error;
 use crate::records::walk::Walk;
 use crate::types::StoreError;
-use mq_log::{Access, Files};
+use mq_log::Access;
 
 /// Bytes rewritten at once.
 const REWRITE_BYTES: usize = 4 << 20;
@@ -62,13 +62,13 @@ pub(crate) struct Recovered {
 }
 
 /// A log whose end is found, and what was found below it.
-struct CheckedLog<'a, F: Files> {
+struct CheckedLog<'a> {
     /// What an earlier start began.
     facts: LogFacts,
     /// From where on it was checked, and where it ends.
     start: u64,
     end: u64,
-    check: LogCheck<'a, F>,
+    check: LogCheck<'a>,
     lost: LostUnits<'a>,
     met: FirstMet,
 }
@@ -85,7 +85,7 @@ struct Feed {
     writer: Option<IndexWriter>,
 }
 
-impl<F: Files> Recovery<'_, F> {
+impl Recovery<'_> {
     /// Brings the store into a state that can be appended to.
     pub(crate) fn run(self) -> Result<Recovered, StoreError> {
         let log = self.root.join("commitlog");
@@ -168,7 +168,7 @@ impl<F: Files> Recovery<'_, F> {
     /// A store whose derived files have to follow what was found in the log.
     fn completed(
         &self,
-        checked: CheckedLog<'_, F>,
+        checked: CheckedLog<'_>,
         marker: Option<&Marker>,
         queues: &Arc<ConsumeQueues>,
         index: Option<Arc<IndexFiles>>,
@@ -236,7 +236,7 @@ impl<F: Files> Recovery<'_, F> {
     /// a start that did not come to its end.
     fn changes(
         &self,
-        check: &LogCheck<'_, F>,
+        check: &LogCheck<'_>,
         facts: &LogFacts,
         start: u64,
         lost: &LostUnits<'_>,

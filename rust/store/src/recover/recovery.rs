@@ -8,17 +8,17 @@ use crate::settings::Settings;
 use crate::state::checkpoint::Checkpoint;
 use crate::types::StoreError;
 use mq_base::clock::Clock;
-use mq_log::{Files, Segments};
+use mq_log::Segments;
 
 /// What is called so where its path is not known.
 pub(super) const LOG: &str = "commit log";
 
 /// What recovery is told.
-pub(crate) struct Recovery<'a, F: Files> {
+pub(crate) struct Recovery<'a> {
     /// Root directory of the store.
     pub root: &'a Path,
     /// The log, just opened.
-    pub log: &'a Segments<F>,
+    pub log: &'a Segments,
     /// The checkpoint, just opened.
     pub checkpoint: &'a Checkpoint,
     /// What the store is opened with.

@@ -12,9 +12,8 @@ use mq_format::consume_queue::QueueEntry;
 use mq_format::delay_levels::DelayLevels;
 use mq_format::message::{CheckCrc, RecordView, SCHEDULE_TOPIC};
 use mq_format::multi_dispatch;
-use mq_log::Files;
 
-impl<F: Files> Recovery<'_, F> {
+impl Recovery<'_> {
     /// Cuts the queues to what is trusted and drops those that do not fit the log; returns where
     /// dispatch must start so that the queues are complete.
     ///
@@ -236,7 +235,7 @@ impl<F: Files> Recovery<'_, F> {
     pub(super) fn lost_durable_ends(
         &self,
         queues: &ConsumeQueues,
-        check: &LogCheck<'_, F>,
+        check: &LogCheck<'_>,
         log_end: u64,
     ) -> Vec<QueueEnd> {
         let last_ms = check.last_store_timestamp_ms();

@@ -17,7 +17,6 @@ use crate::records::record::good_record;
 use crate::types::StoreError;
 use mq_format::consume_queue::QueueEntry;
 use mq_format::message::sys_flag;
-use mq_log::Files;
 
 /// The first offset of each queue that was met in the log.
 #[derive(Debug, Default)]
@@ -40,11 +39,11 @@ impl FirstMet {
     }
 }
 
-impl<F: Files> Recovery<'_, F> {
+impl Recovery<'_> {
     /// Heals records at or beyond `start` whose queues say that their headers are damaged.
     pub(super) fn heal_contradicted(
         &self,
-        check: &mut LogCheck<'_, F>,
+        check: &mut LogCheck<'_>,
         queues: &ConsumeQueues,
         met: &FirstMet,
         start: u64,

@@ -1,6 +1,5 @@
 //! Whole stores, and what the tests of the store share.
 
-pub(crate) mod damage_rig;
 mod full_disk;
 mod panic;
 pub(crate) mod store_rig;

@@ -1,4 +1,4 @@
-//! Append, acknowledge and flush over any disk, without the rest of a store.
+//! Append, acknowledge and flush over a disk under the test's control, without the rest of a store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64};
@@ -18,33 +18,40 @@ use crate::write::space::Space;
 use mq_base::clock::Clock;
 use mq_format::delay_levels::DelayLevels;
 use mq_format::message::{CheckCrc, RecordView};
-use mq_log::{Files, Memory, Segments, Writer};
+use mq_log::testing::TestDisk;
+use mq_log::{Segments, Writer};
 
 pub(crate) const FILE_SIZE: u64 = 4096;
 pub(crate) const FAR_MS: i64 = i64::MAX;
 
-pub(crate) struct Rig<F: Files> {
-    pub(crate) appender: Appender<F>,
-    pub(crate) flusher: Arc<Flusher<F>>,
+pub(crate) struct Rig {
+    pub(crate) appender: Appender,
+    pub(crate) flusher: Arc<Flusher>,
+    pub(crate) disk: TestDisk,
 }
 
-pub(crate) fn rig<F: Files>(files: F, clock: Arc<dyn Clock>) -> Rig<F> {
-    rig_of_files(files, FILE_SIZE, clock)
+pub(crate) fn rig(clock: Arc<dyn Clock>) -> Rig {
+    rig_of_files(FILE_SIZE, clock)
 }
 
 /// A rig with files of another size.
-pub(crate) fn rig_of_files<F: Files>(files: F, file_size: u64, clock: Arc<dyn Clock>) -> Rig<F> {
+pub(crate) fn rig_of_files(file_size: u64, clock: Arc<dyn Clock>) -> Rig {
+    rig_on(TestDisk::new(), file_size, clock)
+}
+
+/// A rig on a disk that may have files.
+pub(crate) fn rig_on(disk: TestDisk, file_size: u64, clock: Arc<dyn Clock>) -> Rig {
     let encoder = Encoder {
         max_message_bytes: 3000,
         levels: DelayLevels::parse("1s 5s").unwrap(),
         multi_dispatch: MultiDispatch::default(),
         light_queues: Arc::new(LightQueues::new(MultiDispatch::default())),
     };
-    rig_of(files, file_size, encoder, clock)
+    rig_of(disk, file_size, encoder, clock)
 }
 
 /// A rig as Java's broker is set up by default, apart from the size of files; with light queues.
-pub(crate) fn java_rig(file_size: u64, clock: Arc<dyn Clock>) -> Rig<Memory> {
+pub(crate) fn java_rig(file_size: u64, clock: Arc<dyn Clock>) -> Rig {
     let settings = Settings::default();
     let multi_dispatch = MultiDispatch {
         enabled: true,
@@ -57,11 +64,11 @@ pub(crate) fn java_rig(file_size: u64, clock: Arc<dyn Clock>) -> Rig<Memory> {
         multi_dispatch,
         light_queues: Arc::new(LightQueues::new(multi_dispatch)),
     };
-    rig_of(Memory::default(), file_size, encoder, clock)
+    rig_of(TestDisk::new(), file_size, encoder, clock)
 }
 
-fn rig_of<F: Files>(files: F, file_size: u64, encoder: Encoder, clock: Arc<dyn Clock>) -> Rig<F> {
-    let log = Arc::new(Segments::open(files, file_size).unwrap());
+fn rig_of(disk: TestDisk, file_size: u64, encoder: Encoder, clock: Arc<dyn Clock>) -> Rig {
+    let log = Arc::new(Segments::open(disk.files(), file_size).unwrap());
     let acks = Arc::new(Acks::new(Arc::clone(&clock), 0));
     let last_store_timestamp_ms = Arc::new(AtomicI64::new(0));
     let space = Arc::new(Space::new("/".as_ref(), Some(0)));
@@ -92,10 +99,14 @@ fn rig_of<F: Files>(files: F, file_size: u64, encoder: Encoder, clock: Arc<dyn C
         last_store_timestamp_ms,
         on_flushed,
     });
-    Rig { appender, flusher }
+    Rig {
+        appender,
+        flusher,
+        disk,
+    }
 }
 
-impl<F: Files> Rig<F> {
+impl Rig {
     pub(crate) fn put(&self, body: &[u8]) -> PutResult {
         self.put_one(&request("T", body))
     }

@@ -14,7 +14,8 @@ use crate::types::{PutRequest, PutResult, PutStatus};
 use mq_base::clock::Clock;
 use mq_format::message::{self, Assigned, BLANK_BYTES};
 use mq_format::{multi_dispatch, properties};
-use mq_log::{Files, Stall, WriteError, Writer, is_full};
+use mq_log::fs::is_full;
+use mq_log::{Stall, WriteError, Writer};
 
 /// A clock that stepped back by less than this is waited out, not followed.
 const STEP_BACK_MAX_MS: i64 = 60_000;
@@ -28,7 +29,7 @@ thread_local! {
 }
 
 /// Appends records to the log.
-pub(crate) struct Appender<F: Files> {
+pub(crate) struct Appender {
     pub(crate) encoder: Encoder,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) acks: Arc<Acks>,
@@ -44,7 +45,7 @@ pub(crate) struct Appender<F: Files> {
     /// The writer's: whether the disk has yet to make room for the next record.
     pub(crate) stall: Arc<Stall>,
     /// The put lock.
-    pub(crate) tail: Mutex<Tail<F>>,
+    pub(crate) tail: Mutex<Tail>,
 }
 
 /// What runtime info tells of puts.
@@ -76,8 +77,8 @@ impl Counters {
 }
 
 /// What the put lock guards: the end of the log.
-pub(crate) struct Tail<F: Files> {
-    pub(crate) writer: Writer<F>,
+pub(crate) struct Tail {
+    pub(crate) writer: Writer,
     pub(crate) queue_offsets: QueueOffsets,
     pub(crate) is_closed: bool,
 }
@@ -96,7 +97,7 @@ impl From<PutStatus> for Refused {
     }
 }
 
-impl<F: Files> Appender<F> {
+impl Appender {
     /// Appends one message; None where the disk is slow to make room for it, until the stall is
     /// over.
     pub(crate) fn put_one(&self, request: &PutRequest<'_>) -> Option<PutResult> {
@@ -213,7 +214,7 @@ impl<F: Files> Appender<F> {
     }
 
     /// Ends the file with the filler if the records and another filler do not fit behind it.
-    fn make_room(&self, writer: &mut Writer<F>, bytes: usize) -> Result<(), Refused> {
+    fn make_room(&self, writer: &mut Writer, bytes: usize) -> Result<(), Refused> {
         let needed = (bytes + BLANK_BYTES) as u64;
         if needed > writer.segments().file_size() {
             return Err(PutStatus::MessageIllegal.into());

@@ -15,7 +15,8 @@ use crate::threads::signal::Signal;
 use crate::types::{AckOutcome, Ticket};
 use mq_base::clock::Clock;
 use mq_base::services::{self, Services};
-use mq_log::{Files, Segments, is_full};
+use mq_log::Segments;
+use mq_log::fs::is_full;
 
 /// Two, so that one syncs while the other sends the replies of the sync before.
 const GROUP_COMMIT_THREADS: usize = 2;
@@ -34,8 +35,8 @@ pub(crate) enum Written {
 }
 
 /// Flushes the log; shared by everyone who may have to.
-pub(crate) struct Flusher<F: Files> {
-    pub(crate) log: Arc<Segments<F>>,
+pub(crate) struct Flusher {
+    pub(crate) log: Arc<Segments>,
     pub(crate) acks: Arc<Acks>,
     pub(crate) space: Arc<Space>,
     /// The last write found the disk full.
@@ -48,7 +49,7 @@ pub(crate) struct Flusher<F: Files> {
     pub(crate) on_flushed: Box<dyn Fn(i64) + Send + Sync>,
 }
 
-impl<F: Files> Flusher<F> {
+impl Flusher {
     /// Blocks until the ticket is settled, flushing on this thread if nobody else does. Who waits
     /// for another thread's flush learns of the deadline on time; who flushes, when that is done.
     pub(crate) fn wait(&self, ticket: &Ticket) -> AckOutcome {
@@ -171,16 +172,16 @@ pub(crate) struct Interval {
 }
 
 /// Flushes that come one after the other.
-pub(crate) struct Rounds<F: Files> {
-    flusher: Arc<Flusher<F>>,
+pub(crate) struct Rounds {
+    flusher: Arc<Flusher>,
     interval: Interval,
     clock: Arc<dyn Clock>,
     thorough_at_ms: i64,
 }
 
-impl<F: Files> Rounds<F> {
+impl Rounds {
     /// The thorough one is due an interval from now.
-    pub(crate) fn new(flusher: Arc<Flusher<F>>, interval: Interval, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(flusher: Arc<Flusher>, interval: Interval, clock: Arc<dyn Clock>) -> Self {
         let thorough_at_ms = clock.monotonic_ms() + interval.thorough_ms;
         Self {
             flusher,
@@ -224,7 +225,7 @@ pub(crate) enum FlushThreads {
 
 impl FlushThreads {
     /// Starts group commit.
-    pub(crate) fn group_commit<F: Files>(flusher: &Arc<Flusher<F>>) -> io::Result<Self> {
+    pub(crate) fn group_commit(flusher: &Arc<Flusher>) -> io::Result<Self> {
         let mut threads = Vec::new();
         flusher.acks.serve();
         for _ in 0..GROUP_COMMIT_THREADS {
@@ -243,8 +244,8 @@ impl FlushThreads {
     }
 
     /// Starts flushing on an interval.
-    pub(crate) fn on_interval<F: Files>(
-        flusher: &Arc<Flusher<F>>,
+    pub(crate) fn on_interval(
+        flusher: &Arc<Flusher>,
         interval: Interval,
         clock: Arc<dyn Clock>,
         services: &Arc<Services>,

@@ -8,7 +8,6 @@ use super::append::Appender;
 use super::flush::{Flusher, Written};
 use crate::types::{AckOutcome, Put, PutRequest, PutResult, PutStatus, Ticket};
 use mq_base::clock::Clock;
-use mq_log::Files;
 
 /// A put waits this long for a file that a slow disk has yet to make, as RocketMQ does.
 const FILE_PATIENCE_MS: i64 = 5_000;
@@ -16,9 +15,9 @@ const FILE_PATIENCE_MS: i64 = 5_000;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The way in.
-pub(crate) struct Puts<F: Files> {
-    pub(crate) appender: Appender<F>,
-    pub(crate) flusher: Arc<Flusher<F>>,
+pub(crate) struct Puts {
+    pub(crate) appender: Appender,
+    pub(crate) flusher: Arc<Flusher>,
     pub(crate) clock: Arc<dyn Clock>,
     /// `syncFlushTimeout` if acknowledgements wait for the flush.
     pub(crate) sync_flush_timeout_ms: Option<i64>,
@@ -26,7 +25,7 @@ pub(crate) struct Puts<F: Files> {
     pub(crate) failures: AtomicU64,
 }
 
-impl<F: Files> Puts<F> {
+impl Puts {
     /// See [`crate::Store::try_put`].
     pub(crate) fn try_one(&self, request: &PutRequest<'_>) -> Option<Put> {
         let result = self.appender.put_one(request)?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::ack::Acks;
 use crate::threads::periodic::Pause;
 use mq_base::clock::Clock;
-use mq_log::{Files, Segments};
+use mq_log::Segments;
 
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
@@ -19,8 +19,8 @@ const PART_BYTES: u64 = 1 << 20;
 const PART_TIME_MIN: Duration = Duration::from_millis(10);
 
 /// How far the disk was told to begin.
-pub(crate) struct AheadOfFlush<F: Files> {
-    log: Arc<Segments<F>>,
+pub(crate) struct AheadOfFlush {
+    log: Arc<Segments>,
     acks: Arc<Acks>,
     clock: Arc<dyn Clock>,
     /// End of the log when the present interval began.
@@ -28,8 +28,8 @@ pub(crate) struct AheadOfFlush<F: Files> {
     begun: u64,
 }
 
-impl<F: Files> AheadOfFlush<F> {
-    pub(crate) fn new(log: Arc<Segments<F>>, acks: Arc<Acks>, clock: Arc<dyn Clock>) -> Self {
+impl AheadOfFlush {
+    pub(crate) fn new(log: Arc<Segments>, acks: Arc<Acks>, clock: Arc<dyn Clock>) -> Self {
         let interval_start = log.max_offset();
         Self {
             log,
@@ -97,22 +97,20 @@ mod tests {
     use crate::tests::test_rig::{Rig, rig_of_files};
     use crate::threads::periodic::Periodic;
     use mq_base::clock::SystemClock;
-    use mq_log::{Event, Memory, Recording};
+    use mq_log::testing::{Event, Kind};
 
     const FILE_SIZE: u64 = 16 << 20;
     const HALF_SECOND: Duration = Duration::from_millis(500);
 
-    fn recorded() -> (Recording<Memory>, Rig<Recording<Memory>>) {
-        let files = Recording::new(Memory::default());
-        let rig = rig_of_files(files.clone(), FILE_SIZE, SystemClock::shared());
-        (files, rig)
+    fn rig() -> Rig {
+        rig_of_files(FILE_SIZE, SystemClock::shared())
     }
 
-    fn ahead_of<F: Files>(rig: &Rig<F>) -> AheadOfFlush<F> {
+    fn ahead_of(rig: &Rig) -> AheadOfFlush {
         ahead_by(rig, SystemClock::shared())
     }
 
-    fn ahead_by<F: Files>(rig: &Rig<F>, clock: Arc<dyn Clock>) -> AheadOfFlush<F> {
+    fn ahead_by(rig: &Rig, clock: Arc<dyn Clock>) -> AheadOfFlush {
         let flusher = &rig.flusher;
         AheadOfFlush::new(Arc::clone(&flusher.log), Arc::clone(&flusher.acks), clock)
     }
@@ -133,15 +131,12 @@ mod tests {
         }
     }
 
-    fn begun(files: &Recording<Memory>) -> Vec<(u64, u64)> {
-        let part = |event| match event {
-            Event::BeginSync(from, to) => Some((from, to)),
-            _ => None,
-        };
-        files.take().into_iter().filter_map(part).collect()
+    fn begun(rig: &Rig) -> Vec<(u64, u64)> {
+        let part = |(kind, from, to): Event| (kind == Kind::BeginSync).then_some((from, to));
+        rig.disk.tape.take().into_iter().filter_map(part).collect()
     }
 
-    fn append(rig: &Rig<Recording<Memory>>, bytes: u64) {
+    fn append(rig: &Rig, bytes: u64) {
         let from = rig.flusher.log.max_offset();
         while rig.flusher.log.max_offset() < from + bytes {
             rig.put(&[b'x'; 2_500]);
@@ -150,37 +145,37 @@ mod tests {
 
     #[test]
     fn whole_pages_are_begun_once_and_not_what_is_flushed() {
-        let (files, rig) = recorded();
+        let rig = rig();
         let mut ahead = ahead_of(&rig);
         append(&rig, 100_000);
         let first = rig.flusher.log.max_offset() / PAGE_BYTES * PAGE_BYTES;
         ahead.begin();
         ahead.begin();
-        assert_eq!(begun(&files), [(0, first)]);
+        assert_eq!(begun(&rig), [(0, first)]);
         append(&rig, 100_000);
         assert!(rig.flusher.flush_all());
         let flushed = rig.flusher.log.max_offset() / PAGE_BYTES * PAGE_BYTES;
         ahead.begin();
-        assert_eq!(begun(&files), [], "all of it is durable");
+        assert_eq!(begun(&rig), [], "all of it is durable");
         append(&rig, 100_000);
         let last = rig.flusher.log.max_offset() / PAGE_BYTES * PAGE_BYTES;
         ahead.begin();
-        assert_eq!(begun(&files), [(flushed, last)]);
+        assert_eq!(begun(&rig), [(flushed, last)]);
     }
 
     #[test]
     fn what_lies_in_two_files_is_begun_in_both() {
-        let (files, rig) = recorded();
+        let rig = rig();
         let mut ahead = ahead_of(&rig);
         append(&rig, FILE_SIZE + 100_000);
         let end = rig.flusher.log.max_offset() / PAGE_BYTES * PAGE_BYTES;
         ahead.begin();
-        assert_eq!(begun(&files), [(0, FILE_SIZE), (FILE_SIZE, end)]);
+        assert_eq!(begun(&rig), [(0, FILE_SIZE), (FILE_SIZE, end)]);
     }
 
     #[test]
     fn an_interval_has_a_part_for_each_megabyte_and_at_most_one_in_ten_milliseconds() {
-        let (_, rig) = recorded();
+        let rig = rig();
         let mut ahead = ahead_of(&rig);
         for (bytes, parts) in [(1_000_000, 0), (2 << 20, 2), (60 << 20, 50)] {
             append(&rig, bytes);
@@ -193,7 +188,7 @@ mod tests {
 
     #[test]
     fn an_interval_has_fewer_parts_on_a_slow_disk() {
-        let (_, rig) = recorded();
+        let rig = rig();
         let clock = Arc::new(SlowParts::default());
         let mut ahead = ahead_by(&rig, clock.clone());
         append(&rig, 60 << 20);

@@ -19,13 +19,12 @@ use crate::types::{PutRequest, PutResult, PutStatus};
 use mq_base::clock::{Clock, ManualClock};
 use mq_format::delay_levels::DelayLevels;
 use mq_format::message::SCHEDULE_TOPIC;
-use mq_log::Memory;
 
 const START_MS: i64 = 1_800_000_000_000;
 
 /// A log, its queues and delay delivery, without threads.
 struct Delayed {
-    rig: Rig<Memory>,
+    rig: Rig,
     clock: Arc<ManualClock>,
     levels: DelayLevels,
     queues: Arc<ConsumeQueues>,

@@ -14,7 +14,8 @@ use crate::state::checkpoint::Checkpoint;
 use crate::types::{ReadMode, StoreError};
 use mq_base::clock::{Clock, SystemClock};
 use mq_format::consume_queue::QueueEntry;
-use mq_log::{Directory, Event, Recording, Segments, WriteMode};
+use mq_log::testing::{Kind, LogTape};
+use mq_log::{Directory, Segments, WriteMode, watch};
 use mq_testing::stores::{golden, lines, snapshot, unpack};
 
 const LOG_FILE_BYTES: u64 = 65_536;
@@ -41,7 +42,7 @@ fn golden_units(name: &str) -> Units {
 
 struct Opened {
     recovered: Recovered,
-    reader: Reader<Directory>,
+    reader: Reader,
 }
 
 impl Opened {
@@ -290,9 +291,10 @@ fn what_lies_beyond_the_checkpoint_is_written_and_synced_again() {
     let root = unpack("store-crashed");
     let path = root.path().join("commitlog");
     let workshop = root.path().join("mqstack");
+    let tape = LogTape::of(&path);
+    let _watch = watch(&path, Arc::clone(&tape) as _);
     let files = Directory::open(&path, &workshop, WriteMode::Write).unwrap();
-    let files = Recording::new(files);
-    let log = Segments::open(files.clone(), LOG_FILE_BYTES).unwrap();
+    let log = Segments::open(files, LOG_FILE_BYTES).unwrap();
     let checkpoint = Checkpoint::open(root.path()).unwrap();
     let clock: Arc<dyn Clock> = SystemClock::shared();
     let settings = settings();
@@ -308,10 +310,10 @@ fn what_lies_beyond_the_checkpoint_is_written_and_synced_again() {
     .unwrap();
     let mut synced = BTreeMap::new();
     let mut written = Vec::new();
-    for event in files.take() {
-        match event {
-            Event::Write(from, to) => written.push((from, to)),
-            Event::Sync(from, to) => {
+    for (kind, from, to) in tape.take() {
+        match kind {
+            Kind::Write => written.push((from, to)),
+            Kind::Sync => {
                 for (from, to) in written.extract_if(.., |range| from <= range.0 && range.1 <= to) {
                     synced.insert(from, to);
                 }

@@ -1,4 +1,4 @@
-//! Finding the end of a log and healing what is damaged before it, over files in memory.
+//! Finding the end of a log and healing what is damaged before it, over files of their own.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use crate::recover::log_check::{Left, LogCheck};
 use crate::types::StoreError;
 use mq_base::clock::SystemClock;
 use mq_format::message::{self, CheckCrc, RecordView, Version, sys_flag};
-use mq_log::{Memory, Segments, Writer};
+use mq_log::testing::TestDisk;
+use mq_log::{Segments, Writer};
 
 pub(super) const FILE_BYTES: u64 = 8192;
 const TOPIC: &str = "TopicA";
@@ -19,7 +20,8 @@ const RECORD_BYTES: usize = 91 + TOPIC.len();
 
 pub(super) struct Rig {
     root: TempDir,
-    pub(super) log: Arc<Segments<Memory>>,
+    pub(super) log: Arc<Segments>,
+    _disk: TestDisk,
     /// Where each record starts, and where the log ends.
     pub(super) starts: Vec<u64>,
     pub(super) end: u64,
@@ -52,7 +54,8 @@ pub(super) fn record<'a>(
 
 /// A log of these records, one behind the other.
 pub(super) fn rig<'a>(file_bytes: u64, records: impl IntoIterator<Item = RecordView<'a>>) -> Rig {
-    let log = Arc::new(Segments::open(Memory::default(), file_bytes).unwrap());
+    let disk = TestDisk::new();
+    let log = Arc::new(Segments::open(disk.files(), file_bytes).unwrap());
     let mut writer = Writer::new(Arc::clone(&log), file_bytes, SystemClock::shared());
     let mut starts = Vec::new();
     for mut record in records {
@@ -73,6 +76,7 @@ pub(super) fn rig<'a>(file_bytes: u64, records: impl IntoIterator<Item = RecordV
     Rig {
         root: tempfile::tempdir().unwrap(),
         log,
+        _disk: disk,
         starts,
         end,
     }
@@ -242,17 +246,15 @@ fn fewer_bytes_than_a_filler_at_the_end_of_a_file_take_the_record_before() {
 fn a_missing_file_is_filled_in_when_records_follow() {
     let body = vec![7; 1_500];
     let whole = rig(FILE_BYTES, (0..20).map(|at| record(at, &body, b"")));
-    let files = Memory::default();
+    let disk = TestDisk::new();
     for start in [0, 2 * FILE_BYTES, 3 * FILE_BYTES] {
-        use mq_log::{Disk, Files};
-        let disk = files.prepare(start, FILE_BYTES).unwrap();
         let mut bytes = vec![0; FILE_BYTES as usize];
         whole.log.read_at(start, &mut bytes).unwrap();
-        disk.write_at(0, &[&bytes]).unwrap();
-        files.publish(start, &disk).unwrap();
+        disk.put_file(start, &bytes);
     }
     let rig = Rig {
-        log: Arc::new(Segments::open(files, FILE_BYTES).unwrap()),
+        log: Arc::new(Segments::open(disk.files(), FILE_BYTES).unwrap()),
+        _disk: disk,
         ..whole
     };
     let refused = rig.try_check(false, Left::Clean).unwrap_err().to_string();

@@ -7,12 +7,11 @@ use crate::types::{PutRequest, PutResult, PutStatus};
 use mq_base::clock::ManualClock;
 use mq_format::message::{BLANK_BYTES, Head, blank};
 use mq_format::properties;
-use mq_log::Memory;
 
 #[test]
 fn records_of_a_queue_are_numbered_and_stamped() {
     let clock = ManualClock::at(1_000_000);
-    let rig = rig(Memory::default(), clock.clone());
+    let rig = rig(clock.clone());
     let first = rig.put(b"one");
     assert_eq!(
         (first.status, first.physical_offset, first.queue_offset),
@@ -44,7 +43,7 @@ fn records_of_a_queue_are_numbered_and_stamped() {
 
 #[test]
 fn half_messages_take_no_queue_offset() {
-    let rig = rig(Memory::default(), ManualClock::at(1));
+    let rig = rig(ManualClock::at(1));
     rig.put(b"one");
     for sys_flag in [0x4, 0xC] {
         let half = PutRequest {
@@ -62,7 +61,7 @@ fn half_messages_take_no_queue_offset() {
 
 #[test]
 fn every_flag_is_stored_and_each_host_has_its_own_family() {
-    let rig = rig(Memory::default(), ManualClock::at(1));
+    let rig = rig(ManualClock::at(1));
     let hosts = ["127.0.0.1:1", "[2001:db8::1]:65535"].map(|host| host.parse().unwrap());
     // Compressed, several tags, unwrap, inner batch, each compression type, commit.
     for flag in [0, 0x1, 0x2, 0x40, 0x80, 0x101, 0x201, 0x301, 0x8, 0x1_0000] {
@@ -95,7 +94,7 @@ fn every_flag_is_stored_and_each_host_has_its_own_family() {
 
 #[test]
 fn a_batch_that_fits_no_file_is_refused_whole() {
-    let rig = rig(Memory::default(), ManualClock::at(1));
+    let rig = rig(ManualClock::at(1));
     let put = |count| {
         let body = batch_body(&vec![&b""[..]; count]);
         rig.put_batch(&request("T", &body))
@@ -114,7 +113,7 @@ fn a_batch_that_fits_no_file_is_refused_whole() {
 
 #[test]
 fn a_record_that_does_not_fit_leaves_a_filler_and_opens_the_next_file() {
-    let rig = rig(Memory::default(), ManualClock::at(1));
+    let rig = rig(ManualClock::at(1));
     let overhead = rig.put(b"").size_bytes as usize;
     // Exactly 8 bytes must stay: this one fits, with not a byte to spare.
     let left = FILE_SIZE as usize - overhead - BLANK_BYTES;
@@ -155,7 +154,7 @@ fn batch_body(bodies: &[&[u8]]) -> Vec<u8> {
 
 #[test]
 fn a_batch_is_consecutive_records_of_one_file() {
-    let rig = rig(Memory::default(), ManualClock::at(1));
+    let rig = rig(ManualClock::at(1));
     rig.put(&[0; 2900]);
     let body = batch_body(&[&[1; 500], &[2; 500], b""]);
     let result = rig.put_batch(&request("T", &body));
@@ -178,7 +177,7 @@ fn a_batch_is_consecutive_records_of_one_file() {
 
 #[test]
 fn bad_puts_are_refused_and_store_nothing() {
-    let rig = rig(Memory::default(), ManualClock::at(1));
+    let rig = rig(ManualClock::at(1));
     let long_topic = "t".repeat(128);
     let status = |request| rig.put_one(&request).status;
     let batch_status = |request| rig.put_batch(&request).status;
@@ -227,7 +226,7 @@ fn bad_puts_are_refused_and_store_nothing() {
 
 #[test]
 fn a_delayed_message_waits_in_the_schedule_topic() {
-    let rig = rig(Memory::default(), ManualClock::at(1));
+    let rig = rig(ManualClock::at(1));
     let delayed = PutRequest {
         delay_level: 99,
         properties: b"DELAY\x0199\x02TAGS\x01TagA",
@@ -255,7 +254,7 @@ fn a_delayed_message_waits_in_the_schedule_topic() {
 #[test]
 fn a_lock_that_is_held_too_long_means_busy() {
     let clock = ManualClock::at(1);
-    let rig = rig(Memory::default(), clock.clone());
+    let rig = rig(clock.clone());
     clock.advance(1);
     rig.appender.locked_at_ms.store(1, Ordering::Relaxed);
     clock.advance(1_000);

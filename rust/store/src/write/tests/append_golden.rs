@@ -8,7 +8,6 @@ use crate::types::{PutRequest, PutResult, PutStatus};
 use mq_base::clock::ManualClock;
 use mq_format::message::{CheckCrc, Head, RecordView, SCHEDULE_TOPIC};
 use mq_format::properties;
-use mq_log::Memory;
 use mq_testing::stores::unpack;
 
 const FILE_SIZE: u64 = 65_536;
@@ -76,7 +75,7 @@ fn batch_of(records: &[RecordView<'_>]) -> usize {
     records.iter().take_while(of_batch).count()
 }
 
-fn put_batch(rig: &Rig<Memory>, records: &[RecordView<'_>]) -> PutResult {
+fn put_batch(rig: &Rig, records: &[RecordView<'_>]) -> PutResult {
     let mut body = Vec::new();
     for record in records {
         let own = record.properties.strip_suffix(BATCH_PROPERTIES).unwrap();
@@ -96,7 +95,7 @@ fn put_batch(rig: &Rig<Memory>, records: &[RecordView<'_>]) -> PutResult {
     })
 }
 
-fn log_of(rig: &Rig<Memory>) -> Vec<u8> {
+fn log_of(rig: &Rig) -> Vec<u8> {
     let mut bytes = vec![0; rig.flusher.log.max_offset() as usize];
     let mut at = 0;
     while at < bytes.len() {

@@ -1,13 +1,13 @@
-//! Acknowledgement and flush over disks that record, fail and crash.
+//! Acknowledgement and flush over a disk that records, fails and crashes.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use crate::tests::test_rig::{FAR_MS, FILE_SIZE, Rig, rig};
+use crate::tests::test_rig::{FAR_MS, FILE_SIZE, Rig, rig, rig_on};
 use crate::types::{AckOutcome, PutStatus};
 use crate::write::flush::FlushThreads;
 use mq_base::clock::SystemClock;
-use mq_log::{Event, Faulting, Faults, Memory, Recording};
+use mq_log::testing::{Event, Kind};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const ENOSPC: i32 = 28;
@@ -16,13 +16,8 @@ const EMFILE: i32 = 24;
 
 #[test]
 fn a_full_disk_refuses_and_recovers() {
-    let files = Faulting::new(Memory::default());
-    let rig = rig(files.clone(), SystemClock::shared());
-    let full = Faults {
-        allocate: Some(ENOSPC),
-        ..Faults::default()
-    };
-    files.set(full);
+    let rig = rig(SystemClock::shared());
+    rig.disk.tape.fail(Kind::Room, ENOSPC);
     assert_eq!(rig.put(b"x").status, PutStatus::ServiceNotAvailable);
     assert!(
         rig.appender
@@ -30,7 +25,7 @@ fn a_full_disk_refuses_and_recovers() {
             .refusal()
             .is_some_and(|why| why.contains("No space left"))
     );
-    files.set(Faults::default());
+    rig.disk.tape.repair();
     assert_eq!(rig.put(b"x").status, PutStatus::ServiceNotAvailable);
     rig.appender.space.refresh();
     let stored = rig.put(b"x");
@@ -38,41 +33,33 @@ fn a_full_disk_refuses_and_recovers() {
     // No room for the next file: nothing is written, not even the filler.
     assert_eq!(rig.put(&[0; 2900]).queue_offset, 1);
     let end = rig.flusher.log.max_offset();
-    files.set(full);
+    rig.disk.tape.fail(Kind::Room, ENOSPC);
     assert_eq!(rig.put(&[0; 2900]).status, PutStatus::ServiceNotAvailable);
     assert_eq!(rig.flusher.log.max_offset(), end);
-    files.set(Faults::default());
+    rig.disk.tape.repair();
     rig.appender.space.refresh();
     assert_eq!(rig.put(&[0; 2900]).queue_offset, 2);
 }
 
 #[test]
 fn a_file_that_cannot_be_made_is_not_a_full_disk() {
-    let files = Faulting::new(Memory::default());
-    let rig = rig(files.clone(), SystemClock::shared());
-    files.set(Faults {
-        allocate: Some(EMFILE),
-        ..Faults::default()
-    });
+    let rig = rig(SystemClock::shared());
+    rig.disk.tape.fail(Kind::Room, EMFILE);
     assert_eq!(rig.put(b"x").status, PutStatus::CreateMappedFileFailed);
     assert_eq!(rig.appender.space.refusal(), None);
-    files.set(Faults::default());
+    rig.disk.tape.repair();
     assert_eq!(rig.put(b"x").physical_offset, 0);
 }
 
 #[test]
 fn a_failed_write_poisons() {
-    let files = Faulting::new(Memory::default());
-    let rig = rig(files.clone(), SystemClock::shared());
+    let rig = rig(SystemClock::shared());
     let stored = rig.put(b"x");
-    files.set(Faults {
-        write: Some(EIO),
-        ..Faults::default()
-    });
+    rig.disk.tape.fail(Kind::Write, EIO);
     assert_eq!(rig.put(b"y").status, PutStatus::ServiceNotAvailable);
-    files.set(Faults::default());
+    rig.disk.tape.repair();
     assert_eq!(rig.put(b"z").status, PutStatus::ServiceNotAvailable);
-    let ticket = Rig::<Memory>::ticket(&stored, FAR_MS);
+    let ticket = Rig::ticket(&stored, FAR_MS);
     assert_eq!(rig.flusher.wait(&ticket), AckOutcome::Poisoned);
     assert!(!rig.flusher.flush_all());
     rig.with_record(0, |record| assert_eq!(record.body, b"x"));
@@ -80,27 +67,21 @@ fn a_failed_write_poisons() {
 
 #[test]
 fn a_failed_fsync_poisons_and_is_never_retried_into_success() {
-    let files = Faulting::new(Memory::default());
-    let rig = rig(files.clone(), SystemClock::shared());
+    let rig = rig(SystemClock::shared());
     let threads = FlushThreads::group_commit(&rig.flusher).unwrap();
     let stored = rig.put(b"x");
-    files.set(Faults {
-        sync: Some(EIO),
-        ..Faults::default()
-    });
+    rig.disk.tape.fail(Kind::Sync, EIO);
     let (sender, outcomes) = mpsc::channel();
     for _ in 0..3 {
         let sender = sender.clone();
         let reply = Box::new(move |outcome| sender.send(outcome).unwrap());
-        rig.flusher
-            .acks
-            .park(Rig::<Memory>::ticket(&stored, FAR_MS), reply);
+        rig.flusher.acks.park(Rig::ticket(&stored, FAR_MS), reply);
         let outcome = outcomes.recv_timeout(PATIENCE).unwrap();
         assert_eq!(outcome, AckOutcome::Poisoned);
-        files.set(Faults::default());
+        rig.disk.tape.repair();
     }
     assert_eq!(
-        rig.flusher.wait(&Rig::<Memory>::ticket(&stored, FAR_MS)),
+        rig.flusher.wait(&Rig::ticket(&stored, FAR_MS)),
         AckOutcome::Poisoned
     );
     assert_eq!(rig.put(b"y").status, PutStatus::ServiceNotAvailable);
@@ -111,12 +92,11 @@ fn a_failed_fsync_poisons_and_is_never_retried_into_success() {
 
 #[test]
 fn one_sync_releases_every_waiter_it_covers() {
-    let files = Recording::new(Memory::default());
-    let rig = rig(files.clone(), SystemClock::shared());
+    let rig = rig(SystemClock::shared());
     let (sender, outcomes) = mpsc::channel();
     for _ in 0..64 {
         let sender = sender.clone();
-        let ticket = Rig::<Memory>::ticket(&rig.put(b"x"), FAR_MS);
+        let ticket = Rig::ticket(&rig.put(b"x"), FAR_MS);
         rig.flusher.acks.park(
             ticket,
             Box::new(move |outcome| sender.send(outcome).unwrap()),
@@ -127,8 +107,8 @@ fn one_sync_releases_every_waiter_it_covers() {
         let outcome = outcomes.recv_timeout(PATIENCE).unwrap();
         assert_eq!(outcome, AckOutcome::Durable);
     }
-    let is_sync = |event: &Event| matches!(event, Event::Sync(..));
-    let events = files.take();
+    let is_sync = |event: &Event| event.0 == Kind::Sync;
+    let events = rig.disk.tape.take();
     assert!(
         rig.flusher.log.max_offset() > FILE_SIZE,
         "the group spans two files"
@@ -143,8 +123,8 @@ fn one_sync_releases_every_waiter_it_covers() {
 
 #[test]
 fn a_lone_waiter_flushes_on_its_own_thread() {
-    let rig = rig(Memory::default(), SystemClock::shared());
-    let ticket = Rig::<Memory>::ticket(&rig.put(b"x"), FAR_MS);
+    let rig = rig(SystemClock::shared());
+    let ticket = Rig::ticket(&rig.put(b"x"), FAR_MS);
     assert_eq!(rig.flusher.wait(&ticket), AckOutcome::Durable);
     assert_eq!(rig.flusher.acks.flushed().cast_signed(), ticket.end_offset);
 }
@@ -152,13 +132,13 @@ fn a_lone_waiter_flushes_on_its_own_thread() {
 #[test]
 fn a_waiter_learns_of_its_deadline_while_a_flush_hangs() {
     let clock = SystemClock::shared();
-    let rig = rig(Memory::default(), Arc::clone(&clock));
+    let rig = rig(Arc::clone(&clock));
     assert!(
         rig.flusher.acks.try_turn(),
         "another thread hangs in its flush"
     );
     let threads = FlushThreads::group_commit(&rig.flusher).unwrap();
-    let ticket = Rig::<Memory>::ticket(&rig.put(b"x"), clock.monotonic_ms() + 20);
+    let ticket = Rig::ticket(&rig.put(b"x"), clock.monotonic_ms() + 20);
     let (sender, outcomes) = mpsc::channel();
     rig.flusher.acks.park(
         ticket,
@@ -173,22 +153,23 @@ fn a_waiter_learns_of_its_deadline_while_a_flush_hangs() {
 #[test]
 fn what_was_acknowledged_survives_a_crash_after_any_sync() {
     for limit in 0..8 {
-        let files = Memory::default();
-        files.freeze_after(limit);
-        let crashing = rig(files.clone(), SystemClock::shared());
+        let crashing = rig(SystemClock::shared());
+        crashing.disk.tape.freeze_after(limit);
         let mut acknowledged = Vec::new();
         for body in [[1; 900], [2; 900], [3; 900], [4; 900], [5; 900]] {
             let stored = crashing.put(&body);
-            crashing
-                .flusher
-                .wait(&Rig::<Memory>::ticket(&stored, FAR_MS));
-            if files.syncs() <= limit {
+            crashing.flusher.wait(&Rig::ticket(&stored, FAR_MS));
+            if crashing.disk.tape.syncs() <= limit {
                 acknowledged.push((stored.physical_offset, body));
             }
         }
         // The fifth rolls: its flush syncs the filler of one file and the start of the next.
         assert_eq!(acknowledged.len(), [0, 1, 2, 3, 4, 4, 5, 5][limit]);
-        let survivor = rig(files.after_crash(), SystemClock::shared());
+        let survivor = rig_on(
+            crashing.disk.after_crash(),
+            FILE_SIZE,
+            SystemClock::shared(),
+        );
         for (offset, body) in acknowledged {
             survivor.with_record(offset, |record| assert_eq!(record.body, body));
         }

@@ -10,8 +10,7 @@ use crate::types::{AckOutcome, Put, PutRequest, PutResult, PutStatus};
 use crate::write::flush::{FlushThreads, Interval, Rounds};
 use crate::write::put::Puts;
 use mq_base::clock::{ManualClock, SystemClock};
-use mq_log::gated::Gated;
-use mq_log::{Files, Memory};
+use mq_log::testing::Kind;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -25,31 +24,28 @@ fn until(what: &str, holds: impl Fn() -> bool) {
 }
 
 /// Parks a put; the outcome comes with the time it came.
-fn park<F: Files>(
-    rig: &Rig<F>,
-    result: &PutResult,
-    deadline_ms: i64,
-) -> mpsc::Receiver<(AckOutcome, Instant)> {
+fn park(rig: &Rig, result: &PutResult, deadline_ms: i64) -> mpsc::Receiver<(AckOutcome, Instant)> {
     let (sender, outcome) = mpsc::channel();
     let reply = move |outcome| sender.send((outcome, Instant::now())).unwrap();
-    let ticket = Rig::<F>::ticket(result, deadline_ms);
+    let ticket = Rig::ticket(result, deadline_ms);
     rig.flusher.acks.park(ticket, Box::new(reply));
     outcome
 }
 
 #[test]
 fn who_comes_during_a_flush_shares_the_next_one() {
-    let files = Gated::new(Memory::default());
-    let rig = rig(files.clone(), SystemClock::shared());
+    let rig = rig(SystemClock::shared());
     let _threads = FlushThreads::group_commit(&rig.flusher).unwrap();
-    files.gates.sync.close();
+    rig.disk.tape.gate(Kind::Sync).close();
     let first = park(&rig, &rig.put(b"first"), FAR_MS);
-    until("the first flush hangs", || files.gates.sync.waiting() == 1);
+    until("the first flush hangs", || {
+        rig.disk.tape.gate(Kind::Sync).waiting() == 1
+    });
     let later: Vec<_> = (0..64)
         .map(|_| park(&rig, &rig.put(b"x"), FAR_MS))
         .collect();
     assert!(first.try_recv().is_err());
-    files.gates.sync.open();
+    rig.disk.tape.gate(Kind::Sync).open();
     for outcome in [first].into_iter().chain(later) {
         assert_eq!(
             outcome.recv_timeout(PATIENCE).unwrap().0,
@@ -58,18 +54,22 @@ fn who_comes_during_a_flush_shares_the_next_one() {
     }
     // 65 records are three files of the log: the second flush syncs two of them.
     let spans = rig.flusher.log.max_offset().div_ceil(FILE_SIZE);
-    assert!(files.gates.sync.passed() as u64 <= 1 + spans, "{spans}");
+    assert!(
+        rig.disk.tape.gate(Kind::Sync).passed() as u64 <= 1 + spans,
+        "{spans}"
+    );
 }
 
 #[test]
 fn deadlines_are_noticed_on_time_while_a_flush_hangs() {
     let clock = SystemClock::shared();
-    let files = Gated::new(Memory::default());
-    let rig = rig(files.clone(), Arc::clone(&clock));
+    let rig = rig(Arc::clone(&clock));
     let threads = FlushThreads::group_commit(&rig.flusher).unwrap();
-    files.gates.sync.close();
+    rig.disk.tape.gate(Kind::Sync).close();
     let patient = park(&rig, &rig.put(b"x"), FAR_MS);
-    until("the flush hangs", || files.gates.sync.waiting() == 1);
+    until("the flush hangs", || {
+        rig.disk.tape.gate(Kind::Sync).waiting() == 1
+    });
     // The other thread sleeps by now, or will see these before it does.
     // 20 ms late on a quiet machine; without a call to the sleeper it would be up to 500. On a busy
     // one a thread wakes late now and then: the most punctual of some counts.
@@ -78,9 +78,7 @@ fn deadlines_are_noticed_on_time_while_a_flush_hangs() {
         let deadline_ms = clock.monotonic_ms() + timeout_ms;
         let due = Instant::now() + Duration::from_millis(timeout_ms as u64);
         let outcome = park(&rig, &stored, deadline_ms);
-        let latch = rig
-            .flusher
-            .wait(&Rig::<Memory>::ticket(&stored, deadline_ms));
+        let latch = rig.flusher.wait(&Rig::ticket(&stored, deadline_ms));
         let latch_at = Instant::now();
         let (parked, parked_at) = outcome.recv_timeout(PATIENCE).unwrap();
         assert_eq!(
@@ -93,7 +91,7 @@ fn deadlines_are_noticed_on_time_while_a_flush_hangs() {
         assert!((0..20).any(|_| late(timeout_ms) < Duration::from_millis(200)));
     }
     assert!(patient.try_recv().is_err());
-    files.gates.sync.open();
+    rig.disk.tape.gate(Kind::Sync).open();
     assert_eq!(
         patient.recv_timeout(PATIENCE).unwrap().0,
         AckOutcome::Durable
@@ -103,19 +101,20 @@ fn deadlines_are_noticed_on_time_while_a_flush_hangs() {
 
 #[test]
 fn who_waits_for_the_next_flush_does_it_if_no_thread_is_there_for_that() {
-    let files = Gated::new(Memory::default());
-    let rig = rig(files.clone(), SystemClock::shared());
-    files.gates.sync.close();
+    let rig = rig(SystemClock::shared());
+    rig.disk.tape.gate(Kind::Sync).close();
     thread::scope(|scope| {
         let wait = || {
-            let ticket = Rig::<Memory>::ticket(&rig.put(b"x"), FAR_MS);
+            let ticket = Rig::ticket(&rig.put(b"x"), FAR_MS);
             rig.flusher.wait(&ticket)
         };
         let mut waiting = vec![scope.spawn(wait)];
-        until("the first flush hangs", || files.gates.sync.waiting() == 1);
+        until("the first flush hangs", || {
+            rig.disk.tape.gate(Kind::Sync).waiting() == 1
+        });
         waiting.extend((0..8).map(|_| scope.spawn(wait)));
         until("all are stored", || rig.appender.counters.messages() == 9);
-        files.gates.sync.open();
+        rig.disk.tape.gate(Kind::Sync).open();
         for thread in waiting {
             assert_eq!(thread.join().unwrap(), AckOutcome::Durable);
         }
@@ -125,8 +124,7 @@ fn who_waits_for_the_next_flush_does_it_if_no_thread_is_there_for_that() {
 #[test]
 fn who_does_not_wait_is_flushed_all_the_same() {
     let clock = SystemClock::shared();
-    let files = Gated::new(Memory::default());
-    let rig = rig(files.clone(), Arc::clone(&clock));
+    let rig = rig(Arc::clone(&clock));
     let _threads = FlushThreads::group_commit(&rig.flusher).unwrap();
     let puts = Puts {
         appender: rig.appender,
@@ -139,16 +137,18 @@ fn who_does_not_wait_is_flushed_all_the_same() {
         wait_store_ok: false,
         ..request("T", b"x")
     };
-    files.gates.sync.close();
+    rig.disk.tape.gate(Kind::Sync).close();
     let Put::Done(result) = puts.one(&careless) else {
         panic!("WAIT=false waits");
     };
     assert_eq!(result.status, PutStatus::Ok);
-    until("it is flushed unasked", || files.gates.sync.waiting() == 1);
+    until("it is flushed unasked", || {
+        rig.disk.tape.gate(Kind::Sync).waiting() == 1
+    });
     let Put::Parked(result, ticket) = puts.one(&request("T", b"y")) else {
         panic!("a put of SYNC_FLUSH waits");
     };
-    files.gates.sync.open();
+    rig.disk.tape.gate(Kind::Sync).open();
     assert_eq!(puts.wait(Put::Parked(result, ticket)).status, PutStatus::Ok);
     assert!(puts.flusher.acks.flushed().cast_signed() >= ticket.end_offset);
 }
@@ -160,7 +160,7 @@ const TENTH_OF_A_SECOND: Interval = Interval {
 };
 
 /// Puts as much as is worth parts, flush after flush, until something holds.
-fn put_much_until<F: Files>(rig: &Rig<F>, what: &str, holds: impl Fn() -> bool) {
+fn put_much_until(rig: &Rig, what: &str, holds: impl Fn() -> bool) {
     let started = Instant::now();
     while !holds() {
         assert!(started.elapsed() < PATIENCE, "still not: {what}");
@@ -175,35 +175,35 @@ fn put_much_until<F: Files>(rig: &Rig<F>, what: &str, holds: impl Fn() -> bool) 
 
 #[test]
 fn the_disk_begins_between_two_flushes_while_much_comes() {
-    let files = Gated::new(Memory::default());
-    let rig = rig_of_files(files.clone(), 1 << 20, SystemClock::shared());
+    let rig = rig_of_files(1 << 20, SystemClock::shared());
     let clock = SystemClock::shared();
     let _threads =
         FlushThreads::on_interval(&rig.flusher, TENTH_OF_A_SECOND, clock, &Arc::default()).unwrap();
-    let begun = || files.gates.begin_sync.passed() > 0;
+    let begun = || rig.disk.tape.gate(Kind::BeginSync).passed() > 0;
     put_much_until(&rig, "something was begun", begun);
 }
 
 #[test]
 fn a_disk_that_hangs_as_it_begins_is_flushed_next() {
-    let files = Gated::new(Memory::default());
-    let rig = rig_of_files(files.clone(), 64 << 20, SystemClock::shared());
-    files.gates.begin_sync.close();
+    let rig = rig_of_files(64 << 20, SystemClock::shared());
+    rig.disk.tape.gate(Kind::BeginSync).close();
     let clock = SystemClock::shared();
     let _threads =
         FlushThreads::on_interval(&rig.flusher, TENTH_OF_A_SECOND, clock, &Arc::default()).unwrap();
-    let hangs = || files.gates.begin_sync.waiting() == 1;
+    let hangs = || rig.disk.tape.gate(Kind::BeginSync).waiting() == 1;
     put_much_until(&rig, "the beginning hangs", hangs);
     let hangs_since = Instant::now();
     rig.put(&[b'x'; 2_500]);
     until("the flush is late", || {
         hangs_since.elapsed() > TENTH_OF_A_SECOND.every
     });
-    files.gates.sync.close();
-    files.gates.begin_sync.open();
-    until("it flushes", || files.gates.sync.waiting() == 1);
-    let begun = files.gates.begin_sync.passed();
-    files.gates.sync.open();
+    rig.disk.tape.gate(Kind::Sync).close();
+    rig.disk.tape.gate(Kind::BeginSync).open();
+    until("it flushes", || {
+        rig.disk.tape.gate(Kind::Sync).waiting() == 1
+    });
+    let begun = rig.disk.tape.gate(Kind::BeginSync).passed();
+    rig.disk.tape.gate(Kind::Sync).open();
     assert_eq!(begun, 1);
 }
 

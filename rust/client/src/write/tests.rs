@@ -1,0 +1,3 @@
+mod columns;
+mod golden;
+mod sending;

@@ -1,0 +1,196 @@
+//! EIO and ENOSPC at the k-th operation, for every k: nothing is acknowledged that is not there,
+//! and the store opens again once the disk is well.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use mq_log::{Tape, watch};
+use mq_store::{PutStatus, Store};
+use mq_testing::stores::directory;
+
+use crate::disk::Names;
+use crate::failing::{Failing, Kind};
+use crate::oracle::{Oracle, Sent, Verdict, close, judge};
+use crate::power_loss::judge_images;
+use crate::rig::{Message, Rig, TOPICS, drain, put, put_batch};
+use crate::tape::Recorder;
+
+const MESSAGES: usize = 24;
+
+fn message(number: usize) -> Message {
+    let size = if number % 9 == 8 { 4_200 } else { 300 };
+    let topic = TOPICS[number % 2];
+    let body = vec![b'a' + (number % 26) as u8; size];
+    Message::new(&format!("m{number}"), topic, (number / 2 % 2) as i32, body)
+}
+
+/// Opens, puts, reads, flushes and closes; goes on where something fails. Promised is what was
+/// acknowledged with SYNC_FLUSH, or put before a flush that said it went well.
+fn session(rig: &Rig, root: &Path, oracle: &mut Oracle, round: usize, now: &dyn Fn() -> usize) {
+    let Ok(store) = rig.try_open(root) else {
+        return;
+    };
+    for number in round * MESSAGES..(round + 1) * MESSAGES {
+        put_and_note(rig, &store, oracle, number, now);
+        if number % 8 == 7 && store.flush().is_ok() {
+            let stored = |sent: &&mut Sent| sent.queue_offset.is_some();
+            for sent in oracle.sent.values_mut().filter(stored) {
+                sent.promised.get_or_insert(now());
+            }
+        }
+        if number % 10 == 9 {
+            read_what_can_be_read(&store, oracle);
+        }
+    }
+    // A store whose disk failed does not close cleanly, and says so.
+    let _ = store.close();
+}
+
+fn put_and_note(
+    rig: &Rig,
+    store: &Store,
+    oracle: &mut Oracle,
+    number: usize,
+    now: &dyn Fn() -> usize,
+) {
+    let (message, begun) = (message(number), now());
+    let messages = match number % 7 {
+        3 => vec![
+            message.clone(),
+            Message {
+                key: format!("m{number}b"),
+                ..message
+            },
+        ],
+        _ => vec![message],
+    };
+    let result = match messages.len() {
+        1 => put(store, &messages[0]),
+        _ => put_batch(store, &messages),
+    };
+    let is_ok = result.status == PutStatus::Ok;
+    for (place, message) in messages.into_iter().enumerate() {
+        let sent = Sent {
+            queue_offset: is_ok.then_some(result.queue_offset + place as i64),
+            begun,
+            promised: (is_ok && rig.sync_flush).then(now),
+            message,
+        };
+        oracle.sent.insert(sent.message.key.clone(), sent);
+    }
+}
+
+/// Reads may fail; what they deliver is right.
+fn read_what_can_be_read(store: &Store, oracle: &Oracle) {
+    for topic in TOPICS {
+        for queue_id in 0..2 {
+            let Ok(found) = drain(store, topic, queue_id) else {
+                continue;
+            };
+            for stored in found {
+                assert_eq!(oracle.sent[&stored.key].message.body, stored.body);
+            }
+        }
+    }
+}
+
+/// Two sessions of which one operation fails, then a well disk.
+fn fail_one(rig: &Rig, kind: Kind, first: usize, stays: bool) -> Verdict<bool> {
+    let root = directory();
+    let failing = Arc::new(Failing::new(kind, first, stays));
+    let watched = watch(root.path(), Arc::clone(&failing) as Arc<dyn Tape>);
+    let mut oracle = Oracle::default();
+    for round in 0..2 {
+        session(rig, root.path(), &mut oracle, round, &|| 0);
+    }
+    drop(watched);
+    failing.mend();
+    judge(root.path(), &oracle, usize::MAX, rig)?;
+    Ok(failing.has_failed())
+}
+
+fn fail_each(sync_flush: bool, kind: Kind, stays: bool) {
+    let rig = Rig::new(sync_flush, 8 << 10);
+    let mut failed = 0;
+    for first in 0.. {
+        match fail_one(&rig, kind, first, stays) {
+            Ok(true) => failed += 1,
+            Ok(false) => break,
+            Err(error) => panic!("{kind:?} {first} fails, stays {stays}: {error}"),
+        }
+    }
+    assert!(failed > 20, "only {failed} operations of {kind:?}");
+}
+
+#[test]
+fn each_write_once() {
+    fail_each(true, Kind::Write, false);
+    fail_each(false, Kind::Write, false);
+}
+
+#[test]
+fn each_write_and_all_after_it() {
+    fail_each(true, Kind::Write, true);
+}
+
+#[test]
+fn each_sync_once() {
+    fail_each(true, Kind::Sync, false);
+    fail_each(false, Kind::Sync, false);
+}
+
+#[test]
+fn each_sync_and_all_after_it() {
+    fail_each(true, Kind::Sync, true);
+}
+
+#[test]
+fn each_read_once() {
+    fail_each(true, Kind::Read, false);
+}
+
+#[test]
+fn each_read_and_all_after_it() {
+    fail_each(false, Kind::Read, true);
+}
+
+#[test]
+fn no_blocks_from_each_place_on() {
+    fail_each(true, Kind::Grow, true);
+    fail_each(false, Kind::Grow, false);
+}
+
+/// A failed fsync may leave pages that are lost but look clean: nothing in them is acknowledged,
+/// and what the next start shows it has made durable.
+#[test]
+fn a_failed_sync_and_a_power_loss() {
+    for first in 1..14 {
+        let rig = Rig::new(true, 8 << 10);
+        let root = directory();
+        let recorder = Recorder::new(root.path());
+        let failing = Failing::new(Kind::Sync, first, false).in_log();
+        let failing = Arc::new(failing.recorded_by(&recorder));
+        let watched = watch(root.path(), Arc::clone(&failing) as Arc<dyn Tape>);
+        let mut oracle = Oracle::default();
+        let now = || recorder.position();
+        session(&rig, root.path(), &mut oracle, 0, &now);
+        assert!(failing.has_failed());
+        let stored = |sent: &&Sent| sent.queue_offset.is_some();
+        let stored = oracle.sent.values().filter(stored).count();
+        assert!(stored < MESSAGES, "not poisoned");
+        let store = rig.open(root.path());
+        for topic in TOPICS {
+            for queue_id in 0..2 {
+                for stored in drain(&store, topic, queue_id).unwrap() {
+                    let sent = oracle.sent.get_mut(&stored.key).unwrap();
+                    sent.promised.get_or_insert(now());
+                }
+            }
+        }
+        put_and_note(&rig, &store, &mut oracle, 1_000, &now);
+        close(store).unwrap();
+        drop(watched);
+        let recorded = (recorder.recording(), oracle);
+        judge_images(&rig, &recorded, Names::Journal, 0.., 24, first as u64);
+    }
+}

@@ -1,0 +1,141 @@
+"""Executors in processes of their own: `local-cluster`, a standalone master, Spark Connect."""
+
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+import pyspark
+
+from mqserver import Standalone
+from tests.spark.conftest import needs_java
+from tests.waiting import until
+
+JOB = """
+import sys
+from pyspark.sql import SparkSession
+import mqclient.spark
+start, namesrv, source, target, folder = sys.argv[1:]
+builder = SparkSession.builder.config("spark.ui.enabled", "false")
+builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
+builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.executor.memory", "512m")
+spark = (builder.remote("local[2]") if start == "connect" else builder.master(start)).getOrCreate()
+mqclient.spark.register(spark)
+
+def topic(frame, name):
+    return frame.format("rocketmq").option("namesrv", namesrv).option("topic", name)
+
+rows = spark.range(1000).selectExpr("cast(id as string) as body")
+topic(rows.write, source).mode("append").save()
+read = topic(spark.read, source).option("minPartitions", "4").load()
+assert read.count() == 1000
+stream = topic(spark.readStream, source).option("startingOffsets", "earliest").load()
+sink = topic(stream.select("body").writeStream, target)
+query = sink.option("checkpointLocation", folder).trigger(availableNow=True).start()
+assert query.awaitTermination(240)
+copied = topic(spark.read, target).load().selectExpr("cast(cast(body as string) as int) as n")
+assert sorted(row.n for row in copied.collect()) == list(range(1000))
+spark.stop()
+print("all is well")
+"""
+
+READY = ("I have been elected leader", "Successfully registered with master")
+"""What a master and a worker log when they can be used."""
+
+
+@pytest.fixture(scope="module")
+def mq():
+    needs_java()
+    with Standalone() as mq:
+        yield mq
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A SPARK_HOME below which executors may write."""
+    home = tmp_path_factory.mktemp("spark-home")
+    for path in Path(pyspark.__file__).parent.iterdir():
+        (home / path.name).symlink_to(path)
+    return home
+
+
+def environment(home):
+    return {
+        **os.environ,
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+
+
+def run_job(start, mq, home, folder):
+    source, target = mq.topic(queues=2), mq.topic(queues=2)
+    run = subprocess.run(
+        [sys.executable, "-c", JOB, start, mq.namesrv, source, target, str(folder / "checkpoint")],
+        env=environment(home),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    assert run.returncode == 0 and "all is well" in run.stdout, run.stderr[-3000:]
+
+
+def test_local_cluster(mq, home, tmp_path):
+    run_job("local-cluster[2,1,1024]", mq, home, tmp_path)
+
+
+@pytest.fixture
+def master(home, tmp_path):
+    """A standalone master with two workers of one core; gives its URL."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    url = f"spark://127.0.0.1:{port}"
+    places = ["--host", "127.0.0.1", "--webui-port", "0"]
+    worker = ["worker.Worker", *places, "-c", "1", "-m", "1g"]
+    commands = [
+        ["master.Master", *places, "--port", port],
+        *([*worker, "-d", str(tmp_path / f"worker{number}"), url] for number in (1, 2)),
+    ]
+    started = []
+    try:
+        for command in commands:
+            log = tmp_path / f"{len(started)}.log"
+            name, *words = command
+            with log.open("wb") as out:
+                started.append(
+                    subprocess.Popen(
+                        [home / "bin" / "spark-class", f"org.apache.spark.deploy.{name}", *words],
+                        env=environment(home),
+                        stdout=out,
+                        stderr=out,
+                        start_new_session=True,
+                    )
+                )
+            assert until(lambda log=log: any(word in log.read_text() for word in READY)), (
+                log.read_text()[-3000:]
+            )
+        yield url
+    finally:
+        for process in reversed(started):
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def test_a_standalone_master_with_two_workers(mq, home, master, tmp_path):
+    run_job(master, mq, home, tmp_path)
+
+
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("grpc", "pandas")),
+    reason="Spark Connect's client is not installed: pip install 'pyspark[connect]'",
+)
+def test_spark_connect(mq, home, tmp_path):
+    run_job("connect", mq, home, tmp_path)

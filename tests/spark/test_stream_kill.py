@@ -1,0 +1,71 @@
+"""A streaming query whose driver is killed again and again: each message comes once."""
+
+import os
+import signal
+import subprocess
+import sys
+
+from mqclient import Message, Producer
+from mqserver import Standalone
+from tests.spark.test_streams import ROWS, rows_of, run_once
+from tests.waiting import until
+
+CYCLES = 3
+"""Kills of one run; 20 by hand, before a release."""
+ROWS_PER_CYCLE = 3000
+KILL_TIMEOUT_S = 240
+
+QUERY = """
+import sys
+from pyspark.sql import SparkSession
+namesrv, topic, folder = sys.argv[1:]
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+reader = spark.readStream.format("rocketmq").option("namesrv", namesrv).option("topic", topic)
+reader = reader.options(startingOffsets="earliest", maxRowsPerTrigger="300").schema(ROWS)
+sink = reader.load().writeStream.format("parquet").option("path", folder + "/rows")
+sink.option("checkpointLocation", folder + "/checkpoint").start().awaitTermination()
+""".replace("ROWS", repr(ROWS))
+
+
+def send(mq, topic, first):
+    with Producer(mq.namesrv) as producer:
+        for start in range(first, first + ROWS_PER_CYCLE, 300):
+            producer.send([Message(topic, b"%d" % n) for n in range(start, start + 300)])
+    mq.wait_dispatched()
+
+
+def committed(folder):
+    """How many micro-batches the checkpoint has committed."""
+    commits = folder / "checkpoint" / "commits"
+    return len([path for path in commits.glob("*") if path.name.isdigit()])
+
+
+def run_and_kill(mq, topic, folder):
+    """Start the query, and kill its processes once it has committed two micro-batches more."""
+    wanted = committed(folder) + 2
+    with (folder / "query.log").open("wb") as log:
+        query = subprocess.Popen(
+            [sys.executable, "-c", QUERY, mq.namesrv, topic, str(folder)],
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        assert until(lambda: committed(folder) >= wanted or query.poll(), KILL_TIMEOUT_S)
+        assert query.poll() is None, (folder / "query.log").read_text()[-3000:]
+    finally:
+        os.killpg(query.pid, signal.SIGKILL)
+        query.wait()
+
+
+def test_kills_of_the_driver_cost_nothing(spark, tmp_path):
+    with Standalone() as mq:
+        topic = mq.topic("SparkKilled", queues=3)
+        for cycle in range(CYCLES):
+            send(mq, topic, cycle * ROWS_PER_CYCLE)
+            run_and_kill(mq, topic, tmp_path)
+        run_once(spark, mq, tmp_path, topic=topic)
+        rows = rows_of(spark, tmp_path)
+        assert sorted(int(bytes(row.body)) for row in rows) == list(range(CYCLES * ROWS_PER_CYCLE))
+        stored = {(m.queue_id, m.queue_offset) for m in mq.messages(topic)}
+        assert {(row.queue_id, row.queue_offset) for row in rows} == stored
