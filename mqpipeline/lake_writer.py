@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -98,13 +98,23 @@ class LakeWriter:
     """Writes the messages of one task below a staging folder of a lake.
 
     by: `hour` or `day`. store: the path of the store whose files are read; None for queues.
+    ranges: of queues, the offsets [first, end) to write, by "broker|topic|queue". Other messages
+    are dropped: a queue that appears after the plan was made is read by the next run.
     """
 
-    def __init__(self, lake: Lake, staging: str, by: layout.Interval, store: str | None) -> None:
+    def __init__(
+        self,
+        lake: Lake,
+        staging: str,
+        by: layout.Interval,
+        store: str | None = None,
+        ranges: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
         self.staging = staging
         self._lake = lake
         self._by, self._step = by, DAY_US if by == "day" else HOUR_US
         self._store = store
+        self._ranges = ranges or {}
         self._files: dict[tuple[Any, ...], _OpenFile] = {}
         self._written: list[WrittenFile] = []
         self._count = 0
@@ -127,11 +137,22 @@ class LakeWriter:
         offset = "commit_log_offset" if self._store else "queue_offset"
         left_out = {"topic", layout.STORE_COLUMN} if self._store else {"topic"}
         names = [name for name in batch.schema.names if name not in left_out]
-        for rows, key in self._groups(batch):
+        for found, key in self._groups(batch):
+            rows = found if self._store else self._planned(found, key)
+            if not rows.num_rows:
+                continue
             kept = pa.Table.from_batches([rows.select(names)])
             self._file(key).add(kept, rows.column(offset))
         while sum(file.buffered for file in self._files.values()) > BUFFERED_MAX:
             max(self._files.values(), key=lambda file: file.buffered).flush()
+
+    def _planned(self, rows: pa.RecordBatch, key: tuple[Any, ...]) -> pa.RecordBatch:
+        """The rows of a queue that the plan names."""
+        topic, _, broker, queue_id = key
+        first, end = self._ranges.get(f"{broker}|{topic}|{queue_id}", (0, 0))
+        offsets = rows.column("queue_offset")
+        inside = pc.and_(pc.greater_equal(offsets, first), pc.less(offsets, end))
+        return rows if pc.all(inside).as_py() else rows.filter(inside)
 
     def _groups(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, tuple[Any, ...]]]:
         """The rows that belong to one file, in order, and the key that names it.

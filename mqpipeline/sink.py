@@ -34,7 +34,7 @@ class _Written(WriterCommitMessage):  # type: ignore[misc]  # pyspark is not typ
 
 
 class LakeSink(DataSource):  # type: ignore[misc]
-    """format("mqpipeline-lake"): options lake, staging, by, store."""
+    """format("mqpipeline-lake"): options lake, staging, by, and store or ranges."""
 
     @classmethod
     def name(cls) -> str:
@@ -54,7 +54,9 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
         """Write the rows of one task attempt."""
         options, attempt = self._options, uuid4().hex[:12]
         staging = f"{options['staging']}/{attempt}"
-        writer = LakeWriter(Lake(options["lake"]), staging, options["by"], options.get("store"))
+        ranges = json.loads(options.get("ranges", "{}"))
+        place = (Lake(options["lake"]), staging, options["by"])
+        writer = LakeWriter(*place, options.get("store"), ranges)
         for batch in iterator:
             writer.add(batch)
         return _Written(attempt, writer.close())
@@ -74,16 +76,24 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
 
 
 def write(
-    frame: Any, lake: Lake, staging: str, by: str, store: str | None = None
+    frame: Any,
+    lake: Lake,
+    staging: str,
+    by: str,
+    store: str | None = None,
+    ranges: Mapping[str, tuple[int, int]] | None = None,
 ) -> list[tuple[str, WrittenFile]]:
     """Write the messages of a DataFrame to a staging folder; for each file, where it lies there.
 
-    store: the store that the messages were read from; None for messages of queues.
+    store: the store that the messages were read from; None for messages of queues. ranges: of these
+    queues; messages outside them are dropped.
     """
     frame.sparkSession.dataSource.register(LakeSink)
     options = {"lake": lake.where, "staging": staging, "by": by}
     if store is not None:
         options["store"] = store
+    if ranges is not None:
+        options["ranges"] = json.dumps(ranges)
     frame.write.format(FORMAT).options(**options).mode("append").save()
     listing = lake.read(f"{staging}/{LISTING}")
     if listing is None:

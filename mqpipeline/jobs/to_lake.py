@@ -167,8 +167,9 @@ def _round(
     options = {"partitions": str(tasks), **source(pieces)}
     frame = session.read.format("rocketmq").options(**options).load()
     frame = with_value(session, frame, body)
-    run.begin({piece.key: (piece.first, piece.end) for piece in pieces if piece.rows})
-    staged = sink.write(frame, run.lake, run.staging, by)
+    ranges = {piece.key: (piece.first, piece.end) for piece in pieces if piece.rows}
+    run.begin(ranges)
+    staged = sink.write(frame, run.lake, run.staging, by, ranges=ranges)
     files = [file for _, file in staged]
     moves = [(where, file.path) for where, file in staged]
     done = {piece.key: piece.end for piece in pieces}

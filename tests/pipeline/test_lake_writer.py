@@ -49,10 +49,20 @@ def test_rows_that_alternate_go_to_one_file_for_each_topic_and_hour(tmp_path):
     assert "topic" not in kept.column_names
 
 
+def test_messages_outside_the_plan_are_dropped(tmp_path):
+    ranges = {"a|A|0": [1, 4], "a|B|0": [0, 0]}
+    writer = LakeWriter(Lake(str(tmp_path)), "s", "day", ranges=ranges)
+    writer.add(batch(["A", "B", "C", "A", "A"]))
+    assert [(file.topic, file.first, file.last, file.rows) for file in writer.close()] == [
+        ("A", 3, 3, 1)
+    ]  # fmt: skip
+
+
 def test_a_task_keeps_few_files_open_and_few_bytes_in_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(lake_writer, "BUFFERED_MAX", 2_000)
     monkeypatch.setattr(lake_writer, "OPEN_FILES_MAX", 2)
-    writer = LakeWriter(Lake(str(tmp_path)), "s", "day", None)
+    ranges = {f"a|{topic}|0": [0, 100] for topic in "ABC"}
+    writer = LakeWriter(Lake(str(tmp_path)), "s", "day", ranges=ranges)
     for first in range(0, 40, 4):
         writer.add(batch(["A", "A", "B", "B"], first, b"x" * 100))
         assert sum(file.buffered for file in writer._files.values()) <= 2_000

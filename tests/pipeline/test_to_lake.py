@@ -163,6 +163,21 @@ def test_new_messages_and_new_queues_are_read_by_the_next_run(mq, plain, tmp_pat
     assert not list(tmp_path.rglob("hour=*"))
 
 
+def test_a_queue_that_appears_after_the_plan_is_read_by_the_next_run(mq, plain, tmp_path):
+    topic = mq.topic("Late", queues=1)
+    send(mq, topic, 5, "a")
+
+    def grow():
+        mq.topic("Late", queues=2)
+        send(mq, topic, 10, "b")
+        return plain()
+
+    job = {"namesrv": mq.namesrv}
+    assert to_lake(str(tmp_path), [topic], **job, spark=grow).topics[topic].messages == 5
+    to_lake(str(tmp_path), [topic], **job, spark=plain)
+    assert sum(bodies_of(tmp_path).values()) == len(bodies_of(tmp_path)) == 15
+
+
 def test_where_to_begin_and_a_tag(mq, plain, tmp_path):
     topic = mq.topic("Tagged", queues=1)
     with Producer(mq.namesrv) as producer:
