@@ -1,4 +1,4 @@
-"""`mqstack client|admin|server|store ...`: the four commands under one name.
+"""`mqstack client|admin|server|store|pipeline ...`: the commands under one name.
 
 Java's `mqadmin` may be on the PATH too; no other software has a command of this name.
 """
@@ -16,6 +16,7 @@ COMMANDS = {
     "admin": "mqclient.mqadmin",
     "server": "mqserver.cli",
     "store": "mqstore.cli",
+    "pipeline": "mqpipeline.cli",
 }
 
 
@@ -23,7 +24,7 @@ def main() -> None:
     """Entry point of `mqstack`."""
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help"):
-        print("Usage: mqstack client|admin|server|store ..., or mqstack --version")
+        print("Usage: mqstack client|admin|server|store|pipeline ..., or mqstack --version")
         raise SystemExit(0 if arguments else USAGE)
     if arguments == ["--version"]:
         print(f"mqstack {version()}")

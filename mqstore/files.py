@@ -152,6 +152,15 @@ def _folder_mode() -> int:
     return _mode | (_mode & 0o444) >> 2 | (_mode & 0o222) >> 1
 
 
+def sync_file(path: str | os.PathLike[str]) -> None:
+    """Flush the bytes of a file that another library wrote. Raises OSError."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def sync_directory(path: str | os.PathLike[str]) -> None:
     """Flush the names in a directory to the disk. Raises OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

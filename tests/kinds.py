@@ -29,6 +29,7 @@ FOLDERS = {
     "tests/mqadmin": "unit",
     "tests/names": "unit",
     "tests/offline": "unit",
+    "tests/pipeline": "spark",
     "tests/server": "server",
     "tests/server/floods": "server",
     "tests/spark": "spark",

@@ -1,4 +1,4 @@
-"""Every sub-command of `mqstore` and `mqclient` is listed; those of `mqstore` are documented."""
+"""Every sub-command is listed; those of `mqstore` and `mqpipeline` are documented."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ import click
 import pytest
 
 import mqclient.cli
+import mqpipeline.cli
 import mqstore.cli
 from mqclient.cli.main import COMMANDS as CLIENT
+from mqpipeline.cli.main import COMMANDS as PIPELINE
 from mqstore.cli import COMMANDS as STORE
 
 ROOT = Path(__file__).parent.parent
 GROUPS = {
     "mqstore/cli/__init__.py": (mqstore.cli, STORE),
     "mqclient/cli/main.py": (mqclient.cli, CLIENT),
+    "mqpipeline/cli/main.py": (mqpipeline.cli, PIPELINE),
 }
 """By the file that lists the commands: the package of their modules, and the list."""
 
@@ -50,7 +53,7 @@ def test_a_listed_command_exists(registry: str) -> None:
     _, listed = GROUPS[registry]
     for name, command in listed.items():
         module = import_module(command.module)
-        assert isinstance(getattr(module, name, None), click.Command), (
+        assert isinstance(getattr(module, name.replace("-", "_"), None), click.Command), (
             f"{registry}: {command.module} has no click command {name}"
         )
 
@@ -59,3 +62,9 @@ def test_the_page_of_offline_tools_has_every_command() -> None:
     page = (ROOT / "docs/offline.md").read_text()
     missing = [name for name in STORE if f"mqstore {name}" not in page]
     assert not missing, f"docs/offline.md: add mqstore {', '.join(missing)}"
+
+
+def test_the_page_of_jobs_has_every_command() -> None:
+    page = (ROOT / "docs/pipeline.md").read_text()
+    missing = [name for name in PIPELINE if f"mqpipeline {name}" not in page]
+    assert not missing, f"docs/pipeline.md: add mqpipeline {', '.join(missing)}"

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-PACKAGES = ["mqstore", "mqclient", "mqclient.aio", "mqserver"]
+PACKAGES = ["mqstore", "mqclient", "mqclient.aio", "mqpipeline", "mqserver"]
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -41,7 +41,7 @@ def test_both_faces_of_the_client_export_the_same_errors() -> None:
     assert {*mqclient.__all__} <= {*aio.__all__}
 
 
-@pytest.mark.parametrize("package", ["mqstore", "mqclient", "mqserver"])
+@pytest.mark.parametrize("package", ["mqstore", "mqclient", "mqpipeline", "mqserver"])
 def test_every_module_says_what_it_is_for(package: str) -> None:
     root = importlib.import_module(package)
     for found in pkgutil.walk_packages(root.__path__, f"{package}."):

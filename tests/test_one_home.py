@@ -11,7 +11,7 @@ from pathlib import Path
 from mqstore import names
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("mqstore", "mqclient", "mqserver")
+PACKAGES = ("mqstore", "mqclient", "mqserver", "mqpipeline")
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 

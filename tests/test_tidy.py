@@ -40,7 +40,13 @@ RUST_LAYERS = {
 RUST_CIRCLES = [
     "offline: verify verify/delays verify/index verify/log verify/queues",
 ]
-PYTHON_ORDER = ["mqstore", "mqclient", "mqserver"]
+PYTHON_ABOVE = {
+    "mqstore": {"mqclient", "mqserver", "mqpipeline"},
+    "mqclient": {"mqserver", "mqpipeline"},
+    "mqserver": {"mqpipeline"},
+    "mqpipeline": {"mqserver"},
+}
+"""Each package, and those that it may not import."""
 CORE_DOORS = {
     "mqstore/store.py",
     "mqstore/message.py",
@@ -79,7 +85,7 @@ def name(path: Path) -> str:
 
 SOURCES = tracked("*.py", "*.pyx", "*.pxd", "*.rs", "*.java", "*.pyi")
 PYTHON = [path for path in SOURCES if path.suffix == ".py"]
-PACKAGES = [path for path in PYTHON if name(path).split("/")[0] in PYTHON_ORDER]
+PACKAGES = [path for path in PYTHON if name(path).split("/")[0] in PYTHON_ABOVE]
 RUST = [path for path in SOURCES if re.fullmatch(r"rust/\w+/src/.*\.rs", name(path))]
 
 
@@ -284,7 +290,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 @pytest.mark.parametrize("path", PACKAGES, ids=name)
 def test_python_packages_look_down_only(path: Path) -> None:
     package = name(path).split("/")[0]
-    above = PYTHON_ORDER[PYTHON_ORDER.index(package) + 1 :]
+    above = PYTHON_ABOVE[package]
     imports = imported_modules(path)
     assert not [m for m in imports if m.split(".")[0] in above]
     if "mqstore._core" in imports:
@@ -292,7 +298,7 @@ def test_python_packages_look_down_only(path: Path) -> None:
     if "mqstore._codec" in imports:
         assert name(path) == "mqstore/message.py"
     if any(m.split(".")[0] == "pyspark" for m in imports):
-        assert "spark" in name(path)
+        assert "spark" in name(path) or package == "mqpipeline"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ MODULES = {
     "mqserver": "mqserver.cli",
     "mqclient": "mqclient.cli",
     "mqstore": "mqstore.cli",
+    "mqpipeline": "mqpipeline.cli",
     "mqadmin": "mqclient.mqadmin",
     "mqstack": "mqserver.mqstack",
 }
@@ -28,7 +29,7 @@ def test_a_command_says_its_version(command: str) -> None:
     assert done.stdout == f"{command} {version('mqstack')}\n"
 
 
-@pytest.mark.parametrize("package", ["mqstore", "mqclient", "mqserver"])
+@pytest.mark.parametrize("package", ["mqstore", "mqclient", "mqpipeline", "mqserver"])
 def test_a_package_says_its_version_and_reads_it_late(package: str) -> None:
     code = (
         f"import sys, {package}; early = 'importlib.metadata' in sys.modules; "

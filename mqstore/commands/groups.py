@@ -12,7 +12,10 @@ __all__ = ["LazyGroup", "Listed"]
 
 
 class Listed(NamedTuple):
-    """A sub-command: the module that has a click command of the same name, and its help line."""
+    """A sub-command: the module that has a click command of the same name, and its help line.
+
+    A minus in the name is an underscore in the module.
+    """
 
     module: str
     summary: str
@@ -36,7 +39,8 @@ class LazyGroup(click.Group):
         """The sub-command of a name, None when there is none."""
         if cmd_name not in self._listed:
             return None
-        command: click.Command = getattr(import_module(self._listed[cmd_name].module), cmd_name)
+        module = import_module(self._listed[cmd_name].module)
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

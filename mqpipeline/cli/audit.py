@@ -1,0 +1,99 @@
+"""`mqpipeline audit`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from mqpipeline.cli.options import (
+    PIECE_COLUMNS,
+    job_options,
+    moment_option,
+    namesrv_options,
+    piece_row,
+    session_of,
+)
+from mqpipeline.errors import UsageError
+from mqpipeline.jobs import audit as job
+from mqstore import files
+from mqstore.commands.exit_codes import DAMAGED
+from mqstore.commands.output import chosen_format, write_rows
+
+__all__ = ["audit"]
+
+COLUMNS = {
+    "topics": ("topic", "messages", "repeatedIds", "extraCopies"),
+    "queues": (
+        *("topic", "broker", "queue", "first", "last", "messages"),
+        *("gaps", "missing", "firstMissing", "repeated"),
+    ),
+    "hours": ("topic", "hour", "messages", "p50Ms", "p95Ms", "p99Ms", "maxMs"),
+    "consumption": ("topic", "group", "hour", "messages", "p50Ms", "p95Ms", "p99Ms", "maxMs"),
+}
+
+
+@click.command()
+@click.argument("topics", nargs=-1)
+@click.option("--lake", help="audit the files of this lake instead of a cluster")
+@moment_option("--from", "start", "earliest", "where to begin: earliest or a time")
+@moment_option("--until", "end", "latest", "where to end: latest or a time")
+@click.option("--html", type=click.Path(dir_okay=False), help="also write a page with plots here")
+@namesrv_options
+@job_options
+@click.pass_context
+def audit(
+    context: click.Context,
+    /,
+    topics: tuple[str, ...],
+    lake: str | None,
+    html: str | None,
+    namesrv: str | None,
+    options: dict[str, str],
+    master: str,
+    conf: tuple[str, ...],
+    dry_run: bool,
+    output: str | None,
+    **moments: Any,
+) -> None:
+    """Look for gaps and repeated messages in TOPICS, and say how long messages take.
+
+    Exits 5 when offsets are missing between the first and the last one of a queue.
+    """
+    if not topics and lake is None:
+        raise click.UsageError("name topics, or --lake")
+    if html is not None and not os.path.isdir(os.path.dirname(html) or "."):
+        raise UsageError(f"--html {html}: there is no such folder")
+    if dry_run:
+        if lake is not None:
+            raise click.UsageError("--dry-run goes with topics of a cluster")
+        plan = job.plan_audit(topics, options, namesrv=namesrv, **moments)
+        write_rows(map(piece_row, plan.pieces), PIECE_COLUMNS, output)
+        return
+    session = session_of("audit", master, conf)
+    if lake is not None:
+        report = job.audit_lake(lake, topics, spark=session)
+    else:
+        report = job.audit(topics, options, namesrv=namesrv, spark=session, **moments)
+    _write(report, chosen_format(output))
+    if html is not None:
+        from mqpipeline.audit_page import page
+
+        files.replace(html, page(report, f"Audit of {', '.join(topics) or lake}").encode())
+    if report.gaps:
+        context.exit(DAMAGED)
+
+
+def _write(report: job.AuditReport, output: str) -> None:
+    """A table for each kind of row; other formats have all rows, each with its kind."""
+    kinds = {name: getattr(report, name) for name in COLUMNS}
+    if output != "table":
+        rows = [{"kind": kind, **row} for kind, found in kinds.items() for row in found]
+        columns = dict.fromkeys(name for names in COLUMNS.values() for name in names)
+        write_rows(rows, ["kind", *columns], output)
+        return
+    for kind, found in kinds.items():
+        if found:
+            click.echo(kind)
+            write_rows(found, COLUMNS[kind], "table")

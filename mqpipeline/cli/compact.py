@@ -1,0 +1,46 @@
+"""`mqpipeline compact`."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from mqpipeline.cli.options import job_options, progress_bar, session_of
+from mqpipeline.jobs import compact as job
+from mqstore.commands.output import chosen_format, write_rows
+
+__all__ = ["compact"]
+
+COLUMNS = ("folders", "filesBefore", "filesAfter", "bytesBefore", "bytesAfter", "messages")
+PLAN_COLUMNS = ("folder", "files", "bytes")
+
+
+@click.command()
+@click.argument("lake")
+@click.option(
+    "--target-mib",
+    type=click.IntRange(1),
+    default=job.TARGET_BYTES >> 20,
+    show_default=True,
+    help="MiB; files are merged until they have about this size",
+)
+@job_options
+def compact(
+    lake: str,
+    target_mib: int,
+    master: str,
+    conf: tuple[str, ...],
+    dry_run: bool,
+    output: str | None,
+) -> None:
+    """Merge the small files of LAKE, hour by hour or day by day; its jobs must have stopped."""
+    target_bytes = target_mib << 20
+    if dry_run:
+        plans = job.plan_compact(lake, target_bytes=target_bytes)
+        rows = [{**msgspec.to_builtins(plan), "files": len(plan.files)} for plan in plans]
+        write_rows(rows, PLAN_COLUMNS, output)
+        return
+    session = session_of(job.JOB, master, conf)
+    with progress_bar(job.JOB, "files") as show:
+        report = job.compact(lake, target_bytes=target_bytes, spark=session, on_progress=show)
+    write_rows([msgspec.to_builtins(report)], COLUMNS, chosen_format(output))

@@ -1,0 +1,71 @@
+"""`mqpipeline recover`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from mqpipeline.cli.options import job_options, progress_bar, session_of
+from mqpipeline.jobs import recover as job
+from mqstore.commands.exit_codes import DAMAGED
+from mqstore.commands.output import chosen_format, write_rows
+
+__all__ = ["recover"]
+
+COLUMNS = ("store", "topics", "messages", "bytes", "files", "damagedPlaces", "damagedBytes")
+PLAN_COLUMNS = ("store", "first", "end")
+
+
+@click.command()
+@click.argument("stores", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False))
+@click.option("--lake", required=True, help="a folder, or s3://BUCKET/PATH, gs://..., hdfs://...")
+@click.option("--name", default=job.JOB, show_default=True, help="of the job's state in the lake")
+@click.option("--topic", help="only this topic")
+@click.option(
+    "--by",
+    type=click.Choice(["hour", "day"]),
+    default="hour",
+    show_default=True,
+    help="a folder for each hour or day of the store time, in UTC",
+)
+@click.option("--skip-damage", is_flag=True, help="leave damaged records out, count them, exit 5")
+@job_options
+@click.pass_context
+def recover(
+    context: click.Context,
+    /,
+    stores: tuple[str, ...],
+    lake: str,
+    skip_damage: bool,
+    master: str,
+    conf: tuple[str, ...],
+    dry_run: bool,
+    output: str | None,
+    **chosen: Any,
+) -> None:
+    """Write the messages in the files of STORES to a lake.
+
+    A store is the directory of a broker, dead or live, ours or Java's. Driver and workers must see
+    the same path. The lake remembers what was read; the next run goes on from there.
+    """
+    if dry_run:
+        plan = job.plan_recover(lake, stores, **chosen)
+        write_rows([msgspec.to_builtins(piece) for piece in plan], PLAN_COLUMNS, output)
+        return
+    session = session_of(job.JOB, master, conf)
+    with progress_bar(job.JOB, "bytes") as show:
+        report = job.recover(
+            lake,
+            stores,
+            fail_on_data_loss=not skip_damage,
+            spark=session,
+            on_progress=show,
+            **chosen,
+        )
+    rows = [msgspec.to_builtins(store) for store in report.stores.values()]
+    write_rows(rows, COLUMNS, chosen_format(output))
+    if report.damaged:
+        click.echo("mqpipeline: damaged records were left out: mqstore verify STORE", err=True)
+        context.exit(DAMAGED)

@@ -1,0 +1,85 @@
+"""`mqpipeline replay`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from mqpipeline.cli.options import job_options, namesrv_options, progress_bar, session_of
+from mqpipeline.jobs import replay as job
+from mqstore.commands.moments import read_milliseconds
+from mqstore.commands.output import chosen_format, write_rows
+from mqstore.spark_options import tag_names
+
+__all__ = ["replay"]
+
+COLUMNS = ("topic", "messages", "files", "units")
+PLAN_COLUMNS = ("unit", "file", "first", "last")
+
+
+def _milliseconds(_context: Any, _option: Any, text: str | None) -> int | None:
+    try:
+        return None if text is None else read_milliseconds(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@click.command()
+@click.argument("lake")
+@click.option("--topic", "target", required=True, help="where to send; the topic must exist")
+@click.option("--of", "topics", multiple=True, help="only this topic of the lake; may be repeated")
+@click.option("--from", "start_ms", callback=_milliseconds, help="only stored then or later")
+@click.option("--until", "--to", "end_ms", callback=_milliseconds, help="only stored before")
+@click.option("--tags", help="only these: 'TagA || TagB'")
+@click.option("--rate", type=click.FloatRange(0, min_open=True), help="messages a second")
+@click.option(
+    "--speed",
+    type=click.FloatRange(0, min_open=True),
+    help="times the original pace, by store time",
+)
+@click.option("--name", default=job.JOB, show_default=True, help="of the job's state in the lake")
+@namesrv_options
+@job_options
+def replay(
+    lake: str,
+    target: str,
+    topics: tuple[str, ...],
+    start_ms: int | None,
+    end_ms: int | None,
+    tags: str | None,
+    rate: float | None,
+    speed: float | None,
+    name: str,
+    namesrv: str | None,
+    options: dict[str, str],
+    master: str,
+    conf: tuple[str, ...],
+    dry_run: bool,
+    output: str | None,
+) -> None:
+    """Send messages of LAKE to a topic again.
+
+    Every message has the property mqpipelineOrigin. A run that was killed goes on with the first
+    file that it had not finished, and repeats that file's messages.
+    """
+    if rate and speed:
+        raise click.UsageError("give --rate or --speed, not both")
+    chosen = job.Selection(topics, start_ms, end_ms, tuple(sorted(tag_names(tags) or ())))
+    if dry_run:
+        plan = job.plan_replay(lake, target, chosen, name=name, in_order_of_time=bool(speed))
+        rows = [
+            {"unit": unit, "file": file.path, "first": file.first, "last": file.last}
+            for unit, files in enumerate(plan.units, 1)
+            for file in files
+        ]
+        write_rows(rows, PLAN_COLUMNS, output)
+        return
+    session = session_of(job.JOB, master, conf)
+    with progress_bar(job.JOB, "files") as show:
+        report = job.replay(
+            lake, target, chosen, options, namesrv=namesrv, name=name, rate=rate or 0.0,
+            speed=speed or 0.0, spark=session, on_progress=show,
+        )  # fmt: skip
+    write_rows([msgspec.to_builtins(report)], COLUMNS, chosen_format(output))

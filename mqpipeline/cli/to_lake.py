@@ -1,0 +1,128 @@
+"""`mqpipeline to-lake`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from mqpipeline.bodies import Body
+from mqpipeline.cli.options import (
+    PIECE_COLUMNS,
+    job_options,
+    moment_option,
+    namesrv_options,
+    piece_row,
+    progress_bar,
+    session_of,
+    until_stopped,
+)
+from mqpipeline.errors import UsageError
+from mqpipeline.jobs import to_lake as job
+from mqstore.commands.output import chosen_format, write_rows
+
+__all__ = ["to_lake"]
+
+COLUMNS = ("topic", "queues", "messages", "bytes", "files", "unparsed", "lost", "lag")
+
+
+@click.command("to-lake")
+@click.argument("topics", nargs=-1, required=True)
+@click.option("--lake", required=True, help="a folder, or s3://BUCKET/PATH, gs://..., hdfs://...")
+@click.option("--name", default=job.JOB, show_default=True, help="of the job's state in the lake")
+@moment_option(
+    "--from", "start", "earliest", "where a new queue begins: earliest, latest or a time"
+)
+@moment_option("--until", "end", "latest", "where this run ends: latest or a time")
+@click.option(
+    "--by",
+    type=click.Choice(["hour", "day"]),
+    default="hour",
+    show_default=True,
+    help="a folder for each hour or day of the store time, in UTC",
+)
+@click.option(
+    "--rows",
+    type=click.IntRange(1),
+    default=job.ROWS_MAX,
+    show_default=True,
+    help="most messages of a queue in one round; a killed run repeats its last round",
+)
+@click.option(
+    "--body", type=click.Choice(["json", "avro"]), help="decode bodies into the column `value`"
+)
+@click.option("--schema", help="of bodies: 'a int, b string' for json, an .avsc file for avro")
+@click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(["parquet", "delta"]),
+    default="parquet",
+    show_default=True,
+    help="of the lake's files",
+)
+@click.option("--follow", is_flag=True, help="go on until SIGTERM, which ends after a round")
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0.1),
+    default=60.0,
+    show_default=True,
+    help="with --follow: seconds between two looks",
+)
+@namesrv_options
+@job_options
+def to_lake(
+    topics: tuple[str, ...],
+    lake: str,
+    namesrv: str | None,
+    options: dict[str, str],
+    body: str | None,
+    schema: str | None,
+    file_format: str,
+    follow: bool,
+    every: float,
+    master: str,
+    conf: tuple[str, ...],
+    dry_run: bool,
+    output: str | None,
+    **chosen: Any,
+) -> None:
+    """Write what is new in TOPICS to a lake, each message once.
+
+    The lake's folder _mqpipeline remembers how far each queue was read, so the next run goes on
+    from there, after a crash too.
+    """
+    if file_format == "delta":
+        raise UsageError(
+            "--format delta is not there yet: the lake is plain Parquet; Delta's CONVERT TO DELTA "
+            "takes it as it is"
+        )
+    chosen["rows_max"] = chosen.pop("rows")
+    if dry_run:
+        plan = job.plan_to_lake(lake, topics, options, namesrv=namesrv, **chosen)
+        rows = [{**piece_row(piece), "rounds": plan.rounds} for piece in plan.backlog.pieces]
+        write_rows(rows, (*PIECE_COLUMNS, "rounds"), output)
+        return
+    session = session_of(job.JOB, master, conf)
+    chosen["body"] = _body(body, schema)
+
+    def once(stopped: Any) -> None:
+        with progress_bar(job.JOB) as show:
+            report = job.to_lake(
+                lake, topics, options, namesrv=namesrv, spark=session,
+                on_progress=show, stopped=lambda: stopped(0), **chosen,
+            )  # fmt: skip
+        if not follow or report.rounds:
+            rows = [msgspec.to_builtins(topic) for topic in report.topics.values()]
+            write_rows(rows, COLUMNS, chosen_format(output))
+
+    with until_stopped() as stopped:
+        once(stopped)
+        while follow and not stopped(every):
+            once(stopped)
+
+
+def _body(kind: Any, schema: str | None) -> Body | None:
+    if (kind is None) != (schema is None):
+        raise click.UsageError("--body and --schema go together")
+    return None if kind is None or schema is None else Body(kind, schema)

@@ -1,0 +1,1 @@
+"""One file for each job: a function, without a command line."""

@@ -1,0 +1,197 @@
+"""store -> lake: the messages in the files of store directories, without a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mqpipeline import sink
+from mqpipeline.errors import UsageError
+from mqpipeline.lake_writer import WrittenFile
+from mqpipeline.layout import Interval
+from mqpipeline.session import open_session
+from mqpipeline.storage import Lake
+from mqpipeline.transaction import Observer, Transaction, check, opened
+from mqstore.offline import StoreReader
+from mqstore.offline import open as open_store
+from mqstore.offline.walk import Gap, Wanted
+
+__all__ = ["RecoverReport", "StorePiece", "plan_recover", "recover"]
+
+JOB = "recover"
+ROUND_BYTES = 8 << 30
+"""Bytes of a store's log that one round reads, and a killed run repeats."""
+TASK_BYTES = 256 << 20
+TASKS_MIN = 4
+
+
+class StorePiece(msgspec.Struct, frozen=True):
+    """Records that start in [first, end) of a store's log, and the next place where one starts."""
+
+    store: str
+    first: int
+    end: int
+
+
+class StoreReport(msgspec.Struct, kw_only=True, rename="camel"):
+    """What became of one store."""
+
+    store: str
+    messages: int = 0
+    bytes: int = 0
+    files: int = 0
+    topics: int = 0
+    damaged_places: int = 0
+    damaged_bytes: int = 0
+    """Damaged records that were left out; counted where failOnDataLoss is off."""
+
+
+class RecoverReport(msgspec.Struct, kw_only=True):
+    """What a run did, store by store."""
+
+    stores: dict[str, StoreReport] = {}
+    rounds: int = 0
+
+    @property
+    def damaged(self) -> bool:
+        """Whether anything was left out."""
+        return any(store.damaged_places for store in self.stores.values())
+
+
+def plan_recover(
+    lake: str,
+    stores: Sequence[str],
+    *,
+    name: str = JOB,
+    by: Interval = "hour",
+    topic: str | None = None,
+    round_bytes: int = ROUND_BYTES,
+) -> list[StorePiece]:
+    """Say what `recover` would read, round by round; writes nothing and starts no Spark."""
+    state = check(Lake(lake), name, JOB, _settings(by, topic))
+    return [piece for path in _paths(stores) for piece in _pieces(path, state.done, round_bytes)]
+
+
+def recover(
+    lake: str,
+    stores: Sequence[str],
+    *,
+    name: str = JOB,
+    by: Interval = "hour",
+    topic: str | None = None,
+    round_bytes: int = ROUND_BYTES,
+    fail_on_data_loss: bool = True,
+    spark: Callable[[], Any] = open_session,
+    on_step: Observer = lambda step: None,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> RecoverReport:
+    """Write the records of stores to a lake; a second run goes on where the first one ended.
+
+    stores: directories, of dead or live brokers, ours or Java's. topic: only this one.
+    fail_on_data_loss: damage is an error; with False it is left out and counted. on_progress:
+    told bytes of the logs. Raises StoreDamaged and StoreError of mqstore, and PipelineError.
+    """
+    paths = _paths(stores)
+    report = RecoverReport(stores={path: StoreReport(store=path) for path in paths})
+    seen: dict[str, set[str]] = {path: set() for path in paths}
+    with opened(Lake(lake), name, JOB, _settings(by, topic), on_step) as run:
+        pieces = [piece for path in paths for piece in _pieces(path, run.state.done, round_bytes)]
+        total, read = sum(piece.end - piece.first for piece in pieces), 0
+        for piece in pieces:
+            files = _round(run, piece, by, topic, fail_on_data_loss, spark())
+            of_store = report.stores[piece.store]
+            of_store.files += len(files)
+            of_store.messages += sum(file.rows for file in files)
+            of_store.bytes += sum(file.bytes for file in files)
+            seen[piece.store] |= {file.topic for file in files}
+            of_store.topics = len(seen[piece.store])
+            if not fail_on_data_loss:
+                _count_damage(of_store, piece)
+            report.rounds += 1
+            read += piece.end - piece.first
+            on_progress(read, total)
+    return report
+
+
+def _settings(by: Interval, topic: str | None) -> dict[str, str]:
+    return {"by": by, "topic": topic or "*"}
+
+
+def _paths(stores: Sequence[str]) -> list[str]:
+    paths = list(dict.fromkeys(str(Path(store).resolve()) for store in stores))
+    for path in paths:
+        if not (Path(path) / "commitlog").is_dir():
+            raise UsageError(f"{path} is no store: it has no folder commitlog")
+    return paths
+
+
+def _pieces(path: str, done: dict[str, int], round_bytes: int) -> Iterator[StorePiece]:
+    """Whole log files, about `round_bytes` at a time; each begins where a record starts."""
+    store = open_store(path)
+    end = max(store.queued_end(), store.end_physical_offset())
+    file_bytes = store.layout.commit_log_file_bytes or 1
+    first = _next_record(store, done[path], end) if path in done else store.min_physical_offset
+    while first < end:
+        stop = first - first % file_bytes + file_bytes
+        while stop < end and (stop - first < round_bytes or store.message_at(stop) is None):
+            stop += file_bytes
+        yield StorePiece(path, first, min(stop, end))
+        first = min(stop, end)
+
+
+def _next_record(store: StoreReader, done: int, end: int) -> int:
+    """Where to go on after `done`, `end` when there is nothing new.
+
+    A live broker may have filled up the log file, so its next record starts in the next one.
+    """
+    at = max(done, store.min_physical_offset)
+    for chunk in store.chunks(at):
+        return chunk.offsets[0]
+    file_bytes = store.layout.commit_log_file_bytes or 1
+    following = at - at % file_bytes + file_bytes
+    while following < end and store.message_at(following) is None:
+        following += file_bytes
+    return min(following, end)
+
+
+def _round(
+    run: Transaction,
+    piece: StorePiece,
+    by: Interval,
+    topic: str | None,
+    fail_on_data_loss: bool,
+    session: Any,
+) -> list[WrittenFile]:
+    run.begin({piece.store: (piece.first, piece.end)})
+    tasks = max(TASKS_MIN, (piece.end - piece.first) // TASK_BYTES)
+    options = {
+        "endingOffset": str(piece.end),
+        "minPartitions": str(tasks),
+        "failOnDataLoss": str(fail_on_data_loss).lower(),
+    }
+    if piece.first > open_store(piece.store).min_physical_offset:
+        options["startingOffset"] = str(piece.first)
+    if topic is not None:
+        options["topic"] = topic
+    frame = session.read.format("rocketmq-store").options(**options).load(piece.store)
+    staged = sink.write(frame, run.lake, run.staging, by, piece.store)
+    files = [file for _, file in staged]
+    moves = [(where, file.path) for where, file in staged]
+    run.commit(moves, {piece.store: piece.end}, sum(file.rows for file in files))
+    return files
+
+
+def _count_damage(report: StoreReport, piece: StorePiece) -> None:
+    """Read the log once more, natively, for what was left out: workers only log it."""
+    gaps: list[Gap] = []
+    wanted = Wanted(stop=piece.end, check_crc=True)
+    store = open_store(piece.store)
+    for _ in store.columns(["commit_log_offset"], piece.first, wanted, gaps.append):
+        pass
+    if gaps and gaps[-1].end > piece.end:  # what follows belongs to the next piece
+        gaps[-1] = Gap(gaps[-1].start, piece.end)
+    report.damaged_places += len(gaps)
+    report.damaged_bytes += sum(gap.end - gap.start for gap in gaps)

@@ -1,0 +1,148 @@
+"""A lake's folder on any file system that pyarrow has: local, S3, GCS, HDFS.
+
+On a local disk, state is replaced durably and jobs hold locks. Elsewhere a written object appears
+as a whole, and only the run's id in the state keeps two runs apart.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyarrow import fs
+
+from mqpipeline.errors import BusyError, UsageError
+from mqstore import files
+
+__all__ = ["Lake"]
+
+
+class Lake:
+    """The folder of a lake; paths are relative to it and use "/".
+
+    where: a path, or a URI such as s3://bucket/lake. Raises UsageError when it cannot be used.
+    """
+
+    def __init__(self, where: str) -> None:
+        self.where = where if "://" in where else os.path.abspath(where)
+        try:
+            self.fs, root = fs.FileSystem.from_uri(self.where)
+        except (ValueError, OSError) as error:
+            raise UsageError(f"lake {where}: {error}") from None
+        self._root = root.rstrip("/")
+        self.is_local = isinstance(self.fs, fs.LocalFileSystem)
+        found = self.fs.get_file_info(self._root)
+        if found.type == fs.FileType.File:
+            raise UsageError(f"lake {where} is a file: name a folder, it need not exist")
+        self.exists = found.type == fs.FileType.Directory
+
+    def full(self, path: str) -> str:
+        """The path as the file system knows it."""
+        return f"{self._root}/{path}"
+
+    def read(self, path: str) -> bytes | None:
+        """A file's bytes, None when there is none."""
+        try:
+            with self.fs.open_input_stream(self.full(path)) as file:
+                content: bytes = file.read()
+                return content
+        except FileNotFoundError:
+            return None
+
+    def replace(self, path: str, content: bytes) -> None:
+        """Put `content` into a file; a reader sees the old content or the new one."""
+        full = self.full(path)
+        self._make_folder(full.rpartition("/")[0])
+        if self.is_local:
+            files.replace(full, content)
+            return
+        with self.fs.open_output_stream(full) as file:
+            file.write(content)
+
+    def create(self, path: str) -> Any:
+        """A new file to write, in a folder that is made if it is missing."""
+        full = self.full(path)
+        self._make_folder(full.rpartition("/")[0])
+        return self.fs.open_output_stream(full)
+
+    def finish(self, part: str, path: str) -> int:
+        """Give a written file its name, with its bytes on the disk; returns its size."""
+        if self.is_local:
+            files.sync_file(self.full(part))
+        self.fs.move(self.full(part), self.full(path))
+        size: int = self.fs.get_file_info(self.full(path)).size
+        return size
+
+    def move(self, source: str, target: str) -> None:
+        """Rename a file; one that was moved before is left as it is."""
+        full = self.full(target)
+        if self.fs.get_file_info(self.full(source)).type == fs.FileType.File:
+            self._make_folder(full.rpartition("/")[0])
+            self.fs.move(self.full(source), full)
+        elif self.fs.get_file_info(full).type != fs.FileType.File:
+            raise FileNotFoundError(f"{full} is gone, and so is {self.full(source)}")
+
+    def sync(self, folders: set[str]) -> None:
+        """Flush the names in these folders to a local disk."""
+        for folder in folders if self.is_local else ():
+            files.sync_directory(self.full(folder))
+
+    def delete(self, path: str) -> None:
+        """Delete a file, if it is there."""
+        if self.fs.get_file_info(self.full(path)).type == fs.FileType.File:
+            self.fs.delete_file(self.full(path))
+
+    def delete_folder(self, path: str) -> None:
+        """Delete a folder with all that is in it, if it is there."""
+        if self.fs.get_file_info(self.full(path)).type == fs.FileType.Directory:
+            self.fs.delete_dir(self.full(path))
+
+    def names(self, folder: str) -> list[str]:
+        """The names of the files in a folder, none when it is not there."""
+        chosen = fs.FileSelector(self.full(folder), allow_not_found=True)
+        found = self.fs.get_file_info(chosen)
+        return sorted(info.base_name for info in found if info.type == fs.FileType.File)
+
+    def walk(self, suffix: str) -> Iterator[tuple[str, int]]:
+        """Path and size of the files below that end in `suffix`, without hidden folders."""
+        chosen = fs.FileSelector(self._root, recursive=True, allow_not_found=True)
+        for info in sorted(self.fs.get_file_info(chosen), key=lambda info: info.path):
+            path = info.path[len(self._root) + 1 :]
+            is_hidden = any(part[:1] in ("_", ".") for part in path.split("/"))
+            if info.type == fs.FileType.File and path.endswith(suffix) and not is_hidden:
+                yield path, info.size
+
+    @contextmanager
+    def locked(self, path: str, busy: str, shared: bool = False) -> Iterator[None]:
+        """Hold a lock that ends with the process; does nothing where there are no locks.
+
+        busy: the text of the BusyError when another process holds it.
+        """
+        if not self.is_local:
+            yield
+            return
+        full = Path(self.full(path))
+        self._make_folder(str(full.parent))
+        with open(full, "ab", opener=files.opener) as file:
+            if not _lock(file.fileno(), fcntl.LOCK_SH if shared else fcntl.LOCK_EX):
+                raise BusyError(busy)
+            yield
+
+    def _make_folder(self, full: str) -> None:
+        if self.is_local:
+            files.make_folders(full)
+        else:
+            self.fs.create_dir(full)
+
+
+def _lock(descriptor: int, mode: int) -> bool:
+    """Lock a file unless another process has it."""
+    try:
+        fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,24 @@
+"""A broker for all tests of the pipeline, and the Spark session of the tests in tests/spark."""
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("pyarrow")
+
+import mqserver
+from tests.pipeline.in_process import InProcess
+from tests.spark.conftest import pytest_itemcollected, spark
+
+__all__ = ["pytest_itemcollected", "spark"]
+
+
+@pytest.fixture(scope="session")
+def mq():
+    with mqserver.Standalone() as mq:
+        yield mq
+
+
+@pytest.fixture
+def plain():
+    """Gives a stand-in for a session, without a JVM."""
+    return lambda: InProcess()
