@@ -12,13 +12,14 @@ import pyarrow.compute as pc
 from mqclient.spark.options import Options
 from mqclient.spark.task import read_task
 from mqstore.arrow import arrow_schema
+from mqstore.property_text import NAME_END, PAIR_END
 
 __all__ = ["ROW_ID", "read_rows"]
 
 ROW_ID = "sparkRowId"
 """Property that names a row that Spark wrote."""
-_ROW_ID_VALUE = f"(?:^|\x02){ROW_ID}\x01(?P<id>[^\x02]*)"
-"""The property in its stored form: name, 0x01, value, 0x02."""
+_ROW_ID_VALUE = f"(?:^|{PAIR_END}){ROW_ID}{NAME_END}(?P<id>[^{PAIR_END}]*)"
+"""The property as it is stored."""
 
 
 def read_rows(task: Any, schema: pa.Schema, options: Options) -> Iterator[pa.RecordBatch]:

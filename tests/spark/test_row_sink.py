@@ -23,6 +23,7 @@ from tests.spark.recording import RecordingBroker
 
 ID = re.compile(rb"UNIQ_KEY\x01[0-9A-F]{32}")
 TEXTS = pa.map_(pa.string(), pa.string())
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -179,10 +180,7 @@ def test_a_hundred_topics_and_delayed_rows(mq):
         }
     )
     assert write(mq, batch) == 1000
-    begun = time.monotonic()
-    while sum(len(mq.messages(topic)) for topic in topics) < 1000:
-        assert time.monotonic() - begun < 30
-        time.sleep(0.2)
+    assert until(lambda: sum(len(mq.messages(topic)) for topic in topics) == 1000)
     for number, topic in enumerate(topics):
         rows = {int(message.body) for message in mq.messages(topic)}
         assert rows == set(range(number, 1000, 100))
@@ -215,7 +213,7 @@ def test_a_rate_is_that_of_a_task(mq):
     topic = mq.topic("SinkRate")
     begun = time.monotonic()
     write(mq, bodies([b"x"] * 500), topic=topic, maxRate="400")
-    assert 0.9 < time.monotonic() - begun < 10
+    assert time.monotonic() - begun > 0.9
 
 
 @pytest.mark.parametrize(
