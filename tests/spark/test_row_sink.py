@@ -20,10 +20,10 @@ from mqstore.message import SYSTEM_PROPERTIES, Message, encode_batch
 from mqstore.names import java_hash
 from tests.certificates import Authority
 from tests.spark.recording import RecordingBroker
+from tests.waiting import until
 
 ID = re.compile(rb"UNIQ_KEY\x01[0-9A-F]{32}")
 TEXTS = pa.map_(pa.string(), pa.string())
-from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
