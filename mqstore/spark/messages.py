@@ -22,6 +22,8 @@ __all__ = ["STORE", "MessageReader"]
 
 STORE = "store"
 """Column with the path of the store: there if several are read, else only if it is named."""
+PIECE_BYTES = 128 << 20
+"""About the most bytes of the log that one task reads: Spark's own measure for files."""
 _log = logging.getLogger(__name__)
 
 
@@ -42,16 +44,14 @@ class MessageReader(DataSourceReader):  # type: ignore[misc]
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """One piece for each log file, or more for `minPartitions`; their ends are fixed now."""
+        """Pieces of each log file, more of them for `minPartitions`; their ends are fixed now."""
         stores = [(path, open_store(path)) for path in self._options.paths]
-        plans = [(path, store, list(self._files(store))) for path, store in stores]
-        files = sum(len(ranges) for _, _, ranges in plans)
-        parts = -(-self._options.partitions // max(files, 1))
+        files = [(path, store, *range_) for path, store in stores for range_ in self._files(store)]
+        parts_min = -(-self._options.partitions // max(len(files), 1))
         return [
-            _Piece(path, start, end)
-            for path, store, ranges in plans
-            for range_ in ranges
-            for start, end in split(store, *range_, parts)
+            _Piece(path, *range_)
+            for path, store, start, end in files
+            for range_ in split(store, start, end, max(parts_min, -(-(end - start) // PIECE_BYTES)))
         ]
 
     def _files(self, store: StoreReader) -> Iterator[tuple[int, int]]:

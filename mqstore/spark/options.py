@@ -51,7 +51,8 @@ class StoreOptions:
     ending: int | None = None
     """endingOffset: physical offset; a record that starts there is left out; for one store only."""
     partitions: int = 1
-    """minPartitions: log files are split until there are about so many tasks."""
+    """minPartitions: log files are split until there are about so many tasks; without it tasks
+    read about 128 MiB each."""
     fail_on_data_loss: bool = True
     """failOnDataLoss: damage is an error, a body that does not match its checksum included. With
     false, one warning for each task says what was left out."""
