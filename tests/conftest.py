@@ -11,9 +11,11 @@ from hypothesis import settings
 from tests.kinds import FOLDERS, kind_of
 
 LONG_GROUPS = (
+    "spark",
     "interop",
     "rocketmq-ports",
-    "spark",
+    "tests/spark/test_clusters",
+    "tests/spark/test_stream_kill",
     "tests/interop/",
 )
 """Groups, or how those of modules begin, in the order in which they begin."""

@@ -44,6 +44,7 @@ def output_of(line: str, page: Page) -> str:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.xdist_group("rocketmq-ports")
 def test_the_page_shows_what_the_commands_print(tmp_path: Path) -> None:
     page = Page(tmp_path)
     namesrv, broker = free_port(), free_port()

@@ -65,18 +65,18 @@ def test_a_part_of_a_lake_at_a_rate(mq, lake, spark, monkeypatch, capsys):
 
 
 def test_the_plan_is_made_of_whole_hours(lake):
-    (unit,) = plan_replay(lake, "T", Selection()).units
+    (unit,) = plan_replay(lake, "T", Selection(), name="plan").units
     assert [(file.source, file.first) for file in unit] == [
         ("broker-a.0", 0), ("broker-a.0", 3), ("broker-a.1", 0), ("broker-a.1", 3)
     ]  # fmt: skip
-    assert plan_replay(lake, "T", Selection(end_ms=1_000_000)).units == []
-    assert plan_replay(lake, "T", Selection(start_ms=4_000_000_000_000)).units == []
+    assert plan_replay(lake, "T", Selection(end_ms=1_000_000), name="plan").units == []
+    assert plan_replay(lake, "T", Selection(start_ms=4_000_000_000_000), name="plan").units == []
     with pytest.raises(UsageError, match="has no topic 'X'; it has Old"):
-        plan_replay(lake, "T", Selection(topics=("X",)))
+        plan_replay(lake, "T", Selection(topics=("X",)), name="plan")
 
 
 def test_the_original_pace_begins_with_the_first_message(mq, lake):
-    units = plan_replay(lake, "T", Selection()).units
+    units = plan_replay(lake, "T", Selection(), name="plan").units
     stored_ms = min(message.store_timestamp_ms for message in mq.messages("Old"))
     assert _first_us(Lake(lake), units, None) == stored_ms * 1000
     assert _first_us(Lake(lake), units, stored_ms + 5) == (stored_ms + 5) * 1000

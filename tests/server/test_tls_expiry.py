@@ -68,7 +68,7 @@ def test_both_servers_have_rows_for_tls(authority: Authority, tmp_path: Path):
     assert broker[f"rocketmq_{end}"] == namesrv[f"rocketmq_namesrv_{end}"] == end_of(shown.cert)
     assert (broker["rocketmq_tls_sessions_total"], broker["rocketmq_tls_failed_total"]) == (1, 0)
     assert namesrv["rocketmq_namesrv_tls_sessions_total"] >= 1
-    assert namesrv["rocketmq_namesrv_tls_failed_total"] == 1
+    assert namesrv["rocketmq_namesrv_tls_failed_total"] >= 1  # a refused client tries again
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,13 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def pytest_itemcollected(item):
-    """One worker runs them all; marked as collected, because xdist looks before other hooks."""
+    """One worker runs all that use the session; the others are shared out by their modules.
+
+    Marked as collected, because xdist looks before other hooks.
+    """
     item.add_marker(pytest.mark.timeout(600))
-    item.add_marker(pytest.mark.xdist_group("spark"))
+    if "spark" in item.fixturenames:
+        item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 def needs_java():
