@@ -53,7 +53,7 @@ test-rust:
 
 test-python: setup
 	scripts/system-packages
-	$(BIN)/python -m pytest -n 6 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder
 
 # RocketMQ's, over the network; without them the tests say what they miss.
 jars:

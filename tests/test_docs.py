@@ -20,6 +20,8 @@ from tests.waiting import until
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LONG = {"pipeline.md"}
+"""Pages that take minutes, as each command starts Spark: run by `make soak`."""
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SERVER = re.compile(r"^mqserver (standalone|namesrv start|broker start)\b")
 PORTS = (9876, 10911)
@@ -122,7 +124,11 @@ def is_in_use(port: int) -> bool:
 
 
 @pytest.mark.xdist_group("rocketmq-ports")
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, marks=[pytest.mark.soak] if p.name in LONG else []) for p in PAGES],
+    ids=lambda p: p.name,
+)
 def test_page_runs(page: Path, tmp_path: Path) -> None:
     run = Page(tmp_path)
     try:

@@ -15,7 +15,7 @@ def pytest_itemcollected(item):
 
     Marked as collected, because xdist looks before other hooks.
     """
-    item.add_marker(pytest.mark.timeout(600))
+    item.add_marker(pytest.mark.timeout(1200))
     if "spark" in item.fixturenames:
         item.add_marker(pytest.mark.xdist_group("spark"))
 
