@@ -130,7 +130,4 @@ def merge(session: Any, lake: Lake, staging: str, plans: Sequence[Merge]) -> lis
     options: Mapping[str, str] = {"lake": lake.where, "staging": staging}
     frame = session.createDataFrame(rows, "plan string")
     frame.write.format(FORMAT).options(**options).mode("append").save()
-    listing = lake.read(f"{staging}/{LISTING}")
-    if listing is None:
-        raise FileNotFoundError(f"{lake.full(staging)} has no {LISTING}: did its disk change?")
-    return [Merged(**entry) for entry in json.loads(listing)]
+    return [Merged(**entry) for entry in lake.report(f"{staging}/{LISTING}")]

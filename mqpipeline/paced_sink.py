@@ -167,8 +167,5 @@ def send(frame: Any, lake: Lake, listing: str, pace: Pace, to: Mapping[str, str]
         ),
     }  # fmt: skip
     frame.write.format(FORMAT).options(**options).mode("append").save()
-    found = lake.read(listing)
-    if found is None:
-        raise FileNotFoundError(f"{lake.full(listing)} is missing: did its disk change?")
-    count: int = json.loads(found)["messages"]
+    count: int = lake.report(listing)["messages"]
     return count

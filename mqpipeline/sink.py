@@ -95,8 +95,5 @@ def write(
     if ranges is not None:
         options["ranges"] = json.dumps(ranges)
     frame.write.format(FORMAT).options(**options).mode("append").save()
-    listing = lake.read(f"{staging}/{LISTING}")
-    if listing is None:
-        raise FileNotFoundError(f"{lake.full(staging)} has no {LISTING}: did its disk change?")
-    listed = json.loads(listing)
+    listed = lake.report(f"{staging}/{LISTING}")
     return [(entry.pop("staged"), WrittenFile(**entry)) for entry in listed]

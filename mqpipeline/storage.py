@@ -7,6 +7,7 @@ as a whole, and only the run's id in the state keeps two runs apart.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,6 +63,13 @@ class Lake:
             return
         with self.fs.open_output_stream(full) as file:
             file.write(content)
+
+    def report(self, path: str) -> Any:
+        """The JSON that a sink wrote when its tasks had ended."""
+        content = self.read(path)
+        if content is None:
+            raise FileNotFoundError(f"{self.full(path)} is missing: did its disk change?")
+        return json.loads(content)
 
     def create(self, path: str) -> Any:
         """A new file to write, in a folder that is made if it is missing."""

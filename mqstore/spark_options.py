@@ -15,10 +15,8 @@ __all__ = [
     "boolean",
     "byte_count",
     "count",
-    "queue_ids",
     "queue_numbers",
     "read_options",
-    "refuse_unknown",
     "seconds",
     "tag_names",
 ]
@@ -80,7 +78,7 @@ def read_options(
     """
     declared = list(declared)
     by_name = {name.lower(): option for option in declared for name in option.names}
-    refuse_unknown(given, [name for option in declared for name in option.names])
+    _refuse_unknown(given, [name for option in declared for name in option.names])
     for name in given:
         option = by_name.get(name.lower())
         if use is not None and option is not None and option.uses and use not in option.uses:
@@ -89,7 +87,7 @@ def read_options(
     return {option.name: option.value(given) for option in declared}
 
 
-def refuse_unknown(given: Iterable[str], known: Iterable[str]) -> None:
+def _refuse_unknown(given: Iterable[str], known: Iterable[str]) -> None:
     """Raise ValueError for an unknown option, naming the nearest; Spark ignores the case."""
     names = {name.lower(): name for name in known}
     for name in given:
@@ -100,16 +98,6 @@ def refuse_unknown(given: Iterable[str], known: Iterable[str]) -> None:
         raise ValueError(
             f"no option {name!r}; {hint}there are: {', '.join(sorted(names.values()))}"
         )
-
-
-def queue_ids(text: str | None) -> frozenset[int] | None:
-    """The option `queues`: "0,2" to queue ids, None for all."""
-    if text is None or not text.strip():
-        return None
-    try:
-        return queue_numbers(text)
-    except ValueError as error:
-        raise ValueError(f"option queues = {text!r}: {error}") from None
 
 
 def queue_numbers(text: str) -> frozenset[int]:

@@ -5,76 +5,118 @@ from __future__ import annotations
 import glob
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from mqstore.spark_options import queue_ids, refuse_unknown, tag_names
+from mqstore.spark_options import Option, boolean, queue_numbers, read_options, tag_names
 
-__all__ = ["TABLES", "StoreOptions"]
+__all__ = ["DECLARED", "StoreOptions"]
 
 TABLES = {
-    "messages": frozenset({"topic", "queues", "tags", "starting", "ending", "partitions", "loss"}),
-    "consumequeue": frozenset({"topic", "queues"}),
-    "index": frozenset(),
+    "messages": (
+        *("topic", "queues", "tags", "startingOffset", "endingOffset"),
+        *("minPartitions", "failOnDataLoss"),
+    ),
+    "consumequeue": ("topic", "queues"),
+    "index": (),
 }
-"""What can be read, and the fields below that apply to it."""
+"""What can be read, and the options that apply to it."""
 
-_NAMES = {
-    "topic": ("topic",),
-    "queues": ("queues",),
-    "tags": ("tags", "tag"),
-    "starting": ("startingOffset",),
-    "ending": ("endingOffset",),
-    "partitions": ("minPartitions",),
-    "loss": ("failOnDataLoss",),
-}
 PARTITIONS_MAX = 100_000
+
+
+def _table(text: str) -> str:
+    if text.lower() not in TABLES:
+        raise ValueError(f"give one of {', '.join(TABLES)}")
+    return text.lower()
+
+
+def _number(least: int, most: int) -> Callable[[str], int]:
+    """A reader of whole numbers of a range."""
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or not least <= int(text) <= most:
+            raise ValueError(f"give a number from {least} to {most}")
+        return int(text)
+
+    return read
+
+
+_physical_offset = _number(0, 2**63 - 1)
+
+DECLARED = (
+    Option(
+        "table",
+        _table,
+        "`messages`; for audits `consumequeue` or `index`, the entries as they lie in these files",
+        "messages",
+        "messages",
+    ),
+    Option("topic", str, "only this topic", shown="all"),
+    Option("queues", queue_numbers, "only these queue ids, `0,2`", shown="all"),
+    Option("tags", tag_names, "only these tags, `TagA || TagB`", shown="all", aliases=("tag",)),
+    Option(
+        "startingOffset",
+        _physical_offset,
+        "the physical offset of the record to start with; for one store only",
+        shown="the log's first",
+    ),
+    Option(
+        "endingOffset",
+        _physical_offset,
+        "a physical offset: a record that starts there is not read; for one store only",
+        shown="the log's end",
+    ),
+    Option(
+        "minPartitions",
+        _number(1, PARTITIONS_MAX),
+        "at least this many tasks, if the log's files can be split into so many",
+        1,
+        "a task for each 128 MiB of the log",
+    ),
+    Option(
+        "failOnDataLoss",
+        boolean,
+        "`true`: a damaged log or body is an error. `false`: the damage is left out, and each task "
+        "says in one warning how much that was",
+        True,
+        "true",
+    ),
+)
+"""Every option there is; others are refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """What a user says with `.load(...)` and `.option(...)`."""
+    """What a user says with `.load(...)` and `.option(...)`; DECLARED says what each means."""
 
     paths: tuple[str, ...]
     """Roots of stores: `.load("/data/store")`, `.load(["/a/store", "/b/store"])`, or a pattern as
     in `.load("/backup/*/store")`."""
-    table: str = "messages"
-    """messages, or for audits consumequeue or index: the entries as they lie in these files."""
-    topic: str | None = None
-    """Only this topic."""
-    queues: frozenset[int] | None = None
-    """Only these queue ids, "0,2"."""
-    tags: frozenset[str] | None = None
-    """tags: only messages with one of these, "TagA || TagB". Alias: tag."""
-    starting: int | None = None
-    """startingOffset: physical offset of a record, the first one; for one store only."""
-    ending: int | None = None
-    """endingOffset: physical offset; a record that starts there is left out; for one store only."""
-    partitions: int = 1
-    """minPartitions: log files are split until there are about so many tasks; without it tasks
-    read about 128 MiB each."""
-    fail_on_data_loss: bool = True
-    """failOnDataLoss: damage is an error, a body that does not match its checksum included. With
-    false, one warning for each task says what was left out."""
+    table: str
+    topic: str | None
+    queues: frozenset[int] | None
+    tags: frozenset[str] | None
+    starting: int | None
+    ending: int | None
+    partitions: int
+    fail_on_data_loss: bool
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> StoreOptions:
         """Read Spark's option map (keys in any case); ValueError names a bad option."""
-        refuse_unknown(given, ("table", *(name for names in _NAMES.values() for name in names)))
-        table = (given.get("table") or "messages").lower()
-        if table not in TABLES:
-            raise ValueError(f"option table = {table!r}: give one of {', '.join(TABLES)}")
-        _refuse_foreign(given, table)
+        values = read_options(given, DECLARED)
+        _refuse_foreign(given, values["table"])
         options = cls(
             paths=_paths(given),
-            table=table,
-            topic=given.get("topic") or None,
-            queues=queue_ids(given.get("queues")),
-            tags=tag_names(_either(given, "tags", "tag")),
-            starting=_number(given, "startingOffset"),
-            ending=_number(given, "endingOffset"),
-            partitions=_number(given, "minPartitions", 1, PARTITIONS_MAX) or 1,
-            fail_on_data_loss=_boolean(given, "failOnDataLoss"),
+            table=values["table"],
+            topic=values["topic"],
+            queues=values["queues"],
+            tags=values["tags"],
+            starting=values["startingOffset"],
+            ending=values["endingOffset"],
+            partitions=values["minPartitions"],
+            fail_on_data_loss=values["failOnDataLoss"],
         )
         if len(options.paths) > 1 and (options.starting, options.ending) != (None, None):
             raise ValueError(
@@ -84,9 +126,9 @@ class StoreOptions:
 
 
 def _refuse_foreign(given: Mapping[str, str], table: str) -> None:
-    for field, names in _NAMES.items():
-        for name in names:
-            if given.get(name) and field not in TABLES[table]:
+    for option in DECLARED:
+        for name in option.names:
+            if name != "table" and given.get(name) and option.name not in TABLES[table]:
                 raise ValueError(f"option {name} does not apply to table={table}; leave it out")
 
 
@@ -103,27 +145,3 @@ def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
             raise ValueError(f"no directory matches {path!r} on the machine of the driver")
         found += map(os.path.abspath, matches)
     return tuple(dict.fromkeys(found))
-
-
-def _either(given: Mapping[str, str], name: str, alias: str) -> str | None:
-    if given.get(name) and given.get(alias):
-        raise ValueError(f"options {name} and {alias} are the same: give one of them")
-    return given.get(name) or given.get(alias)
-
-
-def _number(
-    given: Mapping[str, str], name: str, least: int = 0, most: int = 2**63 - 1
-) -> int | None:
-    text = given.get(name)
-    if text is None:
-        return None
-    if not text.isdecimal() or not least <= int(text) <= most:
-        raise ValueError(f"option {name} = {text!r}: give a number from {least} to {most}")
-    return int(text)
-
-
-def _boolean(given: Mapping[str, str], name: str) -> bool:
-    text = (given.get(name) or "true").lower()
-    if text not in ("true", "false"):
-        raise ValueError(f"option {name} = {given.get(name)!r}: give true or false")
-    return text == "true"

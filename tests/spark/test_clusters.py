@@ -89,7 +89,7 @@ def run_job(start, mq, home, folder):
     assert run.returncode == 0 and "all is well" in run.stdout, "\n".join(said)[:6000]
 
 
-@pytest.mark.soak  # as the next test, and a minute longer
+@pytest.mark.soak  # it checks what the next test checks, and takes longer
 def test_local_cluster(mq, home, tmp_path):
     run_job("local-cluster[2,1,1024]", mq, home, tmp_path)
 

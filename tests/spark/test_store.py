@@ -10,6 +10,7 @@ pytest.importorskip("pyspark")
 import mqstore
 from mqstore.message import encode_properties
 from mqstore.spark import StoreDataSource, message_schema, wanted_schema
+from mqstore.spark.options import DECLARED
 from tests.format.golden import expected, extract
 
 FILE = 65_536
@@ -220,7 +221,7 @@ def test_entries_of_the_index_lead_to_their_records(spark, large):
         ({"table": "log"}, "messages, consumequeue, index"),
         ({"table": "index", "topic": "T"}, "topic does not apply to table=index"),
         ({"table": "consumequeue", "tags": "A"}, "tags does not apply"),
-        ({"tags": "A", "tag": "B"}, "give one of them"),
+        ({"tags": "A", "tag": "B"}, "not both: they are the same"),
         ({"minPartitions": "0"}, "from 1 to"),
         ({"failOnDataLoss": "no"}, "give true or false"),
         ({"path": "/none/of/*/these"}, "no directory matches"),
@@ -232,3 +233,15 @@ def test_entries_of_the_index_lead_to_their_records(spark, large):
 def test_options_that_cannot_be_are_named(options, words):
     with pytest.raises(ValueError, match=words):
         StoreDataSource({"path": "store", **options}).reader(message_schema())
+
+
+def test_the_documentation_shows_every_option_as_it_is_declared():
+    rows = [
+        f"| {', '.join(f'`{name}`' for name in option.names)} | "
+        f"{option.meaning.replace('|', chr(92) + '|')} | {option.shown} |"
+        for option in DECLARED
+    ]
+    shown = (Path(__file__).parents[2] / "docs" / "spark.md").read_text().splitlines()
+    start = shown.index("| option | meaning | default |")
+    assert shown[start + 2 : start + 2 + len(rows)] == rows
+    assert not shown[start + 2 + len(rows)].startswith("|")

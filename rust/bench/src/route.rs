@@ -6,11 +6,10 @@ use super::exchange::{Answer, Exchange};
 use super::{BenchError, Load};
 use mq_format::codes::{GET_ROUTEINFO_BY_TOPIC, REQUEST_CODE_NOT_SUPPORTED};
 use mq_format::fastjson;
+use mq_format::message::TEMPLATE_TOPIC;
 use mq_format::remoting::{Head, Serialize};
 
 pub(super) const TOPIC_NOT_EXIST: i32 = 17;
-/// The template from which brokers create unknown topics at their first message.
-pub(super) const TEMPLATE_TOPIC: &str = "TBW102";
 /// Number of queues that a client requests for a topic created in this way.
 pub(super) const NEW_TOPIC_QUEUES: i32 = 4;
 const MASTER_ID: &str = "0";

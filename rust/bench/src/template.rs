@@ -7,6 +7,7 @@ use super::places::{BORN_MARK, KEY_MARK, Places, STAMP_MARK, find, write_digits}
 use super::request::Request;
 use super::stamp::STAMP_BYTES;
 use super::{BenchError, Produce};
+use mq_format::message::TEMPLATE_TOPIC;
 use mq_format::remoting::{FLAG_ONEWAY, FieldValue, Head, Serialize};
 use mq_format::signature::{SIGNATURE, SIGNATURE_CHARS, Signer};
 
@@ -135,7 +136,7 @@ impl Marked {
         let mut fields: Vec<(&str, FieldValue<'_>)> = vec![
             ("a", "mqclient_bench".into()),
             ("b", topic.as_str().into()),
-            ("c", "TBW102".into()),
+            ("c", TEMPLATE_TOPIC.into()),
             ("d", 4.into()),
             ("e", queue_id.into()),
             ("f", 0.into()),

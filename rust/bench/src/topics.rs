@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::exchange::{Answer, Exchange};
-use super::route::{self, NEW_TOPIC_QUEUES, TEMPLATE_TOPIC, TOPIC_NOT_EXIST};
+use super::route::{self, NEW_TOPIC_QUEUES, TOPIC_NOT_EXIST};
 use super::{BenchError, Load};
+use mq_format::message::TEMPLATE_TOPIC;
 use mq_format::remoting::{Head, Serialize};
 
 const UPDATE_AND_CREATE_TOPIC: i32 = 17;

@@ -1,8 +1,10 @@
 //! The client engine: a connection per address, and requests matched with their replies.
 
+mod backoff;
 pub mod batch;
 pub mod credentials;
 pub mod events;
+mod inbox;
 mod line;
 mod lines;
 pub mod pool;

@@ -5,15 +5,15 @@
 //!    │          └─────► check, loss    whether the records are right; offsets without a message
 //!    ├─────► plan                      what to read; request: the frame of a pull
 //!    ├─────► outage                    when to pull again after a failure that passes
-//!    └─────► inbox ──► error           the outcomes, from the engine's threads to the caller's
+//!    └─────► pulled ──► error          what became of a pull
 //! ```
 
 mod check;
 mod error;
-mod inbox;
 mod loss;
 mod outage;
 mod plan;
+mod pulled;
 mod reader;
 mod request;
 mod stride;

@@ -6,7 +6,7 @@
 //!    │        ├───► topics                        queues in turn, or by the hash of a key
 //!    │        └───► flight ──► retry, pace        what is under way; when to send it again
 //!    ├─────► request                              the frame of a send
-//!    └─────► inbox ──► error                      the outcomes, from the engine's threads
+//!    └─────► sent ──► error                       what became of a send
 //! ```
 
 mod batches;
@@ -14,13 +14,13 @@ mod encoder;
 mod error;
 mod flight;
 mod ids;
-mod inbox;
 mod outgoing;
 mod pace;
 mod plan;
 mod request;
 mod retry;
 mod rows;
+mod sent;
 mod task;
 mod topics;
 mod writer;

@@ -54,6 +54,10 @@ pub const TOPIC_BYTES_MAX: usize = 127;
 pub const PROPERTIES_BYTES_MAX: usize = i16::MAX as usize;
 /// Where delayed messages wait.
 pub const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
+/// The topic whose settings a topic gets that a send creates.
+pub const TEMPLATE_TOPIC: &str = "TBW102";
+/// What the name of a group's retry topic begins with.
+pub const RETRY_PREFIX: &str = "%RETRY%";
 
 /// Offsets of the fields before the hosts, bytes from the start of a record.
 mod at {

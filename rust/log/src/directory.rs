@@ -14,7 +14,7 @@ const NAME_DIGITS: usize = 20;
 pub enum Access {
     /// Reading only; such a file costs no map.
     Read,
-    /// Appending at the end of the log: what lies behind a write is free to be overwritten.
+    /// Appending at the end of the log: nobody needs the bytes after a write.
     Append,
     /// Overwriting bytes in place, their neighbours stay.
     Mend,

@@ -370,7 +370,7 @@ impl FileDisk {
     }
 
     /// Has the disk begin with a range that is written and not written again, so that a later
-    /// [`FileDisk::sync`] waits less; only a hint. What fails of it, that sync tells.
+    /// [`FileDisk::sync`] waits less; only a hint. The sync returns what failed of it.
     pub fn begin_sync(&self, from: u64, to: u64) {
         if let Some(map) = &self.map {
             resident::unmap(map, from, to);
@@ -388,7 +388,8 @@ impl FileDisk {
         self.file.will_read(from, to);
     }
 
-    /// Brings a range into memory and waits for it. What fails is told to who reads.
+    /// Brings a range into memory and waits for it. A failure is not an error here: the read that
+    /// follows has it.
     ///
     /// By the map: the kernel then reads in its largest pieces, at a fifth of what an advice to
     /// read costs, and the pages are mapped when they are looked at. A disk that fails ends it with

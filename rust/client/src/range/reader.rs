@@ -8,12 +8,13 @@ use mq_format::codes::PULL_RETRY_IMMEDIATELY as RETRY;
 use tokio::runtime::Handle;
 
 use super::error::{RangeError, Why};
-use super::inbox::{Inbox, Outcome};
 use super::outage::Outage;
 use super::plan::Plan;
+use super::pulled::Pulled;
 use super::request::encode;
 use super::window::{Load, Part, Pull, Window, is_gone};
 use crate::credentials::Credentials;
+use crate::inbox::{Inbox, Outcome};
 use crate::pool::Pool;
 use crate::settings::PoolSettings;
 
@@ -36,7 +37,7 @@ pub enum Next {
 pub struct RangeReader {
     credentials: Option<Credentials>,
     pool: Pool,
-    inbox: Arc<Inbox>,
+    inbox: Arc<Inbox<Pulled>>,
     ranges: VecDeque<Range>,
     /// The number of the first of `ranges`.
     front: u64,
@@ -61,7 +62,7 @@ struct Attempt {
     /// The number of its range.
     range: u64,
     pull: Pull,
-    outage: Option<Outage>,
+    outage: Outage,
 }
 
 impl RangeReader {
@@ -144,11 +145,10 @@ impl RangeReader {
         for (range, Range { window, .. }) in (self.front..).zip(ranges) {
             let is_first = range == self.front;
             while let Some(pull) = window.next_pull(&mut self.load, is_first) {
-                let outage = None;
                 attempts.push(Attempt {
                     range,
                     pull,
-                    outage,
+                    outage: Outage::default(),
                 });
             }
             if !window.is_asked_for() {
@@ -174,7 +174,7 @@ impl RangeReader {
         self.pool.submit(address, batch);
     }
 
-    fn settle(&mut self, outcome: Outcome, now: Instant) {
+    fn settle(&mut self, outcome: Outcome<Pulled>, now: Instant) {
         let Some(attempt) = self.sent.remove(&outcome.token) else {
             return;
         };
@@ -198,8 +198,7 @@ impl RangeReader {
     fn pause(&mut self, mut attempt: Attempt, why: Why, now: Instant) {
         let failed = attempt;
         let budget = self.plan(&attempt).outage_budget;
-        let outage = attempt.outage.get_or_insert_with(|| Outage::new(now));
-        match outage.failed(now, budget) {
+        match attempt.outage.failed(now, budget) {
             Some(at) => self.paused.push((at, attempt)),
             None => self.fail(&failed, why),
         }
@@ -213,7 +212,7 @@ impl RangeReader {
 
     fn is_for_slave(&self, attempt: &Attempt) -> bool {
         let plan = self.plan(attempt);
-        let asks_slave = attempt.outage.is_some_and(|outage| outage.asks_slave());
+        let asks_slave = attempt.outage.asks_slave();
         plan.slave.is_some() && (asks_slave || plan.master.is_none())
     }
 

@@ -12,7 +12,7 @@ pub struct Plan {
     pub group: String,
     /// The topic of rows that have none.
     pub topic: Option<String>,
-    /// Of one request.
+    /// Timeout of one request.
     pub request_timeout: Duration,
     /// How long failures that pass are tried again.
     pub retry_timeout: Duration,
@@ -24,7 +24,7 @@ pub struct Plan {
     pub row_id: String,
     /// Names of properties that rows may not set; they are left out.
     pub reserved: HashSet<String>,
-    /// Of the messages' unique ids.
+    /// Where the unique ids of the messages come from.
     pub ids: IdOrigin,
     /// Where the turn through the queues begins.
     pub first_queue: usize,

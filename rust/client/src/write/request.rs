@@ -1,28 +1,26 @@
 //! The frame of a send.
 
 use mq_format::codes::{SEND_BATCH_MESSAGE, SEND_MESSAGE_V2};
+use mq_format::message::{RETRY_PREFIX, TEMPLATE_TOPIC};
 use mq_format::remoting::{FieldValue, Head, MAX_FRAME_BYTES, Serialize};
 
 use super::outgoing::{Kind, Outgoing};
 use super::topics::Queue;
 use crate::credentials::Credentials;
 
-/// The topic whose settings a topic gets that a send creates.
-const TEMPLATE_TOPIC: &str = "TBW102";
-/// Queues of such a topic.
+/// Queues of a topic that a send creates.
 const TEMPLATE_QUEUES: i32 = 4;
 /// The properties of a batch: the broker flushes before it answers.
 const BATCH_PROPERTIES: &str = "WAIT\u{1}true";
 /// Deliveries of a message of a retry topic.
 const RECONSUME_MAX: i32 = 16;
-const RETRY_PREFIX: &str = "%RETRY%";
 
 /// Whether messages of a topic have to travel alone.
 pub(super) fn is_retry_topic(topic: &str) -> bool {
     topic.starts_with(RETRY_PREFIX)
 }
 
-/// Who sends.
+/// The producer group that sends, and its account.
 pub(super) struct Sender<'a> {
     pub group: &'a str,
     pub credentials: Option<&'a Credentials>,

@@ -8,10 +8,9 @@ use mq_format::codes::{
 };
 
 use super::error::Why;
+use crate::backoff::Backoff;
 use crate::events::Failure;
 
-/// Most of the pause before the second attempt; each further pause is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Attempts after refusals that another broker may not give, as `retryTimesWhenSendFailed`.
 const REFUSED_RETRIES: u32 = 2;
@@ -46,8 +45,7 @@ fn class_of(why: &Why) -> Class {
 /// The failures of one send.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Retry {
-    since: Option<Instant>,
-    failures: u32,
+    backoff: Backoff,
     refusals: u32,
 }
 
@@ -58,13 +56,10 @@ impl Retry {
         if class == Class::Elsewhere {
             self.refusals += 1;
         }
-        let end = *self.since.get_or_insert(now) + budget;
-        if class == Class::Final || self.refusals > REFUSED_RETRIES || now >= end {
+        if class == Class::Final || self.refusals > REFUSED_RETRIES {
             return None;
         }
-        let pause = FIRST_PAUSE.saturating_mul(1 << self.failures.min(10));
-        self.failures += 1;
-        Some((now + pause.min(PAUSE_MAX)).min(end))
+        self.backoff.failed(now, budget, PAUSE_MAX)
     }
 }
 

@@ -6,13 +6,14 @@ use super::batches::{Batches, COUNT_MAX};
 use super::encoder::{Encoder, text};
 use super::error::{Why, WriteError};
 use super::flight::{Attempt, Flight};
-use super::inbox::Outcome;
 use super::outgoing::{Key, Outgoing, Place, Run};
 use super::pace::Pace;
 use super::plan::Plan;
 use super::request::is_retry_topic;
 use super::rows::Rows;
+use super::sent::Sent;
 use super::topics::{Queue, Routes, Topics};
+use crate::inbox::Outcome;
 
 /// Rows that are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,7 +163,7 @@ impl Task {
     }
 
     /// Takes the outcome of a send; an outcome of an earlier task is nobody's.
-    pub fn settle(&mut self, outcome: Outcome, now: Instant) -> Result<(), WriteError> {
+    pub fn settle(&mut self, outcome: Outcome<Sent>, now: Instant) -> Result<(), WriteError> {
         let Some(mut attempt) = self.flight.take(outcome.token) else {
             return Ok(());
         };

@@ -9,13 +9,14 @@ use super::encoder::wall_ms;
 use super::error::WriteError;
 use super::flight::Attempt;
 use super::ids::IdOrigin;
-use super::inbox::Inbox;
 use super::plan::Plan;
 use super::request::Sender;
 use super::rows::Rows;
+use super::sent::Sent;
 use super::task::{Progress, Receipt, Task};
 use super::topics::{Queue, Routes};
 use crate::credentials::Credentials;
+use crate::inbox::Inbox;
 use crate::pool::Pool;
 use crate::settings::PoolSettings;
 
@@ -24,8 +25,8 @@ use crate::settings::PoolSettings;
 pub struct Writer {
     credentials: Option<Credentials>,
     pool: Pool,
-    inbox: Arc<Inbox>,
-    /// Of the next send; no two sends of a writer have the same.
+    inbox: Arc<Inbox<Sent>>,
+    /// The token of the next send; each send of a writer has a token of its own.
     token: u64,
     task: Task,
 }

@@ -9,15 +9,13 @@ use mq_format::codes::{
     SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2, UNREGISTER_CLIENT, UPDATE_CONSUMER_OFFSET,
 };
 use mq_format::fastjson::to_strict;
+use mq_format::message::RETRY_PREFIX;
 use mq_format::remoting::Frame;
 
 /// Permission bit: may send.
 pub(crate) const PUB: u8 = 4;
 /// Permission bit: may consume.
 pub(crate) const SUB: u8 = 8;
-
-/// A group's retry topic; RocketMQ keeps permissions of groups under this name.
-const RETRY_PREFIX: &str = "%RETRY%";
 
 /// Something that permissions are given for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +25,8 @@ pub(crate) enum Resource<'a> {
 }
 
 impl<'a> Resource<'a> {
-    /// A topic's resource; that of a retry topic is its group.
+    /// A topic's resource; that of a retry topic is its group: RocketMQ keeps the permissions of
+    /// groups under that name.
     fn topic(name: &'a str) -> Self {
         name.strip_prefix(RETRY_PREFIX)
             .map_or(Self::Topic(name), Self::Group)
