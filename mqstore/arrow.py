@@ -22,6 +22,7 @@ else:
 
 __all__ = [
     "BATCH_BYTES",
+    "BATCH_BYTES_MIN",
     "BATCH_ROWS",
     "BATCH_ROWS_MIN",
     "BatchBuilder",
@@ -37,7 +38,9 @@ BATCH_ROWS = 10_000
 BATCH_BYTES = 8 << 20
 """... or this many bytes, whichever comes first."""
 BATCH_ROWS_MIN = 1_000
-"""Batches of a store have at least this many rows, except the last."""
+"""Batches of a store have at least this many rows ..."""
+BATCH_BYTES_MIN = 1 << 20
+"""... or this many bytes, except the last: to join smaller ones costs less than to hand them on."""
 
 _TYPES = {
     "int32": pa.int32(),
@@ -166,16 +169,23 @@ def _steps(walk: Walk[Rows]) -> Iterator[Rows]:
 def _whole_batches(
     parts: Iterator[Rows], schema: pa.Schema, constants: dict[str, str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of at least BATCH_ROWS_MIN rows, except the last."""
+    """Batches of at least BATCH_ROWS_MIN rows or BATCH_BYTES_MIN bytes, except the last."""
     waiting: list[pa.RecordBatch] = []
     for rows, buffers in parts:
         if rows:
             waiting.append(_batch(schema, constants or {}, rows, buffers))
-        if sum(batch.num_rows for batch in waiting) >= BATCH_ROWS_MIN:
+        if _suffices(waiting):
             yield _joined(waiting)
             waiting = []
     if waiting:
         yield _joined(waiting)
+
+
+def _suffices(batches: list[pa.RecordBatch]) -> bool:
+    return (
+        sum(batch.num_rows for batch in batches) >= BATCH_ROWS_MIN
+        or sum(batch.nbytes for batch in batches) >= BATCH_BYTES_MIN
+    )
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -21,8 +21,9 @@ from typing import Any
 from benches.lib.harness import ROOT, BenchFailed, Mode, Report, mode_of, verdict
 from benches.lib.loads import BACKLOG_TOPIC, make_backlog
 from benches.lib.servers import Ours
+from mqstore.offline import open as open_store
 
-MESSAGES = {"smoke": 2_000, "large": 600_000}
+MESSAGES = {"smoke": 2_000, "large": 400_000}
 TASKS = 4
 """Of each read, those of the yardstick included."""
 THREE_COLUMNS = "queue_id int, queue_offset long, store_timestamp timestamp"
@@ -45,7 +46,9 @@ def main(smoke: bool = False) -> None:
         session(Path(scratch)) as spark,
     ):
         make_backlog(cluster, MESSAGES[mode.name])
-        rates, costs = _rounds(Bench(spark, cluster, Path(scratch), mode).rows(), mode.rounds)
+        end = open_store(cluster.folder / "store").end_physical_offset()
+        bench = Bench(spark, cluster, Path(scratch), mode, end)
+        rates, costs = _rounds(bench.rows(), mode.rounds)
     report = Report("spark", mode, METHOD.format(mode.rounds))
     report.rows += [_row(name, rates, costs) for name in rates]
     report.finish()
@@ -117,6 +120,8 @@ class Bench:
     cluster: Ours
     scratch: Path
     mode: Mode
+    backlog_end: int
+    """The log's end before the writes of this run."""
 
     def rows(self) -> dict[str, Row]:
         """Each row by its name, in the order of a round."""
@@ -159,6 +164,7 @@ class Bench:
 
     def _store(self) -> Any:
         reader = self.spark.read.format("rocketmq-store").option("topic", BACKLOG_TOPIC)
+        reader = reader.option("endingOffset", self.backlog_end)
         return reader.load(str(self.cluster.folder / "store"))
 
     def _stream(self) -> int:

@@ -131,7 +131,7 @@ def _paths(stores: Sequence[str]) -> list[str]:
 def _pieces(path: str, done: dict[str, int], round_bytes: int) -> Iterator[StorePiece]:
     """Whole log files, about `round_bytes` at a time; each begins where a record starts."""
     store = open_store(path)
-    end = max(store.queued_end(), store.end_physical_offset())
+    end = store.end_physical_offset(store.queued_end())
     file_bytes = store.layout.commit_log_file_bytes or 1
     first = _next_record(store, done[path], end) if path in done else store.min_physical_offset
     while first < end:

@@ -12,7 +12,7 @@ __all__ = ["LinesWalk", "Rows", "columns", "json_lines", "lines"]
 
 LINES_BYTES = 256 << 10
 """Bytes of the log that become JSON lines at once; the lines fit the CPU cache."""
-COLUMNS_BYTES = 1 << 20
+COLUMNS_BYTES = 2 << 20
 """Bytes of the log that become columns at once."""
 
 Rows = tuple[int, dict[str, tuple[Any, ...]]]

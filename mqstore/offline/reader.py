@@ -66,16 +66,18 @@ class StoreReader:
         """End of the last log file, bytes: at or after the end of the last record."""
         return self._scan.max_physical_offset()
 
-    def end_physical_offset(self) -> int:
+    def end_physical_offset(self, known: int = 0) -> int:
         """End of the log now, bytes: where the last record ends and a broker would append.
 
-        Reads the last file that has records. Damage may hide later records: compare `queued_end`.
+        known: a physical offset where a record ends; what lies before it is not read. Without it
+        the whole of the last file that has records is read. Damage may hide later records:
+        compare `queued_end`.
         """
         start, end = self.min_physical_offset, self.max_physical_offset
         file_bytes = self.layout.commit_log_file_bytes
         while file_bytes and end - file_bytes > start and self.message_at(end - file_bytes) is None:
             end -= file_bytes  # a file made ahead of the writer is still empty
-        reached = max(start, end - (file_bytes or 0))
+        reached = max(start, end - (file_bytes or 0), known)
         for chunk in self.chunks(reached):
             reached = chunk.next_offset
         return reached

@@ -11,7 +11,6 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from mqstore.arrow import store_batches
-from mqstore.errors import StoreDamaged
 from mqstore.offline import StoreReader
 from mqstore.offline import open as open_store
 from mqstore.offline.walk import Gap, Wanted
@@ -68,17 +67,9 @@ class MessageReader(DataSourceReader):  # type: ignore[misc]
             start = stop
 
     def _planned_end(self, store: StoreReader) -> int:
-        """The end of the log, unless the user said less; damage before it is an error."""
-        wanted = self._options.ending
-        queued = store.queued_end()  # first: the log of a live broker is ahead of its queues
-        end = store.end_physical_offset()
-        if end < queued and self._options.fail_on_data_loss and (wanted is None or end < wanted):
-            raise StoreDamaged(
-                f"store {store.path}: the log is unreadable at {end}, but queues list records up "
-                f"to {queued}; set failOnDataLoss to false to read what is left"
-            )
-        end = max(end, queued)  # records go on after damage
-        return end if wanted is None else min(end, wanted)
+        """The end of the log, unless the user said less; tasks find what is damaged before it."""
+        end = store.end_physical_offset(store.queued_end())
+        return end if self._options.ending is None else min(end, self._options.ending)
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The batches of one piece; anything else stands for an empty plan."""
