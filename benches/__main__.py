@@ -27,6 +27,7 @@ NAMES = (
     "overload",
     "transactions",
     "spark",
+    "spark_costs",
     "regression",
     "versus_java",
 )

@@ -182,10 +182,9 @@ def _whole_batches(
 
 
 def _suffices(batches: list[pa.RecordBatch]) -> bool:
-    return (
-        sum(batch.num_rows for batch in batches) >= BATCH_ROWS_MIN
-        or sum(batch.nbytes for batch in batches) >= BATCH_BYTES_MIN
-    )
+    rows = sum(batch.num_rows for batch in batches)
+    size_bytes = sum(batch.nbytes for batch in batches)
+    return bool(rows >= BATCH_ROWS_MIN or size_bytes >= BATCH_BYTES_MIN)
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -210,8 +210,8 @@ class Bench:
 
 
 @contextmanager
-def session(scratch: Path) -> Iterator[Any]:
-    """A Spark session on two cores, whose workers run this Python."""
+def session(scratch: Path, cores: int = 2) -> Iterator[Any]:
+    """A Spark session on some cores, whose workers run this Python."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -228,7 +228,7 @@ def session(scratch: Path) -> Iterator[Any]:
         "spark.driver.host": "127.0.0.1",
         "spark.log.level": "ERROR",
     }
-    spark = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
+    spark = SparkSession.builder.master(f"local[{cores}]").config(map=settings).getOrCreate()
     try:
         yield spark
     finally:

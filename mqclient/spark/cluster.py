@@ -92,7 +92,7 @@ class Cluster:
 
     def extents(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, Extent | None]:
         """What each queue holds now; None where its broker cannot be reached."""
-        return self._runner.run(self._each(queues, self._extent))
+        return self._runner.run(self._extents(queues))
 
     def offsets_at(
         self, extents: Mapping[MessageQueue, Extent], timestamp_ms: int
@@ -176,6 +176,32 @@ class Cluster:
             return calls.Call(request, lambda reply: reply, frozenset(map(int, _PULL_CODES)))
 
         return await self._ask(queue, call, self._options.retry_timeout)
+
+    async def _extents(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, Extent | None]:
+        """Asks once for each topic of a broker, and for each queue that the answer lacks."""
+        asked = list(queues)
+        one_of_each = {(queue.broker_name, queue.topic): queue for queue in asked}
+        tables = await self._each(one_of_each.values(), self._stats)
+        table_of = {source: tables[queue] for source, queue in one_of_each.items()}
+        found: dict[MessageQueue, Extent | None] = {}
+        missing = []
+        for queue in asked:
+            table = table_of[queue.broker_name, queue.topic]
+            if table is not None and queue not in table:
+                missing.append(queue)
+            found[queue] = None if table is None else table.get(queue)
+        return found | await self._each(missing, self._extent)
+
+    async def _stats(self, queue: MessageQueue) -> dict[MessageQueue, Extent]:
+        """What the queues of this topic and broker hold; empty if the broker does not say."""
+        try:
+            stats = await self._ask(queue, lambda: calls.topic_stats(queue.topic))
+        except BrokerError:
+            return {}
+        return {
+            queue: Extent(offsets.min_offset, offsets.max_offset)
+            for queue, offsets in stats.offset_table.items()
+        }
 
     async def _extent(self, queue: MessageQueue) -> Extent:
         first = await self._ask(queue, lambda: calls.min_offset(queue))

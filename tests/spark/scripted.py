@@ -11,6 +11,7 @@ from mqclient.spark.cluster import Cluster
 from mqclient.spark.options import Options
 from mqclient.wire import Frame
 from mqclient.wire.bodies.route import BrokerData, ClusterInfo
+from mqclient.wire.bodies.topics import TopicOffset, TopicStatsTable
 from mqclient.wire.codes import RequestCode, ResponseCode
 from mqclient.wire.frame import decode, encode
 from mqstore.message import MessageQueue
@@ -43,8 +44,15 @@ class Broker:
             RequestCode.GET_BROKER_CLUSTER_INFO: lambda *_: Frame(0, {}, CLUSTERS.to_json()),
             RequestCode.GET_MIN_OFFSET: lambda *_: Frame(0, {"offset": str(self.first)}),
             RequestCode.GET_MAX_OFFSET: lambda *_: Frame(0, {"offset": str(self.end)}),
+            RequestCode.GET_TOPIC_STATS_INFO: self.stats,
             RequestCode.PULL_MESSAGE: self.pull,
         }
+
+    def stats(self, address, request):
+        """Both queues of the topic hold the same."""
+        held = TopicOffset(self.first, self.end)
+        queues = (MessageQueue(request.fields["topic"], "broker-a", number) for number in (0, 1))
+        return Frame(0, {}, TopicStatsTable(dict.fromkeys(queues, held)).to_json())
 
     def route(self, address, request):
         if request.fields["topic"] != "T":

@@ -81,12 +81,14 @@ def test_planning_waits_for_a_restart(monkeypatch):
     broker = Broker(0, 10)
     left = [UnreachableError("gone")] * 12
     changes = {
-        RequestCode.GET_MAX_OFFSET: lambda *_: left.pop() if left else Frame(0, {"offset": "10"})
+        RequestCode.GET_TOPIC_STATS_INFO: lambda *asked: (
+            left.pop() if left else broker.stats(*asked)
+        )
     }
     use(monkeypatch, broker, changes)
     reader = BatchReader(arrow_schema(["body"]), options(retryTimeout="30"))
     assert sum(piece.rows for task in reader.partitions() for piece in task.ranges) == 20
-    changes[RequestCode.GET_MAX_OFFSET] = lambda *_: UnreachableError("gone")
+    changes[RequestCode.GET_TOPIC_STATS_INFO] = lambda *_: UnreachableError("gone")
     impatient = BatchReader(arrow_schema(["body"]), options(retryTimeout="0.01"))
     with pytest.raises(ConnectionError, match="no answer from the broker of 2 queues"):
         impatient.partitions()

@@ -24,21 +24,46 @@ def test_queues_and_what_they_hold():
         assert cluster.extents([QUEUE]) == {QUEUE: Extent(10, 1000)}
 
 
+def test_one_request_asks_what_all_queues_of_a_topic_and_broker_hold():
+    cluster, transport = open_cluster(Broker(10, 1000))
+    queues = [QUEUE, MessageQueue("T", "broker-a", 1)]
+    with cluster:
+        assert cluster.extents(queues) == dict.fromkeys(queues, Extent(10, 1000))
+    asked = [request.code for _, request in transport.sent]
+    assert asked.count(RequestCode.GET_TOPIC_STATS_INFO) == 1
+    assert RequestCode.GET_MAX_OFFSET not in asked
+
+
+def test_a_queue_that_the_answer_lacks_is_asked_itself():
+    cluster, transport = open_cluster(Broker(10, 1000))
+    beyond = MessageQueue("T", "broker-a", 7)
+    with cluster:
+        assert cluster.extents([QUEUE, beyond]) == dict.fromkeys([QUEUE, beyond], Extent(10, 1000))
+    asked = [request.fields for _, request in transport.sent if "queueId" in request.fields]
+    assert [fields["queueId"] for fields in asked] == ["7", "7"]
+
+
 def test_passing_failures_are_tried_again():
     broker = Broker(0, 10)
     cluster, transport = open_cluster(broker)
     failures = [UnreachableError("gone"), Frame(ResponseCode.SYSTEM_BUSY), ClientTimeout("slow")]
-    answer = transport.scripts[RequestCode.GET_MAX_OFFSET]
-    transport.scripts[RequestCode.GET_MAX_OFFSET] = lambda *asked: (
-        failures.pop() if failures else answer(*asked)
+    transport.scripts[RequestCode.GET_TOPIC_STATS_INFO] = lambda *asked: (
+        failures.pop() if failures else broker.stats(*asked)
     )
     with cluster:
         assert cluster.extents([QUEUE]) == {QUEUE: Extent(0, 10)}
-    cluster, transport = open_cluster(broker)
+    assert not failures
+
+
+def test_a_broker_that_refuses_the_whole_topic_is_asked_queue_by_queue():
+    cluster, transport = open_cluster(Broker(0, 10))
     refusal = Frame(ResponseCode.NO_PERMISSION, remark="not readable")
-    transport.scripts[RequestCode.GET_MAX_OFFSET] = lambda *_: refusal
-    with cluster, pytest.raises(BrokerError, match="not readable"):
-        cluster.extents([QUEUE])
+    transport.scripts[RequestCode.GET_TOPIC_STATS_INFO] = lambda *_: refusal
+    with cluster:
+        assert cluster.extents([QUEUE]) == {QUEUE: Extent(0, 10)}
+        transport.scripts[RequestCode.GET_MAX_OFFSET] = lambda *_: refusal
+        with pytest.raises(BrokerError, match="not readable"):
+            cluster.extents([QUEUE])
 
 
 def test_a_slave_is_told_beside_its_master():
@@ -59,7 +84,7 @@ def test_a_slave_is_told_beside_its_master():
 def test_a_broker_that_is_away_is_told_apart_from_an_empty_one():
     broker = Broker(0, 10)
     cluster, transport = open_cluster(broker)
-    transport.scripts[RequestCode.GET_MIN_OFFSET] = lambda *_: UnreachableError("gone")
+    transport.scripts[RequestCode.GET_TOPIC_STATS_INFO] = lambda *_: UnreachableError("gone")
     with cluster:
         assert cluster.extents([QUEUE]) == {QUEUE: None}
 

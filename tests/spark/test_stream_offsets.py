@@ -72,7 +72,7 @@ def test_a_new_queue_begins_at_its_minimum_even_under_a_limit(broker):
 
 
 def test_a_broker_that_is_away_keeps_its_place(broker):
-    broker.changes[RequestCode.GET_MAX_OFFSET] = lambda *_: UnreachableError("gone")
+    broker.changes[RequestCode.GET_TOPIC_STATS_INFO] = lambda *_: UnreachableError("gone")
     start = {A: 150, B: 160}
     assert stream().latestOffset(start, ReadAllAvailable()) is start
     with pytest.raises(ConnectionError, match="no answer from the broker of 2 queues"):
