@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from functools import reduce
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -67,7 +69,9 @@ def _json(frame: Any, schema: str) -> Any:
 
 
 def _avro(spark: Any, frame: Any, file: str) -> Any:
+    from pyspark.sql import functions
     from pyspark.sql.avro.functions import from_avro
+    from pyspark.sql.types import StructType
 
     try:
         spark._jvm.java.lang.Class.forName(
@@ -78,6 +82,13 @@ def _avro(spark: Any, frame: Any, file: str) -> Any:
             "Avro bodies need Spark's own package: --conf spark.jars.packages="
             f"org.apache.spark:spark-avro_2.13:{spark.version}"
         ) from None
-    return frame.withColumn(
+    decoded = frame.withColumn(
         VALUE, from_avro("body", Path(file).read_text(), {"mode": "PERMISSIVE"})
     )
+    kind = decoded.schema[VALUE].dataType
+    if not isinstance(kind, StructType):
+        return decoded
+    # A body that does not fit becomes a record whose fields are all null.
+    value = functions.col(VALUE)
+    some = reduce(operator.or_, (value[name].isNotNull() for name in kind.names))
+    return decoded.withColumn(VALUE, functions.when(some, value))

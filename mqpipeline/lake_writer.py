@@ -142,7 +142,7 @@ class LakeWriter:
             if not rows.num_rows:
                 continue
             kept = pa.Table.from_batches([rows.select(names)])
-            self._file(key).add(kept, rows.column(offset))
+            self._file(key).add(kept.cast(_in_utc(kept.schema)), rows.column(offset))
         while sum(file.buffered for file in self._files.values()) > BUFFERED_MAX:
             max(self._files.values(), key=lambda file: file.buffered).flush()
 
@@ -195,3 +195,20 @@ class LakeWriter:
         for key in list(self._files):
             self._close(key)
         return self._written
+
+
+def _in_utc(schema: pa.Schema) -> pa.Schema:
+    """The schema with timestamps in UTC, whatever the time zone of the session: same instants."""
+    return pa.schema([field.with_type(_type_in_utc(field.type)) for field in schema])
+
+
+def _type_in_utc(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, "UTC")
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_type_in_utc(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, kind.item_field.with_type(_type_in_utc(kind.item_type)))
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_type_in_utc(kind.value_type)))
+    return kind

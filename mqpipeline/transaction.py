@@ -4,7 +4,8 @@
    staging folders that no later step reads; they are deleted.
 2. The job writes its files below the run's staging folder.
 3. `commit` saves the list of renames. From here on the run counts as done.
-4. It renames the files into the lake, and deletes those that they replace.
+4. It renames the files into the lake, and deletes those that they replace. Where the lake is a
+   Delta table, it adds the files to the table's log.
 5. It saves how far the job is now.
 
 A run that is killed before 3 has changed nothing. One that is killed after it is carried on by
@@ -20,6 +21,7 @@ from contextlib import contextmanager
 from msgspec.structs import replace
 
 from mqpipeline import layout, state
+from mqpipeline.delta import DeltaLog, is_table
 from mqpipeline.errors import BusyError, UsageError
 from mqpipeline.state import COMMITTING, IDLE, WRITING, State
 from mqpipeline.storage import Lake
@@ -39,6 +41,7 @@ class Transaction:
         self._name = name
         self._on_step = on_step
         self._run = ""
+        self._log = DeltaLog(lake) if found.settings.get("format") == "delta" else None
 
     @property
     def staging(self) -> str:
@@ -63,6 +66,8 @@ class Transaction:
         """Make staged files part of the lake. moves: from below `staging`, to the lake's path."""
         self._on_step("staged")
         staged = [(f"{self.staging}/{source}", target) for source, target in moves]
+        if self._log is not None:
+            self._log.prepare(staged)
         counts = {"rows": self.state.rows + rows, "files": self.state.files + len(moves)}
         self._save(
             replace(
@@ -92,6 +97,10 @@ class Transaction:
             self._on_step("deleted")
         changed = [*(target for _, target in self.state.moves), *self.state.deletes]
         self.lake.sync({path.rpartition("/")[0] for path in changed})
+        if self._log is not None:
+            added = [target for _, target in self.state.moves]
+            self._log.commit(self._name, self.state.rows, added)
+            self._on_step("logged")
         self._save(replace(self.state, step=IDLE, plan={}, moves=[], deletes=[]))
         self._on_step("committed")
         self.lake.delete_folder(layout.staging_path(self._name))
@@ -138,8 +147,9 @@ def opened(
 
 
 def check(lake: Lake, name: str, job: str, settings: Mapping[str, str]) -> State:
-    """The state of a job; UsageError if its settings were others before."""
+    """The state of a job; UsageError if its settings were others before, or the lake's format."""
     found = state.load(lake, name, job)
+    _check_format(lake, found, settings.get("format", "parquet"))
     for key, value in settings.items():
         before = found.settings.get(key, value)
         if before != value:
@@ -148,3 +158,18 @@ def check(lake: Lake, name: str, job: str, settings: Mapping[str, str]) -> State
                 f"or use another --name and lake"
             )
     return found
+
+
+def _check_format(lake: Lake, found: State, wanted: str) -> None:
+    """Files that a Delta table's log does not name would never be read from it."""
+    if is_table(lake) and wanted != "delta":
+        raise UsageError(
+            f"lake {lake.where} is a Delta table, and this job writes plain Parquet: use to-lake "
+            f"--format delta, and Delta's own OPTIMIZE to compact, or another lake"
+        )
+    is_new = not found.done and found.step != COMMITTING
+    if wanted == "delta" and is_new and not is_table(lake) and any(lake.walk(".parquet")):
+        raise UsageError(
+            f"lake {lake.where} holds plain Parquet and is no Delta table: use another lake, or "
+            f"--format parquet"
+        )

@@ -5,7 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-EXTRAS = {"numpy": "views", "lz4": "lz4", "pyarrow": "arrow", "prometheus_client": "metrics"}
+EXTRAS = {
+    "deltalake": "delta",
+    "lz4": "lz4",
+    "numpy": "views",
+    "prometheus_client": "metrics",
+    "pyarrow": "arrow",
+}
 """The extra of `mqstack` that installs each package."""
 
 

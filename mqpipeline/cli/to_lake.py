@@ -18,7 +18,6 @@ from mqpipeline.cli.options import (
     session_of,
     until_stopped,
 )
-from mqpipeline.errors import UsageError
 from mqpipeline.jobs import to_lake as job
 from mqstore.commands.output import chosen_format, write_rows
 
@@ -59,7 +58,7 @@ COLUMNS = ("topic", "queues", "messages", "bytes", "files", "unparsed", "lost", 
     type=click.Choice(["parquet", "delta"]),
     default="parquet",
     show_default=True,
-    help="of the lake's files",
+    help="of the lake: plain Parquet files, or a Delta table",
 )
 @click.option("--follow", is_flag=True, help="go on until SIGTERM, which ends after a round")
 @click.option(
@@ -78,7 +77,6 @@ def to_lake(
     options: dict[str, str],
     body: str | None,
     schema: str | None,
-    file_format: str,
     follow: bool,
     every: float,
     master: str,
@@ -92,11 +90,6 @@ def to_lake(
     The lake's folder _mqpipeline remembers how far each queue was read, so the next run goes on
     from there, after a crash too.
     """
-    if file_format == "delta":
-        raise UsageError(
-            "--format delta is not there yet: the lake is plain Parquet; Delta's CONVERT TO DELTA "
-            "takes it as it is"
-        )
     chosen["rows_max"] = chosen.pop("rows")
     if dry_run:
         plan = job.plan_to_lake(lake, topics, options, namesrv=namesrv, **chosen)

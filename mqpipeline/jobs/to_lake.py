@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -26,6 +26,7 @@ ROWS_MAX = 1_000_000
 ROWS_PER_TASK = 500_000
 TASKS_MIN = 8
 
+Format = Literal["parquet", "delta"]
 Progress = Callable[[int, int], None]
 """Told how many messages are written, and how many were there when the job looked."""
 
@@ -82,10 +83,11 @@ def plan_to_lake(
     end: Moment = "latest",
     rows_max: int = ROWS_MAX,
     by: Interval = "hour",
+    file_format: Format = "parquet",
 ) -> LakePlan:
     """Say what `to_lake` would do; writes nothing and starts no Spark."""
     parsed = parse_options(namesrv, options or {})
-    done = check(Lake(lake), name, JOB, _settings(by)).done
+    done = check(Lake(lake), name, JOB, _settings(by, file_format)).done
     _refuse_other_readers(Lake(lake), name, topics)
     backlog = look(parsed, topics, done, start, end)
     return LakePlan(backlog, sum(1 for _ in backlog.rounds(rows_max)))
@@ -102,6 +104,7 @@ def to_lake(
     end: Moment = "latest",
     rows_max: int = ROWS_MAX,
     by: Interval = "hour",
+    file_format: Format = "parquet",
     body: Body | None = None,
     spark: Callable[[], Any] = open_session,
     on_step: Observer = lambda step: None,
@@ -114,6 +117,7 @@ def to_lake(
     `addressMap`. name: of the job; each one has a state in the lake. start, end: where a queue
     begins that the job has never read, and where all end. rows_max: most messages of a queue in
     one round; what a round has written is kept. by: hour or day, of the store timestamp in UTC.
+    file_format: parquet, or delta for a Delta table, which needs the extra `delta`.
     spark: gives the session; called once there is something to read. stopped: asked between
     rounds. Raises mqclient's errors, and PipelineError.
     """
@@ -122,7 +126,7 @@ def to_lake(
         body.check()
     opened_lake = Lake(lake)
     source = partial(source_options, namesrv, options or {})
-    with opened(opened_lake, name, JOB, _settings(by), on_step) as run:
+    with opened(opened_lake, name, JOB, _settings(by, file_format), on_step) as run:
         _refuse_other_readers(opened_lake, name, topics)
         backlog = look(parsed, topics, run.state.done, start, end)
         report = _new_report(backlog)
@@ -137,8 +141,8 @@ def to_lake(
     return report
 
 
-def _settings(by: Interval) -> dict[str, str]:
-    return {"by": by}
+def _settings(by: Interval, file_format: Format) -> dict[str, str]:
+    return {"by": by, "format": file_format}
 
 
 def _refuse_other_readers(lake: Lake, name: str, topics: Sequence[str]) -> None:

@@ -64,7 +64,7 @@ def test_to_lake_from_plan_to_summary(run, mq, topic, tmp_path):
         (("TOPIC", "--conf", "x"), 2, "--conf 'x': give KEY=VALUE"),
         (("TOPIC", "--from", "noon"), 2, "'noon' is no time"),
         (("TOPIC", "--body", "json"), 2, "--body and --schema go together"),
-        (("TOPIC", "--format", "delta"), 2, "--format delta is not there yet"),
+        (("TOPIC", "--format", "orc"), 2, "'orc' is not one of"),
         (("TOPIC", "-n", "127.0.0.1:1", "--option", "timeout=1"), 3, "127.0.0.1:1"),
         (("TOPIC", "--name", "lake"), 2, "--name 'lake'"),
     ],

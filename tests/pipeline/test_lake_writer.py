@@ -49,6 +49,19 @@ def test_rows_that_alternate_go_to_one_file_for_each_topic_and_hour(tmp_path):
     assert "topic" not in kept.column_names
 
 
+def test_times_are_in_utc_whatever_the_time_zone_of_the_session(tmp_path):
+    local = pa.timestamp("us", "Asia/Shanghai")
+    rows = batch(["A"])
+    at = rows.column("store_timestamp")
+    rows = rows.set_column(6, "store_timestamp", at.cast(local))
+    nested = pa.StructArray.from_arrays([at.cast(local)], ["at"])
+    (file,) = write(tmp_path, rows.append_column("value", nested)).values()
+    assert "hour=07" in file.path
+    kept = pq.read_schema(tmp_path / "s" / file.path)
+    assert kept.field("store_timestamp").type == pa.timestamp("us", "UTC")
+    assert kept.field("value").type == pa.struct([("at", pa.timestamp("us", "UTC"))])
+
+
 def test_messages_outside_the_plan_are_dropped(tmp_path):
     ranges = {"a|A|0": [1, 4], "a|B|0": [0, 0]}
     writer = LakeWriter(Lake(str(tmp_path)), "s", "day", ranges=ranges)
