@@ -332,10 +332,11 @@ class LitePullSettings:
     consume_from: where a queue without a committed offset starts. allocate: strategy of a group
     that subscribes, equal in all members. auto_commit: commit positions every
     auto_commit_interval seconds, when a queue is given up, and at close. pull_batch: messages
-    asked for at once. queue_count_max, queue_bytes_max, queue_span_max: what may be held of one
-    queue before its pulling pauses (messages, bytes, offsets). total_count_max: messages held of
-    all queues. total_bytes_max: bytes of all queues, which RocketMQ does not limit.
-    rebalance_interval: seconds between rebalances. suspend: seconds the broker holds an empty pull.
+    asked for at once; RocketMQ asks for 10, which halves the rate. queue_count_max,
+    queue_bytes_max, queue_span_max: what may be held of one queue before its pulling pauses
+    (messages, bytes, offsets). total_count_max, total_bytes_max: the same of all queues;
+    RocketMQ does not limit those bytes. rebalance_interval: seconds between rebalances. suspend:
+    seconds the broker holds an empty pull.
     """
 
     group: str | None = None
@@ -343,7 +344,7 @@ class LitePullSettings:
     allocate: str = "AVG"
     auto_commit: bool = True
     auto_commit_interval: float = 5.0
-    pull_batch: int = 10
+    pull_batch: int = 32
     queue_count_max: int = 1000
     queue_bytes_max: int = 100 * 1024 * 1024
     queue_span_max: int = 2000

@@ -94,7 +94,7 @@ async def test_the_message_in_hand_is_not_committed(way):
 async def test_pulls_are_javas():
     """The fields of the first pull of each queue, as DefaultLitePullConsumer 4.9.7 sent them."""
     cluster = Cluster(WireTopic=4)
-    async with make(cluster, "wire_lite", client_ip="192.0.2.1") as consumer:
+    async with make(cluster, "wire_lite", pull_batch=10) as consumer:
         consumer.subscribe("WireTopic", "*")
         await consumer.wait_assigned(60)
         await until_async(lambda: len(cluster.requests(RequestCode.PULL_MESSAGE)) >= 4)
