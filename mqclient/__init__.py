@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mqclient.admin.sync import Admin
     from mqclient.consumer.context import ConsumeContext, ConsumeResult
+    from mqclient.consumer.lite_pull_sync import LitePullConsumer
     from mqclient.consumer.subscription import SqlFilter
     from mqclient.errors import (
         BrokerError,
@@ -34,6 +35,7 @@ __all__ = [
     "ClosedError",
     "ConsumeContext",
     "ConsumeResult",
+    "LitePullConsumer",
     "Message",
     "MessageQueue",
     "NoRouteError",
@@ -52,6 +54,7 @@ __all__ = [
 _HOMES = {
     "mqclient.admin.sync": ("Admin",),
     "mqclient.consumer.context": ("ConsumeContext", "ConsumeResult"),
+    "mqclient.consumer.lite_pull_sync": ("LitePullConsumer",),
     "mqclient.consumer.subscription": ("SqlFilter",),
     "mqclient.errors": (
         "BrokerError",
@@ -68,7 +71,6 @@ _HOMES = {
     "mqstore.message": ("Message", "MessageQueue", "ReceivedMessage"),
 }
 _NOT_BUILT_YET = {
-    "LitePullConsumer": "PushConsumer reads with a group, `mqclient tail` without one",
     "TransactionProducer": "Producer sends without transactions",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -20,7 +20,7 @@ from mqclient.wire.codes import SerializeType
 from mqstore import names
 from mqstore.own_address import own_address
 
-__all__ = ["ClientSettings", "ConsumerSettings", "ProducerSettings"]
+__all__ = ["ClientSettings", "ConsumerSettings", "LitePullSettings", "ProducerSettings"]
 
 NAMESRV_DEFAULT = "127.0.0.1:9876"
 BODY_BYTES_MAX = 4 * 1024 * 1024
@@ -324,6 +324,55 @@ class ConsumerSettings:
         _set_seconds(self, "pull_interval", 0.0)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LitePullSettings:
+    """How a lite pull consumer reads. Defaults and ranges are RocketMQ's, unless it says otherwise.
+
+    group: consumer group; None reads assigned queues without a group and commits nothing.
+    consume_from: where a queue without a committed offset starts. allocate: strategy of a group
+    that subscribes, equal in all members. auto_commit: commit positions every
+    auto_commit_interval seconds, when a queue is given up, and at close. pull_batch: messages
+    asked for at once; RocketMQ asks for 10, which halves the rate. queue_count_max,
+    queue_bytes_max, queue_span_max: what may be held of one queue before its pulling pauses
+    (messages, bytes, offsets). total_count_max, total_bytes_max: the same of all queues;
+    RocketMQ does not limit those bytes. rebalance_interval: seconds between rebalances. suspend:
+    seconds the broker holds an empty pull.
+    """
+
+    group: str | None = None
+    consume_from: ConsumeFrom = "latest"
+    allocate: str = "AVG"
+    auto_commit: bool = True
+    auto_commit_interval: float = 5.0
+    pull_batch: int = 32
+    queue_count_max: int = 1000
+    queue_bytes_max: int = 100 * 1024 * 1024
+    queue_span_max: int = 2000
+    total_count_max: int = 10_000
+    total_bytes_max: int = 512 * 1024 * 1024
+    rebalance_interval: float = 20.0
+    suspend: float = 20.0
+
+    def __post_init__(self) -> None:
+        if self.group is not None:
+            check_group(self.group)
+        check_start(self.consume_from)
+        _check_type("auto_commit", self.auto_commit, bool, "bool")
+        _check_range("pull_batch", self.pull_batch, 1, 1024)
+        _check_range("queue_count_max", self.queue_count_max, 1, 65535)
+        _check_range("queue_bytes_max", self.queue_bytes_max, 1, 1 << 30)
+        _check_range("queue_span_max", self.queue_span_max, 1, 65535)
+        _check_range("total_count_max", self.total_count_max, 1, 1 << 31)
+        _check_range("total_bytes_max", self.total_bytes_max, 1, 1 << 40)
+        for name in ("auto_commit_interval", "rebalance_interval", "suspend"):
+            _set_seconds(self, name, 0.01)
+
+    @property
+    def model(self) -> Literal["clustering"]:
+        """The members of a group share the queues; who wants every queue assigns them."""
+        return "clustering"
+
+
 def check_start(start: object, name: str = "consume_from") -> None:
     """Raise ValueError unless `start` is "latest", "earliest" or an aware datetime."""
     if start in ("latest", "earliest"):
@@ -391,6 +440,23 @@ class ConsumerOptions(ClientOptions, total=False):
     retries_max: int
     consume_timeout: Duration
     commit_interval: Duration
+    rebalance_interval: Duration
+    suspend: Duration
+
+
+class LitePullOptions(ClientOptions, total=False):
+    """Keyword arguments of a lite pull consumer: LitePullSettings' fields and ClientOptions."""
+
+    consume_from: ConsumeFrom
+    allocate: str
+    auto_commit: bool
+    auto_commit_interval: Duration
+    pull_batch: int
+    queue_count_max: int
+    queue_bytes_max: int
+    queue_span_max: int
+    total_count_max: int
+    total_bytes_max: int
     rebalance_interval: Duration
     suspend: Duration
 

@@ -18,14 +18,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benches.lib.harness import LARGE, SMOKE, Mode, Report, saying_no
+from benches.lib.harness import LARGE, SMOKE, Mode, Report, saying_no, verdict
 from benches.lib.java_client import JavaClient, JavaConsume, JavaSend
 from benches.lib.loads import BACKLOG_TOPIC, make_backlog
 from benches.lib.python_wheel import Wheel, WheelMissing
 from benches.lib.servers import Cluster, Ours
 from mqclient import Message
 from mqclient import Producer as BlockingProducer
-from mqclient.aio import Producer, PushConsumer, ReceivedMessage
+from mqclient.aio import LitePullConsumer, Producer, PushConsumer, ReceivedMessage
 from scripts import java_rocketmq
 
 SHORT = Mode("large", seconds=1.0, warmup_seconds=0.3, rounds=3)
@@ -43,6 +43,8 @@ BATCH = 32
 UNIQUE_KEY = "UNIQ_KEY"
 """The property that consumers read: with it all of a message's properties are decoded."""
 OTHERS = ("wheel", "java")
+LITE_PULL_SHARE_MIN = 0.5
+"""Least rate of `async for` over a lite pull consumer, as a share of the batch handler's."""
 
 Rate = Callable[[float], float]
 """Runs for so many seconds; messages per second."""
@@ -106,6 +108,7 @@ def main(smoke: bool = False, long: bool = False) -> None:
             _send_rows(bench)
             make_backlog(cluster, bench.backlog)
             _consume_rows(bench)
+            _lite_pull_row(bench)
     finally:
         shutil.rmtree(folder)
     report.finish()
@@ -188,6 +191,17 @@ def _consume_rows(bench: Bench) -> None:
             others,
             warm=False,
         )
+
+
+def _lite_pull_row(bench: Bench) -> None:
+    """The same backlog by `async for`, in turns with the batch handler on the loop."""
+    rounds = []
+    for _ in range(bench.mode.rounds):
+        batch = asyncio.run(consume(bench.cluster, bench.backlog))
+        ours = asyncio.run(iterate(bench.cluster, bench.backlog))
+        rounds.append({"ours": ours, "batch_handler": batch, "of_batch_handler": ours / batch})
+    row = bench.report.add("lite pull by async for", rounds)
+    row["met"] = verdict(row["of_batch_handler"] >= LITE_PULL_SHARE_MIN)
 
 
 def _wheel_consumes(cluster: Cluster, messages: int, wheel: Wheel, _seconds: float) -> float:
@@ -289,6 +303,25 @@ async def consume(
         if read < seen * len(BODY):
             raise RuntimeError(f"{read} bytes were read of {seen} messages")
         return seen / took
+
+
+async def iterate(cluster: Cluster, messages: int) -> float:
+    """Messages per second of a loop over a lite pull consumer, read as `consume` reads them."""
+    seen, read, started = 0, 0, 0.0
+    group = f"bench_python_{time.monotonic_ns()}"
+    async with LitePullConsumer(group, cluster.namesrv, consume_from="earliest") as consumer:
+        consumer.subscribe(BACKLOG_TOPIC)
+        async with asyncio.timeout(CONSUME_DEADLINE_SECONDS):
+            async for message in consumer:
+                started = started or time.monotonic()
+                read += len(message.body) + len(message.properties[UNIQUE_KEY])
+                seen += 1
+                if seen == messages:
+                    break
+        took = time.monotonic() - started
+    if read < seen * len(BODY):
+        raise RuntimeError(f"{read} bytes were read of {seen} messages")
+    return seen / took
 
 
 def read_all(batch: list[ReceivedMessage]) -> int:

@@ -2,8 +2,8 @@
 
 from mqclient.admin import Admin
 from mqclient.consumer.context import ConsumeContext, ConsumeResult
+from mqclient.consumer.lite_pull import LitePullConsumer
 from mqclient.consumer.push import PushConsumer
-from mqclient.consumer.reader import TopicReader
 from mqclient.consumer.subscription import SqlFilter
 from mqclient.errors import (
     BrokerError,
@@ -26,6 +26,7 @@ __all__ = [
     "ClosedError",
     "ConsumeContext",
     "ConsumeResult",
+    "LitePullConsumer",
     "Message",
     "MessageQueue",
     "NoRouteError",
@@ -38,6 +39,5 @@ __all__ = [
     "SendStatus",
     "SqlFilter",
     "Tls",
-    "TopicReader",
     "UnreachableError",
 ]

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import click
 
-from mqclient.aio import TopicReader
+from mqclient.aio import LitePullConsumer
 from mqclient.commands.connection import connection_options, run_async
 from mqclient.config import Credentials
 from mqclient.tls import Tls
@@ -58,18 +58,12 @@ def tail(
 
     Joins no group and commits nothing.
     """
-    reader = TopicReader(
-        topic,
-        namesrv,
-        expression=tags,
-        start=start,
-        address_map=address_map,
-        tls=tls,
-        **credentials,
+    consumer = LitePullConsumer(
+        None, namesrv, consume_from=start, address_map=address_map, tls=tls, **credentials
     )
     write, finish = _writer(chosen_format(output), body)
     try:
-        return run_async(_tail(reader, count, write))
+        return run_async(_tail(consumer, topic, tags, count, write))
     finally:
         finish()
 
@@ -84,11 +78,16 @@ def _start(text: str) -> str | datetime:
 
 
 async def _tail(
-    reader: TopicReader, count: int | None, write: Callable[[ReceivedMessage], None]
+    consumer: LitePullConsumer,
+    topic: str,
+    tags: str,
+    count: int | None,
+    write: Callable[[ReceivedMessage], None],
 ) -> int:
     seen = 0
-    async with reader:
-        async for message in reader:
+    async with consumer:
+        consumer.assign(await consumer.queues(topic), tags)
+        async for message in consumer:
             write(message)
             seen += 1
             if seen == count:

@@ -9,10 +9,10 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, Protocol, TypeVar
 
-from mqclient.config import ConsumerSettings
+from mqclient.config import ConsumerSettings, LitePullSettings
 from mqclient.consumer.process_queue import ProcessQueue
-from mqclient.consumer.pull import Puller
 from mqclient.consumer.start_offset import start_offset
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine import Client
@@ -22,6 +22,7 @@ from mqclient.rebalance import allocate, strategy_of
 from mqclient.wire import calls
 from mqclient.wire.codes import ResponseCode
 from mqstore.message import MessageQueue
+from mqstore.names import RETRY_PREFIX
 
 __all__ = ["Assignment"]
 
@@ -30,24 +31,40 @@ RETRY_FIRST, RETRY_LAST = 0.1, 2.0
 """Seconds until an incomplete rebalance is tried again: first, then doubling up to the last."""
 
 
-class Assignment:
-    """The queues that this member reads, and a task that pulls each."""
+Held = TypeVar("Held", bound=ProcessQueue)
+Pulled = TypeVar("Pulled", bound=ProcessQueue, contravariant=True)
+
+
+class Pulls(Protocol[Pulled]):
+    """Pulls queues."""
+
+    async def run(self, held: Pulled) -> None:
+        """Pull one queue until it is dropped."""
+
+
+class Assignment(Generic[Held]):
+    """The queues that this member reads, and a task that pulls each.
+
+    hold: makes what keeps a queue's messages, from the queue and the offset of the first pull.
+    """
 
     def __init__(
         self,
         client: Client,
-        settings: ConsumerSettings,
+        settings: ConsumerSettings | LitePullSettings,
         offsets: MemoryOffsets,
         subscriptions: Callable[[], Iterable[Subscription]],
-        puller: Puller,
+        puller: Pulls[Held],
+        hold: Callable[[MessageQueue, int], Held],
     ) -> None:
         self._client = client
         self._settings = settings
         self._offsets = offsets
         self._subscriptions = subscriptions
         self._puller = puller
+        self._hold = hold
         self._strategy = strategy_of(settings.allocate)
-        self._held: dict[MessageQueue, ProcessQueue] = {}
+        self._held: dict[MessageQueue, Held] = {}
         self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
         self._wanted = asyncio.Event()
         self._changed = asyncio.Condition()
@@ -56,7 +73,7 @@ class Assignment:
         """The last error; None after the next success."""
 
     @property
-    def held(self) -> dict[MessageQueue, ProcessQueue]:
+    def held(self) -> dict[MessageQueue, Held]:
         """The process queue of each queue."""
         return self._held
 
@@ -98,7 +115,11 @@ class Assignment:
         """Wait until every subscribed topic has been balanced once."""
         async with self._changed:
             await self._changed.wait_for(
-                lambda: all(item.balanced for item in self._subscriptions() if item.handler)
+                lambda: all(
+                    item.balanced
+                    for item in self._subscriptions()
+                    if not item.data.topic.startswith(RETRY_PREFIX)
+                )
             )
 
     async def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
@@ -155,13 +176,15 @@ class Assignment:
 
         None if there is no such broker, or if the broker does not know the group yet.
         """
+        group = self._settings.group
+        assert group is not None  # only groups share
         failure: RocketMQError | None = None
         for queue in {queue.broker_name: queue for queue in queues}.values():
             address = self._client.routes.address(queue)
             if address is None:
                 continue
             try:
-                return await self._client.invoke(address, calls.consumer_ids(self._settings.group))
+                return await self._client.invoke(address, calls.consumer_ids(group))
             except (UnreachableError, ClientTimeout) as error:
                 failure = error
             except BrokerError as error:
@@ -184,12 +207,22 @@ class Assignment:
         except (RocketMQError, ValueError) as error:
             self._complain(f"no start offset for {queue}: {error}")
             return False
-        if queue in self._held or self._stopped:
-            return True
-        held = self._held[queue] = ProcessQueue(queue, offset)
+        if queue not in self._held and not self._stopped:
+            self._begin(queue, offset)
+        return True
+
+    def _begin(self, queue: MessageQueue, offset: int) -> None:
+        """Pull a queue from an offset on."""
+        held = self._held[queue] = self._hold(queue, offset)
         self._offsets.update(queue, offset, forward_only=False)
         self._tasks[queue] = self._client.spawn(self._puller.run(held), f"pulling {queue}")
-        return True
+
+    def _end(self, queue: MessageQueue) -> None:
+        """Stop pulling a queue."""
+        self._held.pop(queue).dropped = True
+        task = self._tasks.pop(queue, None)
+        if task is not None:
+            task.cancel()
 
     async def _give_up(
         self, queues: list[MessageQueue], offsets: Mapping[MessageQueue, int] | None = None
@@ -199,10 +232,7 @@ class Assignment:
         offsets: commit these instead of the consumed offsets.
         """
         for queue in queues:
-            self._held.pop(queue).dropped = True
-            task = self._tasks.pop(queue, None)
-            if task is not None:
-                task.cancel()
+            self._end(queue)
             if offsets is not None:
                 self._offsets.update(queue, offsets[queue], forward_only=False)
         await self._offsets.commit_surely(queues)

@@ -1,6 +1,6 @@
 """Backpressure: when pulling pauses because enough messages are held. Pure."""
 
-from mqclient.config import ConsumerSettings
+from mqclient.config import ConsumerSettings, LitePullSettings
 from mqclient.consumer.process_queue import ProcessQueue
 
 __all__ = ["FLOW_CONTROL_DELAY", "too_much_held"]
@@ -9,7 +9,7 @@ FLOW_CONTROL_DELAY = 0.05
 """Seconds until a paused queue is checked again."""
 
 
-def too_much_held(held: ProcessQueue, settings: ConsumerSettings) -> str | None:
+def too_much_held(held: ProcessQueue, settings: ConsumerSettings | LitePullSettings) -> str | None:
     """Why the queue must not be pulled now, or None. Checks in RocketMQ's order."""
     if len(held) > settings.queue_count_max:
         return f"{len(held)} messages held, limit {settings.queue_count_max}"

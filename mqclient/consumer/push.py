@@ -19,6 +19,7 @@ from mqclient.consumer.assignment import Assignment
 from mqclient.consumer.concurrent import ConcurrentService
 from mqclient.consumer.context import Handler
 from mqclient.consumer.filter_check import FilterChecks, Subscribed
+from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.pull import Puller
 from mqclient.consumer.remote import RemoteControl
 from mqclient.consumer.retry import SendBack
@@ -87,7 +88,12 @@ class PushConsumer:
             self._heartbeat_soon,
         )
         self._assignment = Assignment(
-            client, settings, self._offsets, lambda: self._subscriptions.values(), puller
+            client,
+            settings,
+            self._offsets,
+            lambda: self._subscriptions.values(),
+            puller,
+            ProcessQueue,
         )
         RemoteControl(
             client,

@@ -38,7 +38,7 @@ class RemoteControl:
         self,
         client: Client,
         settings: ConsumerSettings,
-        assignment: Assignment,
+        assignment: Assignment[ProcessQueue],
         offsets: MemoryOffsets,
         handler_of: Callable[[str], Handler | None],
         consumer_data: Callable[[], ConsumerData],

@@ -7,7 +7,7 @@ after the start begins at its minimum, so that no message to it is missed.
 import logging
 from datetime import datetime
 
-from mqclient.config import ConsumerSettings
+from mqclient.config import ConsumerSettings, LitePullSettings
 from mqclient.engine import Client
 from mqclient.offsets import OFFSET_TIMEOUT, MemoryOffsets
 from mqclient.wire import calls
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 async def start_offset(
     client: Client,
-    settings: ConsumerSettings,
+    settings: ConsumerSettings | LitePullSettings,
     offsets: MemoryOffsets,
     queue: MessageQueue,
     *,
@@ -44,7 +44,7 @@ async def start_offset(
 
 
 def _question(
-    settings: ConsumerSettings, queue: MessageQueue, appeared_later: bool
+    settings: ConsumerSettings | LitePullSettings, queue: MessageQueue, appeared_later: bool
 ) -> calls.Call[int] | None:
     retry = queue.topic.startswith(RETRY_PREFIX)
     start = settings.consume_from

@@ -1,15 +1,20 @@
 """Arguments are checked where they are given, and the error names the argument."""
 
+from dataclasses import fields
 from datetime import datetime, timedelta
 
 import pytest
 
-from mqclient import Message, Producer, PushConsumer, Tls, aio
+from mqclient import LitePullConsumer, Message, Producer, PushConsumer, Tls, aio
 from mqclient.admin.sync import Admin
-from mqclient.aio import TopicReader
 from mqclient.config import (
     ClientSettings,
+    ConsumerOptions,
     ConsumerSettings,
+    LitePullOptions,
+    LitePullSettings,
+    ProducerOptions,
+    ProducerSettings,
     check_topic,
     namesrv_addresses,
     read_address_map,
@@ -125,15 +130,33 @@ def test_arguments_of_a_producer_are_named(argument, value, words):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"start": "newest"}, "start 'newest' is not"),
-        ({"start": datetime(2026, 1, 1)}, "start needs a datetime with a time zone"),
+        ({"consume_from": "newest"}, "consume_from 'newest' is not"),
+        ({"consume_from": datetime(2026, 1, 1)}, "consume_from needs a datetime with a time zone"),
+        ({"group": "a b"}, "group 'a b' may hold only"),
+        ({"group": " "}, "group must not be blank"),
+        ({"group": "DEFAULT_CONSUMER"}, "placeholder of RocketMQ"),
+        ({"auto_commit": 1}, "auto_commit must be bool, not int"),
+        ({"auto_commit_interval": 0}, "auto_commit_interval must be at least"),
+        ({"pull_batch": 0}, "pull_batch must be 1 to 1024"),
+        ({"total_count_max": "x"}, "total_count_max must be int, not str"),
         ({"namesvr": "a:1"}, "unknown argument 'namesvr'"),
         ({"clientip": "x"}, "did you mean client_ip"),
     ],
 )
-def test_arguments_of_a_reader_are_named(arguments, words):
+def test_arguments_of_a_lite_pull_consumer_are_named(arguments, words):
     with pytest.raises((TypeError, ValueError), match=words):
-        TopicReader("T", "a:1", **arguments)
+        LitePullConsumer(**{"namesrv": "a:1", **arguments})
+
+
+def test_the_options_of_clients_are_the_fields_of_their_settings():
+    for options, settings in (
+        (ConsumerOptions, ConsumerSettings),
+        (LitePullOptions, LitePullSettings),
+        (ProducerOptions, ProducerSettings),
+    ):
+        given = {*options.__annotations__, "group"}
+        common = {item.name for item in fields(ClientSettings)} - {"namesrv"}
+        assert given - common == {item.name for item in fields(settings)}
 
 
 @pytest.mark.parametrize("name", ["ca_file", "cert_file", "key_file", "key_password"])

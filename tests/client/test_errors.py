@@ -49,11 +49,11 @@ def test_every_exported_name_exists():
 
 
 def test_an_import_of_what_is_not_built_gives_the_hint_of_attribute_access():
-    hint = "mqclient.LitePullConsumer is not built yet; PushConsumer reads with a group"
-    assert not hasattr(mqclient, "LitePullConsumer")
+    hint = "mqclient.TransactionProducer is not built yet; Producer sends without transactions"
+    assert not hasattr(mqclient, "TransactionProducer")
     with pytest.raises(AttributeError, match=hint):
-        mqclient.LitePullConsumer  # noqa: B018
+        mqclient.TransactionProducer  # noqa: B018
     with pytest.raises(ImportError, match=hint):
-        from mqclient import LitePullConsumer  # noqa: F401
+        from mqclient import TransactionProducer  # noqa: F401
     with pytest.raises(ImportError, match="cannot import name 'Consumer'"):
         from mqclient import Consumer  # noqa: F401

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mqclient.aio import TopicReader
+from mqclient.aio import LitePullConsumer
 from mqclient.wire.frame import Frame
 from mqserver.child import Child
 from mqserver.probe import Probe
@@ -72,9 +72,10 @@ def flip(path: Path, at: int, bit: int) -> None:
 
 async def read(mq: Standalone, topic: str, count: int) -> list[bytes]:
     """What a real client reads of a topic, as many messages as there must be."""
-    async with TopicReader(topic, mq.namesrv, start="earliest") as reader:
+    async with LitePullConsumer(None, mq.namesrv, consume_from="earliest") as consumer:
+        consumer.assign(await consumer.queues(topic))
         async with asyncio.timeout(60):
-            return [(await anext(reader)).body for _ in range(count)]
+            return [(await anext(consumer)).body for _ in range(count)]
 
 
 def figure(mq: Standalone, name: str) -> int:

@@ -1,0 +1,140 @@
+"""Pulls the queues of a lite pull consumer ahead of its caller, one request at a time for each.
+
+Rules: RocketMQ 4.9 `DefaultLitePullConsumerImpl.PullTaskImpl`. Pulls carry their subscription, so
+that brokers need no heartbeat, and never commit.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from mqclient.config import LitePullSettings
+from mqclient.consumer.damage import pass_damage
+from mqclient.consumer.lite_buffer import LiteBuffer, LiteQueue
+from mqclient.consumer.pull import BUSY_DELAY, ERROR_DELAY, pull_template, pull_values
+from mqclient.consumer.pull_answer import PullAnswer, read_pull_answer
+from mqclient.consumer.subscription import Subscription
+from mqclient.engine import Client
+from mqclient.errors import BrokerError, RocketMQError, UnreachableError
+from mqclient.frame_template import FrameTemplate
+from mqclient.wire.bodies.heartbeat import SQL92
+from mqclient.wire.codes import PullSysFlag, ResponseCode
+from mqstore.names import TOOLS_GROUP
+
+__all__ = ["LitePuller"]
+
+log = logging.getLogger(__name__)
+ANSWER_GRACE = 10.0
+"""Seconds to wait for the answer after the broker's hold time."""
+_FLAGS = int(PullSysFlag.SUSPEND | PullSysFlag.SUBSCRIPTION | PullSysFlag.LITE_PULL)
+_PASSING = (
+    ResponseCode.SYSTEM_BUSY,
+    ResponseCode.SERVICE_NOT_AVAILABLE,
+    ResponseCode.FLOW_CONTROL,
+)
+"""Refusals that end by themselves; the caller learns of others."""
+
+
+class LitePuller:
+    """Pulls one queue until it is dropped, whenever the buffer has room for it."""
+
+    def __init__(
+        self,
+        client: Client,
+        settings: LitePullSettings,
+        buffer: LiteBuffer,
+        subscription_of: Callable[[str], Subscription | None],
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._buffer = buffer
+        self._subscription_of = subscription_of
+
+    async def run(self, held: LiteQueue) -> None:
+        """Pull until `held.dropped`; a repeated error is logged once."""
+        last_error = ""
+        while not held.dropped:
+            await self._buffer.room(held)
+            try:
+                await self._pull_once(held)
+                last_error = ""
+            except (RocketMQError, ValueError) as error:  # ValueError: the answer cannot be decoded
+                level = logging.DEBUG if str(error) == last_error else logging.WARNING
+                log.log(level, "pulling %s failed: %s", held.queue, error)
+                last_error = str(error)
+                await asyncio.sleep(await self._after(error, held))
+
+    async def _pull_once(self, held: LiteQueue) -> None:
+        subscription = self._subscription_of(held.queue.topic)
+        if subscription is None:  # unsubscribed: the next rebalance drops the queue
+            await asyncio.sleep(ERROR_DELAY)
+            return
+        template = self._template(held, subscription)
+        held.last_pull_ms = time.time_ns() // 1_000_000
+        try:
+            values = pull_values(held, _FLAGS)
+            wait = self._settings.suspend + ANSWER_GRACE
+            reply = await template.send(values, b"", wait, at_once=True)
+        except UnreachableError as error:
+            raise template.explain(error) from error.__cause__
+        if held.dropped:
+            return
+        answer = read_pull_answer(reply, held.queue.broker_name)
+        self._take(held, subscription, pass_damage(held, answer))
+
+    def _template(self, held: LiteQueue, subscription: Subscription) -> FrameTemplate:
+        """The queue's template, made again if its broker or its subscription changed."""
+        data = subscription.data
+        address = self._client.address_of(held.queue, held.broker_id)
+        count = 1 if held.pulls_one else self._settings.pull_batch
+        made_for = (address, data.sub_version, count)
+        if held.template is None or held.template[0] != made_for:
+            template = pull_template(
+                self._client,
+                address,
+                self._settings.group or TOOLS_GROUP,
+                held.queue,
+                count=count,
+                suspend_ms=int(self._settings.suspend * 1000),
+                subscription=data.sub_string,
+                sub_version=data.sub_version if data.expression_type == SQL92 else 0,
+                expression_type=data.expression_type,
+            )
+            held.template = made_for, template
+        return held.template[1]
+
+    def _take(self, held: LiteQueue, subscription: Subscription, answer: PullAnswer) -> None:
+        held.broker_id = answer.suggested_broker_id
+        if answer.moved:
+            log.warning(
+                "%s: offset %d does not exist (the queue holds %d to %d); continuing at %d",
+                held.queue,
+                held.next_offset,
+                answer.min_offset,
+                answer.max_offset,
+                answer.next_offset,
+            )
+        messages, size = answer.messages, answer.size
+        tags = subscription.tags
+        if tags is not None:
+            messages = [message for message in messages if message.tags in tags]
+            size = sum(message.store_size for message in messages)
+        held.next_offset = answer.next_offset
+        if messages:
+            self._buffer.add(held, messages, size)
+
+    async def _after(self, error: Exception, held: LiteQueue) -> float:
+        """Act on an error; returns seconds until the next try."""
+        if isinstance(error, BrokerError):
+            if error.code == ResponseCode.FLOW_CONTROL:
+                return BUSY_DELAY
+            if error.code not in _PASSING:
+                self._buffer.fail(error)
+            return ERROR_DELAY
+        held.broker_id = 0
+        try:
+            await self._client.routes.refresh(held.queue.topic)
+        except RocketMQError as failure:
+            log.debug("could not refresh the route of %s: %s", held.queue.topic, failure)
+        return ERROR_DELAY
