@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from mqclient.results import SendResult, SendStatus
     from mqclient.sync import Producer, PushConsumer
     from mqclient.tls import Tls
+    from mqclient.transactions.state import TransactionState
+    from mqclient.transactions.sync import Transaction, TransactionProducer
     from mqstore.message import Message, MessageQueue, ReceivedMessage
 
     __version__: str
@@ -46,6 +48,9 @@ __all__ = [
     "SendStatus",
     "SqlFilter",
     "Tls",
+    "Transaction",
+    "TransactionProducer",
+    "TransactionState",
     "UnreachableError",
 ]
 
@@ -65,11 +70,12 @@ _HOMES = {
     "mqclient.results": ("SendResult", "SendStatus"),
     "mqclient.sync": ("Producer", "PushConsumer"),
     "mqclient.tls": ("Tls",),
+    "mqclient.transactions.state": ("TransactionState",),
+    "mqclient.transactions.sync": ("Transaction", "TransactionProducer"),
     "mqstore.message": ("Message", "MessageQueue", "ReceivedMessage"),
 }
 _NOT_BUILT_YET = {
     "LitePullConsumer": "PushConsumer reads with a group, `mqclient tail` without one",
-    "TransactionProducer": "Producer sends without transactions",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
