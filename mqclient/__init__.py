@@ -3,7 +3,6 @@
 Names are imported when they are first used, so that `import mqclient` stays cheap.
 """
 
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from mqclient.results import SendResult, SendStatus
     from mqclient.sync import Producer, PushConsumer
     from mqclient.tls import Tls
+    from mqclient.transactions.state import TransactionState
+    from mqclient.transactions.sync import Transaction, TransactionProducer
     from mqstore.message import Message, MessageQueue, ReceivedMessage
 
     __version__: str
@@ -48,6 +49,9 @@ __all__ = [
     "SendStatus",
     "SqlFilter",
     "Tls",
+    "Transaction",
+    "TransactionProducer",
+    "TransactionState",
     "UnreachableError",
 ]
 
@@ -68,10 +72,9 @@ _HOMES = {
     "mqclient.results": ("SendResult", "SendStatus"),
     "mqclient.sync": ("Producer", "PushConsumer"),
     "mqclient.tls": ("Tls",),
+    "mqclient.transactions.state": ("TransactionState",),
+    "mqclient.transactions.sync": ("Transaction", "TransactionProducer"),
     "mqstore.message": ("Message", "MessageQueue", "ReceivedMessage"),
-}
-_NOT_BUILT_YET = {
-    "TransactionProducer": "Producer sends without transactions",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -82,11 +85,6 @@ def __getattr__(name: str) -> object:
 
         return version()
     home = _HOME_OF.get(name)
-    if name in _NOT_BUILT_YET:
-        hint = f"mqclient.{name} is not built yet; {_NOT_BUILT_YET[name]}"
-        # `from mqclient import NAME` would replace an AttributeError by its own words.
-        is_import = sys._getframe(1).f_code.co_name == "_handle_fromlist"
-        raise ImportError(hint, name=name) if is_import else AttributeError(hint)
     if home is None:
         raise AttributeError(f"module 'mqclient' has no attribute {name!r}")
     value = getattr(import_module(home), name)

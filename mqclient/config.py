@@ -270,6 +270,29 @@ class ProducerSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TransactionSettings(ProducerSettings):
+    """How a transaction producer sends, and answers brokers' checks.
+
+    check_concurrency: checks that run at once. check_backlog: checks that may wait; further
+    ones are dropped, and the broker asks again. topics: topics whose brokers are told of the
+    producer at its start, so that they can check what it sent before a restart; needed only where
+    brokers do not create topics (autoCreateTopicEnable=false).
+    """
+
+    check_concurrency: int = 1
+    check_backlog: int = 2000
+    topics: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        ProducerSettings.__post_init__(self)
+        _check_range("check_concurrency", self.check_concurrency, 1, 1000)
+        _check_range("check_backlog", self.check_backlog, 1, 1_000_000)
+        if isinstance(self.topics, str):
+            raise TypeError("topics must be a list of topics, not str")
+        object.__setattr__(self, "topics", tuple(map(check_topic, self.topics)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ConsumerSettings:
     """How a push consumer reads. Ranges are RocketMQ's.
 
@@ -409,10 +432,10 @@ class ClientOptions(Credentials, total=False):
     tls: Tls | bool | None
 
 
-class ProducerOptions(ClientOptions, total=False):
-    """Keyword arguments of a producer: the fields of ProducerSettings and ClientOptions."""
+class SendOptions(ClientOptions, total=False):
+    """Keyword arguments of every producer: the fields of ProducerSettings but its group, and of
+    ClientOptions."""
 
-    group: str
     timeout: Duration
     retries: int
     retry_not_durable: bool
@@ -421,6 +444,20 @@ class ProducerOptions(ClientOptions, total=False):
     body_bytes_max: int
     default_topic_queues: int
     queue_index_start: int | None
+
+
+class ProducerOptions(SendOptions, total=False):
+    """Keyword arguments of a producer: those of every producer, and its group."""
+
+    group: str
+
+
+class TransactionOptions(SendOptions, total=False):
+    """Keyword arguments of a transaction producer: the fields of TransactionSettings besides."""
+
+    check_concurrency: int
+    check_backlog: int
+    topics: Iterable[str]
 
 
 class ConsumerOptions(ClientOptions, total=False):

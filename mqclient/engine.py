@@ -5,6 +5,7 @@ Everything runs on one asyncio loop. Intervals are RocketMQ's: routes and heartb
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Protocol, TypeVar
@@ -65,6 +66,8 @@ class Client:
         self._producer_groups: set[str] = set()
         self._consumer_data: Callable[[], ConsumerData | None] = lambda: None
         self._beating = asyncio.Lock()
+        self._introduced: set[str] = set()
+        """Connected addresses of brokers that have had a heartbeat on their connection."""
         self._gone = asyncio.Event()
         self.ending = asyncio.Event()
         """Set when close() begins, or when a task of ours failed; see `failure`."""
@@ -85,6 +88,7 @@ class Client:
 
             self._transport = Transport(**self.settings.transport())
         self._transport.on_request(self._serve)
+        self._transport.on_close(self._introduced.discard)
         self.namesrv = NameServers(self.settings.namesrv, self._transport, self.settings.unit_name)
         self.routes = RouteTable(self.namesrv, self.settings.request_timeout)
         poll = self.settings.route_poll_interval
@@ -270,26 +274,47 @@ class Client:
 
         A failure is logged, and the broker is tried again next time.
         """
-        consumer = self._consumer_data()
-        data = HeartbeatData(
-            self.client_id,
-            [ProducerData(group) for group in sorted(self._producer_groups)],
-            [] if consumer is None else [consumer],
-        )
+        data = self._heartbeat_data()
         if not data.producer_data_set and not data.consumer_data_set:
             return
         addresses = {
             address
             for brokers in self.routes.brokers().values()
             for broker_id, address in brokers.items()
-            if consumer is not None or broker_id == MASTER_ID
+            if data.consumer_data_set or broker_id == MASTER_ID
         }
         async with self._beating:
             await asyncio.gather(*(self._beat(address, data) for address in sorted(addresses)))
 
+    async def introduce(self, topic: str, timeout: float) -> None:
+        """Send a heartbeat to the topic's masters that have had none since they were connected.
+
+        Only then can they send requests to a producer. timeout: seconds. A failure is logged.
+        """
+        if not self._strangers(topic):
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, timeout)), self._beating:
+                data = self._heartbeat_data()
+                await asyncio.gather(*(self._beat(one, data) for one in self._strangers(topic)))
+
+    def _strangers(self, topic: str) -> list[str]:
+        route = self.routes.table.get(topic)
+        masters = [] if route is None else [one.get(MASTER_ID) for one in route.brokers.values()]
+        return [one for one in masters if one and self.mapped(one) not in self._introduced]
+
+    def _heartbeat_data(self) -> HeartbeatData:
+        consumer = self._consumer_data()
+        return HeartbeatData(
+            self.client_id,
+            [ProducerData(group) for group in sorted(self._producer_groups)],
+            [] if consumer is None else [consumer],
+        )
+
     async def _beat(self, address: str, data: HeartbeatData) -> None:
         try:
             await self.invoke(address, calls.heartbeat(data))
+            self._introduced.add(self.mapped(address))
         except (BrokerError, UnreachableError, ClientTimeout) as error:
             log.warning("heartbeat to broker %s failed: %s", address, error)
 
@@ -323,7 +348,7 @@ class Client:
     # --- requests from brokers
 
     def on_request(self, code: RequestCode, handler: RequestHandler) -> None:
-        """Serve a request code that brokers send: 40, 220, 221, 307, 309, ..."""
+        """Serve a request code that brokers send: 39, 40, 220, 221, 307, 309, 326."""
         self._handlers[int(code)] = handler
 
     async def _serve(self, address: str, request: Frame) -> Frame | None:

@@ -4,7 +4,8 @@ Rules: RocketMQ 4.9 `DefaultMQProducerImpl`, `MessageDecoder.encodeMessages`.
 """
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import partial
 
 from mqclient.config import ProducerSettings, check_sendable
@@ -13,7 +14,7 @@ from mqstore.message import Message, Outgoing, encode_batch, encode_properties, 
 from mqstore.names import RETRY_PREFIX
 from mqstore.property_text import Pair, text_of
 
-__all__ = ["Outgoing", "prepare", "prepare_batch"]
+__all__ = ["Outgoing", "prepare", "prepare_batch", "prepare_with"]
 
 PROPERTIES_BYTES_MAX = 32767
 _PLAIN = {"WAIT": "true"}
@@ -48,6 +49,13 @@ def prepare(message: Message, settings: ProducerSettings) -> Outgoing:
         result.reconsume_times = int(properties.get("RECONSUME_TIME", "0"))
         result.max_reconsume_times = int(properties.get("MAX_RECONSUME_TIMES", "16"))
     return result
+
+
+def prepare_with(message: Message, settings: ProducerSettings, more: Mapping[str, str]) -> Outgoing:
+    """As `prepare`, with more properties, which may be RocketMQ's own."""
+    extended = copy(message)
+    extended.properties = {**message.properties, **more}
+    return prepare(extended, settings)
 
 
 def prepare_batch(messages: Sequence[Message], settings: ProducerSettings) -> Outgoing:

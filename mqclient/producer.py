@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Self, Unpack
 
 from mqclient.config import (
@@ -35,6 +35,8 @@ class Producer:
             result = await producer.send(Message("TopicTest", b"Hello RocketMQ", tags="TagA"))
     """
 
+    settings: ProducerSettings
+
     def __init__(
         self,
         namesrv: str | Iterable[str] | None = None,
@@ -42,7 +44,16 @@ class Producer:
         transport: TransportLike | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
-        client_settings, self.settings = split_options(namesrv, options, ProducerSettings)
+        self._build(namesrv, transport, options, ProducerSettings)
+
+    def _build(
+        self,
+        namesrv: str | Iterable[str] | None,
+        transport: TransportLike | None,
+        options: Mapping[str, Any],
+        kind: type[ProducerSettings],
+    ) -> None:
+        client_settings, self.settings = split_options(namesrv, options, kind)
         self._client = Client(client_settings, transport)
         self._client.add_producer(self.settings.group)
         self._sender = Sender(self._client, self.settings)
@@ -70,7 +81,7 @@ class Producer:
             warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
 
     def __repr__(self) -> str:
-        return f"<Producer {self.settings.group} {self._client.client_id}>"
+        return f"<{type(self).__name__} {self.settings.group} {self._client.client_id}>"
 
     @property
     def client_id(self) -> str:

@@ -17,6 +17,8 @@ from mqclient.errors import (
 from mqclient.producer import Producer
 from mqclient.results import SendResult, SendStatus
 from mqclient.tls import Tls
+from mqclient.transactions.producer import Transaction, TransactionProducer
+from mqclient.transactions.state import TransactionState
 from mqstore.message import Message, MessageQueue, ReceivedMessage
 
 __all__ = [
@@ -39,5 +41,8 @@ __all__ = [
     "SendStatus",
     "SqlFilter",
     "Tls",
+    "Transaction",
+    "TransactionProducer",
+    "TransactionState",
     "UnreachableError",
 ]

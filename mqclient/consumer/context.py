@@ -41,7 +41,7 @@ Handler = (
 """A handler: plain functions run in threads, `async def` ones on the loop."""
 
 
-def is_async(handler: Handler) -> bool:
+def is_async(handler: Callable[..., object]) -> bool:
     """True for an `async def` function, and for an object whose __call__ is one."""
     call = getattr(handler, "__call__", None)  # noqa: B004
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)

@@ -46,14 +46,3 @@ def test_every_exported_name_exists():
     assert set(mqclient.__all__) <= set(dir(mqclient))
     with pytest.raises(AttributeError, match="no attribute 'Consumer'"):
         mqclient.Consumer  # noqa: B018
-
-
-def test_an_import_of_what_is_not_built_gives_the_hint_of_attribute_access():
-    hint = "mqclient.TransactionProducer is not built yet; Producer sends without transactions"
-    assert not hasattr(mqclient, "TransactionProducer")
-    with pytest.raises(AttributeError, match=hint):
-        mqclient.TransactionProducer  # noqa: B018
-    with pytest.raises(ImportError, match=hint):
-        from mqclient import TransactionProducer  # noqa: F401
-    with pytest.raises(ImportError, match="cannot import name 'Consumer'"):
-        from mqclient import Consumer  # noqa: F401

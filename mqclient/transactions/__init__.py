@@ -1,0 +1,1 @@
+"""Transactional sends: half messages, their ends, and the answers to brokers' checks."""

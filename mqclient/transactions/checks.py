@@ -1,0 +1,104 @@
+"""Answers brokers that ask what became of a local transaction.
+
+Rules: RocketMQ 4.9 `ClientRemotingProcessor.checkTransactionState` and
+`DefaultMQProducerImpl.checkTransactionState`.
+"""
+
+import asyncio
+import inspect
+import logging
+
+from mqclient.config import TransactionSettings
+from mqclient.consumer.context import is_async
+from mqclient.engine import Client
+from mqclient.transactions.halves import Halves
+from mqclient.transactions.state import CheckHandler, TransactionState, decided
+from mqclient.wire.codes import RequestCode
+from mqclient.wire.frame import Frame
+from mqclient.wire.headers.send import CheckTransactionStateRequestHeader
+from mqstore.message import ReceivedMessage, decode_reply
+
+__all__ = ["Checks"]
+
+log = logging.getLogger("mqclient.transactions")
+
+
+class Checks:
+    """Runs `check` for each question of a broker, a few at once, and sends its answer."""
+
+    def __init__(
+        self, client: Client, halves: Halves, check: CheckHandler, settings: TransactionSettings
+    ) -> None:
+        self._halves = halves
+        self._check = check
+        self._on_loop = is_async(check)
+        self._settings = settings
+        self._room = asyncio.Semaphore(settings.check_concurrency)
+        self._waiting = 0
+        self._running = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._stopping = False
+        client.on_request(RequestCode.CHECK_TRANSACTION_STATE, self._asked)
+
+    async def stop(self, timeout: float) -> None:
+        """Begin no more checks, and wait until those that run are answered. timeout: seconds."""
+        self._stopping = True
+        try:
+            async with asyncio.timeout(timeout):
+                await self._idle.wait()
+        except TimeoutError:
+            log.warning("%d checks still run; the broker will ask again", self._running)
+
+    async def _asked(self, address: str, request: Frame) -> None:
+        """Check one message. The transport runs this as a task of its own."""
+        question = CheckTransactionStateRequestHeader.from_fields(request.fields)
+        messages, damaged = decode_reply(request.body, question.broker_name or "")
+        if damaged:
+            log.error("broker %s asks about a damaged message: %s", address, damaged[0])
+            return
+        message = messages[0]
+        group = message.properties.get("PGROUP")
+        if group != self._settings.group:
+            log.warning("broker %s asks about a message of producer group %s", address, group)
+            return
+        if self._waiting >= self._settings.check_backlog:
+            log.warning("%d checks wait; the broker will ask again about %s",
+                        self._waiting, message.msg_id)  # fmt: skip
+            return
+        message.transaction_id = message.properties.get("UNIQ_KEY")
+        self._waiting += 1
+        try:
+            await self._room.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            if not self._stopping:
+                await self._answer(address, question, message)
+        finally:
+            self._room.release()
+
+    async def _answer(
+        self, address: str, question: CheckTransactionStateRequestHeader, message: ReceivedMessage
+    ) -> None:
+        self._running += 1
+        self._idle.clear()
+        remark = None
+        try:
+            state = await self._ask(message)
+        except Exception as error:
+            log.exception("check of message %s failed; its state is unknown", message.msg_id)
+            state, remark = TransactionState.UNKNOWN, f"{type(error).__name__}: {error}"
+        try:
+            await self._halves.answer(address, question, message.msg_id, state, remark)
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._idle.set()
+
+    async def _ask(self, message: ReceivedMessage) -> TransactionState:
+        if self._on_loop:
+            outcome: object = self._check(message)
+        else:
+            outcome = await asyncio.to_thread(self._check, message)
+        return decided(await outcome if inspect.isawaitable(outcome) else outcome, "check")

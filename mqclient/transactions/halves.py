@@ -1,0 +1,119 @@
+"""Sends the half messages of a producer group, and ends them.
+
+Rules: RocketMQ 4.9 `DefaultMQProducerImpl.sendMessageInTransaction` and `endTransaction`.
+"""
+
+import logging
+import time
+
+from mqclient.engine import Client
+from mqclient.errors import ClosedError, RocketMQError
+from mqclient.outgoing import prepare_with
+from mqclient.results import SendResult
+from mqclient.sender import Sender
+from mqclient.transactions.state import TransactionState, wire_state
+from mqclient.wire import calls
+from mqclient.wire.codes import MessageSysFlag
+from mqclient.wire.headers.send import (
+    CheckTransactionStateRequestHeader,
+    EndTransactionRequestHeader,
+)
+from mqstore.message import Message, parse_offset_msg_id
+
+__all__ = ["Halves"]
+
+log = logging.getLogger("mqclient.transactions")
+
+
+class Halves:
+    """The half messages of one producer group."""
+
+    def __init__(self, client: Client, sender: Sender) -> None:
+        self._client = client
+        self._sender = sender
+        self._settings = sender.settings
+
+    def check_running(self) -> None:
+        """Raise ClosedError unless the producer can be used by this process."""
+        self._client.check_running()
+
+    async def send(self, message: Message, timeout: float) -> SendResult:
+        """Store a message out of consumers' sight, and set its transaction_id.
+
+        timeout: seconds for all tries. Raises as Producer.send does; ValueError for a delayed
+        message, whose delay RocketMQ's own client drops without a word.
+        """
+        self._client.check_running()
+        if not isinstance(message, Message):
+            raise TypeError(f"a transaction has one Message, not {type(message).__name__}")
+        if message.delay_level:
+            raise ValueError(
+                "a half message cannot be delayed; leave delay_level out, or send the delayed "
+                "message without a transaction"
+            )
+        more = {"TRAN_MSG": "true", "PGROUP": self._settings.group}
+        outgoing = prepare_with(message, self._settings, more)
+        outgoing.sys_flag |= int(MessageSysFlag.TRANSACTION_PREPARED)
+        deadline = time.monotonic() + timeout
+        await self._sender.route(outgoing.topic, timeout)
+        # A broker can check only with producers that it knows.
+        await self._client.introduce(outgoing.topic, deadline - time.monotonic())
+        sent = await self._sender.send_anywhere(outgoing, deadline - time.monotonic())
+        message.transaction_id = sent.msg_id
+        return sent
+
+    async def end(
+        self, sent: SendResult, state: TransactionState, remark: str | None = None
+    ) -> None:
+        """Tell the broker of a half message what became of its transaction.
+
+        remark: why it is not known. A failure is logged: the broker asks for the state later.
+        """
+        queue = sent.message_queue
+        address = self._client.routes.address(queue, only_this=True)
+        if address is None:
+            log.warning("broker %s has no master; it checks %s later", queue.broker_name, sent)
+            return
+        header = EndTransactionRequestHeader(
+            producer_group=self._settings.group,
+            tran_state_table_offset=sent.queue_offset,
+            commit_log_offset=parse_offset_msg_id(sent.offset_msg_id).physical_offset,
+            commit_or_rollback=wire_state(state),
+            msg_id=sent.msg_id,
+            transaction_id=sent.transaction_id,
+            broker_name=queue.broker_name,
+        )
+        await self._tell(address, header, remark)
+
+    async def answer(
+        self,
+        address: str,
+        question: CheckTransactionStateRequestHeader,
+        msg_id: str,
+        state: TransactionState,
+        remark: str | None,
+    ) -> None:
+        """Answer a broker's check. address: of the broker that asked. msg_id: of the message."""
+        header = EndTransactionRequestHeader(
+            producer_group=self._settings.group,
+            tran_state_table_offset=question.tran_state_table_offset,
+            commit_log_offset=question.commit_log_offset,
+            commit_or_rollback=wire_state(state),
+            from_transaction_check=True,
+            msg_id=msg_id,
+            transaction_id=question.transaction_id,
+            broker_name=question.broker_name,
+        )
+        await self._tell(address, header, remark)
+
+    async def _tell(
+        self, address: str, header: EndTransactionRequestHeader, remark: str | None
+    ) -> None:
+        request = calls.end_transaction(header).request
+        request.remark = remark
+        try:
+            await self._client.oneway(address, request, self._client.settings.request_timeout)
+        except ClosedError:
+            log.info("the producer closed before message %s ended", header.msg_id)
+        except RocketMQError as error:
+            log.warning("message %s did not end, the broker checks it: %s", header.msg_id, error)
