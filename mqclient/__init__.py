@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         RocketMQError,
         UnreachableError,
     )
+    from mqclient.request_reply import reply
     from mqclient.results import SendResult, SendStatus
     from mqclient.sync import Producer, PushConsumer
     from mqclient.tls import Tls
@@ -52,6 +53,7 @@ __all__ = [
     "TransactionProducer",
     "TransactionState",
     "UnreachableError",
+    "reply",
 ]
 
 _HOMES = {
@@ -67,6 +69,7 @@ _HOMES = {
         "RocketMQError",
         "UnreachableError",
     ),
+    "mqclient.request_reply": ("reply",),
     "mqclient.results": ("SendResult", "SendStatus"),
     "mqclient.sync": ("Producer", "PushConsumer"),
     "mqclient.tls": ("Tls",),
