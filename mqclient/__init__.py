@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         RocketMQError,
         UnreachableError,
     )
+    from mqclient.request_reply import reply
     from mqclient.results import SendResult, SendStatus
     from mqclient.sync import Producer, PushConsumer
     from mqclient.tls import Tls
@@ -53,6 +54,7 @@ __all__ = [
     "TransactionProducer",
     "TransactionState",
     "UnreachableError",
+    "reply",
 ]
 
 _HOMES = {
@@ -69,6 +71,7 @@ _HOMES = {
         "RocketMQError",
         "UnreachableError",
     ),
+    "mqclient.request_reply": ("reply",),
     "mqclient.results": ("SendResult", "SendStatus"),
     "mqclient.sync": ("Producer", "PushConsumer"),
     "mqclient.tls": ("Tls",),

@@ -16,10 +16,11 @@ from mqclient.config import (
 from mqclient.engine import Client, TransportLike
 from mqclient.errors import BrokerError, ClientTimeout, UnreachableError
 from mqclient.outgoing import Outgoing, prepare, prepare_batch
+from mqclient.request_reply import Requests
 from mqclient.results import SendResult
 from mqclient.sender import Sender
 from mqclient.wire.frame import Frame
-from mqstore.message import Message, MessageQueue
+from mqstore.message import Message, MessageQueue, ReceivedMessage
 
 __all__ = ["Producer"]
 
@@ -57,6 +58,7 @@ class Producer:
         self._client = Client(client_settings, transport)
         self._client.add_producer(self.settings.group)
         self._sender = Sender(self._client, self.settings)
+        self._requests = Requests(self._client, self._sender)
 
     # --- life
 
@@ -65,7 +67,8 @@ class Producer:
         await self._client.start()
 
     async def close(self, timeout: Duration = 20.0) -> None:
-        """Unregister and close the connections; pending sends end with ClosedError."""
+        """Unregister and close the connections; pending sends and requests end with ClosedError."""
+        self._requests.close()
         await self._client.close(seconds(timeout))
 
     async def __aenter__(self) -> Self:
@@ -176,6 +179,24 @@ class Producer:
         chosen = self._sender.choose(outgoing.topic, route) if queue is None else queue
         _check_queue(chosen, outgoing.topic)
         await self._sender.oneway_to(outgoing, chosen, self.settings.timeout)
+
+    async def request(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        timeout: Duration | None = None,
+    ) -> ReceivedMessage:
+        """Send a message and wait for the message that a consumer replies with.
+
+        queue: as for `send`. timeout: seconds for the send, its retries and the reply; None means
+        the producer's (3 s). The consumer makes its reply with `mqclient.reply`.
+        Raises ClientTimeout when no reply comes, else as `send` does.
+        """
+        if queue is not None:
+            _check_queue(queue, message.topic)
+        limit = self.settings.timeout if timeout is None else seconds(timeout)
+        return await self._requests.request(message, queue, limit)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that accept sends, in RocketMQ's order.

@@ -12,9 +12,12 @@ from mqclient.results import STATUS_OF_CODE, SendResult, read_send_reply
 from mqclient.wire.codes import RequestCode
 from mqclient.wire.frame import Frame
 from mqstore.message import MessageQueue
-from mqstore.names import AUTO_CREATE_TOPIC
+from mqstore.names import AUTO_CREATE_TOPIC, REPLY_SUFFIX
+from mqstore.property_text import PAIR_END, Pair
 
 __all__ = ["SendPath"]
+
+_REPLY = str(Pair("MSG_TYPE", "reply"))
 
 
 class SendPath:
@@ -23,7 +26,7 @@ class SendPath:
     Sending raises UnreachableError when the queue's broker has no master.
     """
 
-    __slots__ = ("_batches", "_client", "_settings", "_singles", "blocks", "queue")
+    __slots__ = ("_batches", "_client", "_of_code", "_settings", "_singles", "blocks", "queue")
 
     def __init__(self, client: Client, settings: ProducerSettings, queue: MessageQueue) -> None:
         self._client = client
@@ -31,10 +34,12 @@ class SendPath:
         self.queue = queue
         self._singles: FrameTemplate | None = None
         self._batches: FrameTemplate | None = None
+        self._of_code: dict[RequestCode, FrameTemplate] = {}
+        """Those of a reply topic, whose messages differ in their code."""
         self.blocks = client.compiled_transport() is not None
         """Whether `call` can be used."""
 
-    def _template(self, *, batch: bool) -> FrameTemplate:
+    def _template(self, code: RequestCode) -> FrameTemplate:
         """Header V2 with its one-letter fields, in RocketMQ's order; see headers/send.py."""
         queue = self.queue
         address = self._client.routes.address(queue, only_this=True)
@@ -56,20 +61,29 @@ class SendPath:
             ("j", None),  # reconsume times
             ("k", "false"),
             ("l", None),  # max reconsume times
-            ("m", "true" if batch else "false"),
+            ("m", "true" if code == RequestCode.SEND_BATCH_MESSAGE else "false"),
             ("n", queue.broker_name),
         )
-        code = RequestCode.SEND_BATCH_MESSAGE if batch else RequestCode.SEND_MESSAGE_V2
         return FrameTemplate(self._client, address, code, fields, "sent")
 
     def _template_of(self, outgoing: Outgoing) -> FrameTemplate:
         if outgoing.batch:
             if self._batches is None:
-                self._batches = self._template(batch=True)
+                self._batches = self._template(RequestCode.SEND_BATCH_MESSAGE)
             return self._batches
+        if self.queue.topic.endswith(REPLY_SUFFIX):
+            return self._reply_template_of(outgoing)
         if self._singles is None:
-            self._singles = self._template(batch=False)
+            self._singles = self._template(RequestCode.SEND_MESSAGE_V2)
         return self._singles
+
+    def _reply_template_of(self, outgoing: Outgoing) -> FrameTemplate:
+        """On a reply topic, the broker relays replies instead of storing them."""
+        is_reply = _REPLY in outgoing.properties.split(PAIR_END)
+        code = RequestCode.SEND_REPLY_MESSAGE_V2 if is_reply else RequestCode.SEND_MESSAGE_V2
+        if code not in self._of_code:
+            self._of_code[code] = self._template(code)
+        return self._of_code[code]
 
     def send(self, outgoing: Outgoing, timeout: float) -> Awaitable[Any]:
         """Send; await it for the answer, which `result` reads. timeout: seconds."""
@@ -92,7 +106,7 @@ class SendPath:
 
     def explain(self, error: Exception) -> Exception:
         """The error to raise for a failed send; its cause is the given error, or it is the same."""
-        template = self._singles or self._batches
+        template = self._singles or self._batches or next(iter(self._of_code.values()), None)
         explained = error if template is None else template.explain(error)
         if explained is not error:
             explained.__cause__ = error

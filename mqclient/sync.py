@@ -16,7 +16,7 @@ from mqclient.loop_thread import LoopThread
 from mqclient.producer import Producer as AsyncProducer
 from mqclient.results import SendResult
 from mqclient.signals import Ending, catching_signals
-from mqstore.message import Message, MessageQueue
+from mqstore.message import Message, MessageQueue, ReceivedMessage
 
 __all__ = ["BlockingFace", "Producer", "PushConsumer"]
 
@@ -144,6 +144,31 @@ class Producer(BlockingFace[AsyncProducer]):
     ) -> None:
         """Send once, without an answer: the caller does not learn whether it was stored."""
         self._running.run(self._twin.send_oneway(message, queue=queue))
+
+    def request(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        timeout: Duration | None = None,
+    ) -> ReceivedMessage:
+        """Send a message and wait for the message that a consumer replies with.
+
+        queue: as for `send`. timeout: seconds for the send, its retries and the reply; None means
+        the producer's (3 s). The consumer makes its reply with `mqclient.reply`.
+        Raises ClientTimeout when no reply comes, else as `send` does.
+        """
+        return self._running.run(self._twin.request(message, queue=queue, timeout=timeout))
+
+    def request_async(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        timeout: Duration | None = None,
+    ) -> "Future[ReceivedMessage]":
+        """Like `request`, but return at once: the future gets the reply or the exception."""
+        return self._running.submit(self._twin.request(message, queue=queue, timeout=timeout))
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that accept sends; raises NoRouteError if there is none."""

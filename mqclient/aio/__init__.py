@@ -15,6 +15,7 @@ from mqclient.errors import (
     UnreachableError,
 )
 from mqclient.producer import Producer
+from mqclient.request_reply import reply
 from mqclient.results import SendResult, SendStatus
 from mqclient.tls import Tls
 from mqclient.transactions.producer import Transaction, TransactionProducer
@@ -45,4 +46,5 @@ __all__ = [
     "TransactionProducer",
     "TransactionState",
     "UnreachableError",
+    "reply",
 ]
