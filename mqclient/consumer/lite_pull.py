@@ -355,7 +355,7 @@ class LitePullConsumer:
         self._assignment.move(queue, await self._ask(queue, calls.max_offset(queue)))
 
     async def offset_for_timestamp(self, queue: MessageQueue, when: datetime) -> int:
-        """Offset of the first message stored at or after a time, RocketMQ's `searchOffset`.
+        """Offset of the first message stored at or after a time (`searchOffset`), else of the last.
 
         when: an aware datetime. The queue need not be assigned. Raises TypeError, ValueError,
         BrokerError, UnreachableError, ClientTimeout.
