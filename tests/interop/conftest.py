@@ -12,7 +12,15 @@ from .clusters import Cluster, Maker
 from .java_driver import JavaDriver
 
 SHARING = (
-    *("bench", "harness", "java_clients", "java_features", "mqadmin", "python_clients"),
+    *(
+        "bench",
+        "harness",
+        "java_clients",
+        "java_features",
+        "lite_pull",
+        "mqadmin",
+        "python_clients",
+    ),
     "spark_rows",
 )
 """Modules whose tests share clusters."""
