@@ -154,6 +154,14 @@ async def test_filters(mq: Standalone) -> None:
         assert (await anext(consumer)).body == b"B"
 
 
+async def test_a_filter_that_cannot_be_parsed_reaches_an_assigned_reader(mq: Standalone) -> None:
+    topic = mq.topic(queues=1)
+    async with aio.LitePullConsumer(None, mq.namesrv) as consumer:
+        consumer.assign(await consumer.queues(topic), SqlFilter("a >"))
+        with pytest.raises(BrokerError, match="SUBSCRIPTION_PARSE_FAILED"):
+            await anext(consumer)
+
+
 async def test_cancellation_in_the_wait_loses_nothing(mq: Standalone) -> None:
     topic = mq.topic(queues=1)
     async with aio.LitePullConsumer("lite_cancel", mq.namesrv) as consumer:
