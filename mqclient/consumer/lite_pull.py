@@ -6,6 +6,7 @@ when the caller asks for the next one, and a commit is written to the broker at 
 
 import asyncio
 import contextlib
+import logging
 import warnings
 from collections.abc import Awaitable, Iterable, Mapping
 from datetime import datetime
@@ -24,7 +25,7 @@ from mqclient.consumer.lite_assignment import AssignmentListener, LiteAssignment
 from mqclient.consumer.lite_buffer import LiteBuffer, LiteQueue
 from mqclient.consumer.subscription import SqlFilter, Subscription, subscription_of
 from mqclient.engine import Client, TransportLike
-from mqclient.errors import ClientTimeout, RocketMQError
+from mqclient.errors import BrokerError, ClientTimeout, RocketMQError
 from mqclient.offsets import OFFSET_TIMEOUT, MemoryOffsets, RemoteOffsets
 from mqclient.wire import calls
 from mqclient.wire.bodies.heartbeat import ConsumerData
@@ -35,6 +36,7 @@ from mqstore.names import TOOLS_GROUP
 
 __all__ = ["Committable", "LitePullConsumer"]
 
+log = logging.getLogger(__name__)
 R = TypeVar("R")
 Committable = ReceivedMessage | Iterable[ReceivedMessage] | Mapping[MessageQueue, int] | None
 """What `commit` takes."""
@@ -355,7 +357,7 @@ class LitePullConsumer:
         self._assignment.move(queue, await self._ask(queue, calls.max_offset(queue)))
 
     async def offset_for_timestamp(self, queue: MessageQueue, when: datetime) -> int:
-        """Offset of the first message stored at or after a time, RocketMQ's `searchOffset`.
+        """Offset of the first message stored at or after a time (`searchOffset`), else of the last.
 
         when: an aware datetime. The queue need not be assigned. Raises TypeError, ValueError,
         BrokerError, UnreachableError, ClientTimeout.
@@ -459,11 +461,19 @@ class LitePullConsumer:
             self._client.spawn(self._heartbeat_then_rebalance(), "heartbeat")
 
     async def _heartbeat_then_rebalance(self) -> None:
-        """Ask for the routes first, because only known brokers get a heartbeat."""
+        """Ask for the routes first, because only known brokers get a heartbeat.
+
+        A refused filter is raised where the caller asks for messages.
+        """
         for topic, item in list(self._subscriptions.items()):
-            with contextlib.suppress(RocketMQError):
+            try:
                 await self._client.routes.get(topic)
-                await self._checks.check_later(item)
+                await self._checks.check(item)
+            except BrokerError as error:
+                item.checked = True
+                self._buffer.fail(error)
+            except RocketMQError as error:
+                log.debug("topic %s: %s", topic, error)
         await self._client.heartbeat()
         self._assignment.rebalance_soon()
 

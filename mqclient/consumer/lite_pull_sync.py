@@ -167,7 +167,7 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
         self._running.run(self._twin.seek_to_end(queue))
 
     def offset_for_timestamp(self, queue: MessageQueue, when: datetime) -> int:
-        """Offset of the first message stored at or after a time, RocketMQ's `searchOffset`.
+        """Offset of the first message stored at or after a time (`searchOffset`), else of the last.
 
         when: an aware datetime. The queue need not be assigned. Raises TypeError, ValueError,
         BrokerError, UnreachableError, ClientTimeout.

@@ -12,8 +12,8 @@ from .clusters import Cluster, Maker
 from .java_driver import JavaDriver
 
 SHARING = (
-    *("bench", "harness", "java_clients", "java_features", "mqadmin", "python_clients"),
-    *("python_requests", "python_transactions", "spark_rows"),
+    *("bench", "harness", "java_clients", "java_features", "lite_pull", "mqadmin"),
+    *("python_clients", "python_requests", "python_transactions", "spark_rows"),
 )
 """Modules whose tests share clusters."""
 
