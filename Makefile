@@ -11,7 +11,7 @@ unexport MAKEFLAGS
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup quickstart check unit unit-rust unit-python test test-rust test-python jars lint lint-rust lint-python
-.PHONY: format wheel bench bench-all bench-smoke optimised soak clean
+.PHONY: format wheel newest-python bench bench-all bench-smoke optimised soak clean
 
 $(VENV)/.tools: pyproject.toml
 	@command -v cargo >/dev/null || { echo "there is no cargo: install Rust, https://rustup.rs" >&2; exit 1; }
@@ -61,6 +61,10 @@ jars:
 
 bench-smoke: setup
 	$(BIN)/python -m benches --smoke
+
+# What needs no Java, on the newest CPython of this machine.
+newest-python:
+	scripts/newest-python
 
 # Fuzzing, property tests with many examples, floods at full size: half an hour and more, by hand.
 soak: setup
