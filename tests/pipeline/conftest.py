@@ -7,9 +7,9 @@ pytest.importorskip("pyarrow")
 
 import mqserver
 from tests.pipeline.in_process import InProcess
-from tests.spark.conftest import pytest_itemcollected, spark
+from tests.spark.conftest import pytest_itemcollected, spark, spark_environment
 
-__all__ = ["pytest_itemcollected", "spark"]
+__all__ = ["pytest_itemcollected", "spark", "spark_environment"]
 
 
 @pytest.fixture(scope="session")

@@ -27,12 +27,20 @@ def needs_java():
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory):
+def spark_environment():
+    """The environment of a process that starts Spark, set for this one too."""
     needs_java()
-    pyspark_sql = pytest.importorskip("pyspark.sql")
+    pytest.importorskip("pyspark.sql")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     search_path = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, search_path))
+    return dict(os.environ)
+
+
+@pytest.fixture(scope="session")
+def spark(spark_environment, tmp_path_factory):
+    from pyspark import sql as pyspark_sql
+
     scratch = tmp_path_factory.mktemp("spark")
     session = (
         pyspark_sql.SparkSession.builder.master("local[2]")

@@ -1,5 +1,6 @@
 """A streaming query whose driver is killed again and again: each message comes once."""
 
+import json
 import os
 import signal
 import subprocess
@@ -7,7 +8,7 @@ import sys
 
 from mqclient import Message, Producer
 from mqserver import Standalone
-from tests.spark.test_streams import ROWS, rows_of, run_once
+from tests.spark.test_streams import ROWS
 from tests.waiting import until
 
 CYCLES = 3
@@ -16,15 +17,21 @@ ROWS_PER_CYCLE = 3000
 KILL_TIMEOUT_S = 240
 
 QUERY = """
-import sys
+import json, sys
 from pyspark.sql import SparkSession
-namesrv, topic, folder = sys.argv[1:]
+namesrv, topic, folder, mode = sys.argv[1:]
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 reader = spark.readStream.format("rocketmq").option("namesrv", namesrv).option("topic", topic)
 reader = reader.options(startingOffsets="earliest", maxRowsPerTrigger="300").schema(ROWS)
 sink = reader.load().writeStream.format("parquet").option("path", folder + "/rows")
-sink.option("checkpointLocation", folder + "/checkpoint").start().awaitTermination()
+sink.option("checkpointLocation", folder + "/checkpoint")
+if mode == "to the end":
+    sink.trigger(availableNow=True)
+sink.start().awaitTermination()
+rows = spark.read.parquet(folder + "/rows").collect()
+print(json.dumps([(int(bytes(row.body)), row.queue_id, row.queue_offset) for row in rows]))
 """.replace("ROWS", repr(ROWS))
+"""Runs in a process of its own. `to the end`: ends with what is stored now, and prints the rows."""
 
 
 def send(mq, topic, first):
@@ -40,12 +47,13 @@ def committed(folder):
     return len([path for path in commits.glob("*") if path.name.isdigit()])
 
 
-def run_and_kill(mq, topic, folder):
+def run_and_kill(mq, topic, folder, environment):
     """Start the query, and kill its processes once it has committed two micro-batches more."""
     wanted = committed(folder) + 2
     with (folder / "query.log").open("wb") as log:
         query = subprocess.Popen(
-            [sys.executable, "-c", QUERY, mq.namesrv, topic, str(folder)],
+            [sys.executable, "-c", QUERY, mq.namesrv, topic, str(folder), "until killed"],
+            env=environment,
             stdout=log,
             stderr=log,
             start_new_session=True,
@@ -58,14 +66,20 @@ def run_and_kill(mq, topic, folder):
         query.wait()
 
 
-def test_kills_of_the_driver_cost_nothing(spark, tmp_path):
+def rows_in_the_end(mq, topic, folder, environment):
+    """Body, queue and offset of each row, once the query has read all messages."""
+    words = [sys.executable, "-c", QUERY, mq.namesrv, topic, str(folder), "to the end"]
+    done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, check=True)
+    return [tuple(row) for row in json.loads(done.stdout.splitlines()[-1])]
+
+
+def test_kills_of_the_driver_cost_nothing(spark_environment, tmp_path):
     with Standalone() as mq:
         topic = mq.topic("SparkKilled", queues=3)
         for cycle in range(CYCLES):
             send(mq, topic, cycle * ROWS_PER_CYCLE)
-            run_and_kill(mq, topic, tmp_path)
-        run_once(spark, mq, tmp_path, topic=topic)
-        rows = rows_of(spark, tmp_path)
-        assert sorted(int(bytes(row.body)) for row in rows) == list(range(CYCLES * ROWS_PER_CYCLE))
+            run_and_kill(mq, topic, tmp_path, spark_environment)
+        rows = rows_in_the_end(mq, topic, tmp_path, spark_environment)
+        assert sorted(body for body, _, _ in rows) == list(range(CYCLES * ROWS_PER_CYCLE))
         stored = {(m.queue_id, m.queue_offset) for m in mq.messages(topic)}
-        assert {(row.queue_id, row.queue_offset) for row in rows} == stored
+        assert {(queue_id, queue_offset) for _, queue_id, queue_offset in rows} == stored
