@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from mqclient import Message, Producer
 from mqserver import Standalone
 from tests.spark.test_streams import ROWS
