@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -26,8 +27,9 @@ settings.register_profile("check", max_examples=10)
 
 
 def pytest_configure() -> None:
-    """A shell has what it runs in the background ignore Ctrl-C, and all that is started there."""
+    """Ctrl-C, which a shell has what it runs in the background ignore; the settings of Spark."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "spark" / "conf")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -22,7 +22,6 @@ from mqpipeline.bodies import Body
 
 folder, packages = sys.argv[1:]
 settings = {
-    "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.log.level": "ERROR",

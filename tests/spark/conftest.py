@@ -45,8 +45,6 @@ def spark(spark_environment, tmp_path_factory):
     session = (
         pyspark_sql.SparkSession.builder.master("local[2]")
         .appName("mqstack-tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.local.dir", str(scratch / "local"))

@@ -25,7 +25,6 @@ def main(namesrv: str, topic: str, rows: int, marker: str) -> None:
 
     spark = (
         SparkSession.builder.master("local[2,3]")
-        .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.execution.arrow.maxRecordsPerBatch", "500")

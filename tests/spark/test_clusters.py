@@ -22,7 +22,7 @@ import sys
 from pyspark.sql import SparkSession
 import mqclient.spark
 start, namesrv, source, target, folder = sys.argv[1:]
-builder = SparkSession.builder.config("spark.ui.enabled", "false")
+builder = SparkSession.builder
 builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
 builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.executor.memory", "512m")
 spark = (builder.remote("local[2]") if start == "connect" else builder.master(start)).getOrCreate()
@@ -69,6 +69,7 @@ def environment(home):
     return {
         **os.environ,
         "SPARK_HOME": str(home),
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,

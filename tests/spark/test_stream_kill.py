@@ -20,7 +20,7 @@ QUERY = """
 import json, sys
 from pyspark.sql import SparkSession
 namesrv, topic, folder, mode = sys.argv[1:]
-spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+spark = SparkSession.builder.master("local[2]").getOrCreate()
 reader = spark.readStream.format("rocketmq").option("namesrv", namesrv).option("topic", topic)
 reader = reader.options(startingOffsets="earliest", maxRowsPerTrigger="300").schema(ROWS)
 sink = reader.load().writeStream.format("parquet").option("path", folder + "/rows")
