@@ -298,11 +298,13 @@ class ConsumerSettings:
 
     group: consumer group. consume_from: where a group without a committed offset starts. model:
     "clustering" shares the queues among the members. allocate: strategy, equal in all members.
-    orderly: not built yet.
+    orderly: handle one batch of a queue at a time; a message that failed is handled again before
+    the next one. suspend_current_queue_timeout: seconds until then.
     threads: handlers that run at once. batch_size: messages a handler gets at once. pull_batch:
     messages asked for at once. queue_count_max, queue_bytes_max, queue_span_max: what may be
-    held of one queue before pulling pauses (messages, bytes, offsets). retries_max: redeliveries;
-    -1 is RocketMQ's 16. consume_timeout: seconds after which a message that is still handled is
+    held of one queue before pulling pauses (messages, bytes, offsets); the span does not count for
+    orderly consumers. retries_max: redeliveries; -1 is RocketMQ's 16, and no limit for orderly
+    consumers. consume_timeout: seconds after which a message that is still handled is
     sent back. commit_interval: seconds between offset commits. rebalance_interval: seconds
     between rebalances. suspend: seconds the broker holds an empty pull.
     """
@@ -312,6 +314,7 @@ class ConsumerSettings:
     model: Literal["clustering", "broadcasting"] = "clustering"
     allocate: str = "AVG"
     orderly: bool = False
+    suspend_current_queue_timeout: float = 1.0
     threads: int = 20
     batch_size: int = 1
     pull_batch: int = 32
@@ -327,10 +330,7 @@ class ConsumerSettings:
 
     def __post_init__(self) -> None:
         check_group(self.group)
-        if self.orderly:
-            raise NotImplementedError(
-                "orderly consumption is not built yet; leave orderly out to consume concurrently"
-            )
+        _check_type("orderly", self.orderly, bool, "bool")
         check_topic(names.retry_topic(self.group))  # the retry topic must be legal too
         check_start(self.consume_from)
         if self.model not in ("clustering", "broadcasting"):
@@ -342,7 +342,10 @@ class ConsumerSettings:
         _check_range("queue_bytes_max", self.queue_bytes_max, 1, 1 << 30)
         _check_range("queue_span_max", self.queue_span_max, 1, 65535)
         _check_range("retries_max", self.retries_max, -1, 1 << 30)
-        for name in ("consume_timeout", "commit_interval", "rebalance_interval", "suspend"):
+        for name in (
+            *("consume_timeout", "commit_interval", "rebalance_interval", "suspend"),
+            "suspend_current_queue_timeout",
+        ):
             _set_seconds(self, name, 0.01)
         _set_seconds(self, "pull_interval", 0.0)
 
@@ -394,6 +397,11 @@ class LitePullSettings:
     def model(self) -> Literal["clustering"]:
         """The members of a group share the queues; who wants every queue assigns them."""
         return "clustering"
+
+    @property
+    def orderly(self) -> Literal[False]:
+        """The span of offsets held counts, as for concurrent consumers."""
+        return False
 
 
 def check_start(start: object, name: str = "consume_from") -> None:
@@ -467,6 +475,7 @@ class ConsumerOptions(ClientOptions, total=False):
     model: Literal["clustering", "broadcasting"]
     allocate: str
     orderly: bool
+    suspend_current_queue_timeout: Duration
     threads: int
     batch_size: int
     pull_batch: int

@@ -15,6 +15,6 @@ def too_much_held(held: ProcessQueue, settings: ConsumerSettings | LitePullSetti
         return f"{len(held)} messages held, limit {settings.queue_count_max}"
     if held.bytes_held > settings.queue_bytes_max:
         return f"{held.bytes_held} bytes held, limit {settings.queue_bytes_max}"
-    if held.span > settings.queue_span_max:
+    if not settings.orderly and held.span > settings.queue_span_max:
         return f"offsets span {held.span}, limit {settings.queue_span_max}"
     return None

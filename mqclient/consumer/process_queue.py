@@ -49,7 +49,9 @@ class ProcessQueue:
         "bytes_held",
         "dropped",
         "last_consume_ms",
+        "last_lock_ms",
         "last_pull_ms",
+        "locked_until",
         "next_offset",
         "pulls_one",
         "queue",
@@ -68,6 +70,9 @@ class ProcessQueue:
         """Whether the next pull asks for one message: it was damaged in the last answer."""
         self.last_pull_ms = 0
         self.last_consume_ms = 0
+        self.last_lock_ms = 0
+        self.locked_until = 0.0
+        """Until when its lock is surely ours, by time.monotonic(); for orderly consumption."""
         self.template: tuple[tuple[str, int, int], FrameTemplate] | None = None
         """The template of this queue's pulls, after the values for which it was made."""
         self._pulls: list[_Pull] = []

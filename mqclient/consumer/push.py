@@ -19,10 +19,13 @@ from mqclient.consumer.assignment import Assignment
 from mqclient.consumer.concurrent import ConcurrentService
 from mqclient.consumer.context import Handler
 from mqclient.consumer.filter_check import FilterChecks, Subscribed
+from mqclient.consumer.orderly import OrderlyService
+from mqclient.consumer.orderly_assignment import OrderlyAssignment
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.pull import Puller
 from mqclient.consumer.remote import RemoteControl
 from mqclient.consumer.retry import SendBack
+from mqclient.consumer.service import ConsumeService
 from mqclient.consumer.subscription import (
     SqlFilter,
     Subscription,
@@ -75,26 +78,7 @@ class PushConsumer:
         self._checks = FilterChecks(client, settings.group)
         clustering = settings.model == "clustering"
         self._offsets = RemoteOffsets(client, settings.group) if clustering else MemoryOffsets()
-        send_back = SendBack(client, settings) if clustering else None
-        self._service = ConcurrentService(
-            settings, self._subscriptions.get, self._offsets, send_back
-        )
-        puller = Puller(
-            client,
-            settings,
-            self._offsets,
-            self._subscriptions.get,
-            self._service.submit,
-            self._heartbeat_soon,
-        )
-        self._assignment = Assignment(
-            client,
-            settings,
-            self._offsets,
-            lambda: self._subscriptions.values(),
-            puller,
-            ProcessQueue,
-        )
+        self._service, self._assignment = self._consuming()
         RemoteControl(
             client,
             settings,
@@ -108,6 +92,22 @@ class PushConsumer:
         if clustering:
             retry = retry_topic(settings.group)
             self._subscriptions[retry] = tag_subscription(retry, "*", None)
+
+    def _consuming(self) -> tuple[ConsumeService, Assignment[ProcessQueue]]:
+        """What runs the handlers, and what keeps this member's queues."""
+        client, settings, offsets = self._client, self.settings, self._offsets
+        of_topic, of_all = self._subscriptions.get, self._subscriptions.values
+        clustering = settings.model == "clustering"
+        back = SendBack(client, settings)
+        service: ConsumeService
+        if settings.orderly:
+            service = OrderlyService(settings, of_topic, offsets, back)
+        else:
+            service = ConcurrentService(settings, of_topic, offsets, back if clustering else None)
+        puller = Puller(client, settings, offsets, of_topic, service.submit, self._heartbeat_soon)
+        if isinstance(service, OrderlyService) and clustering:
+            return service, OrderlyAssignment(client, settings, offsets, of_all, puller, service)
+        return service, Assignment(client, settings, offsets, of_all, puller, ProcessQueue)
 
     # --- life
 
@@ -132,6 +132,7 @@ class PushConsumer:
         client.spawn(self._assignment.run(), "rebalancing")
         interval = self.settings.commit_interval
         client.spawn(client.every(interval, self._commit, first=interval), "offset commits")
+        client.spawn(self._assignment.keep_locks(), "queue locks")
         limit = self.settings.consume_timeout
         client.spawn(client.every(limit, self._give_back_stuck, first=limit), "stuck handlers")
 
@@ -157,9 +158,7 @@ class PushConsumer:
         if self._client.running:
             await self._assignment.stop()
             await self._service.stop(limit)
-            await self._offsets.commit_surely(list(self._assignment.held))
-            for held in self._assignment.held.values():
-                held.dropped = True
+            await self._assignment.finish()
         await self._client.close(limit)
 
     async def run(self) -> None:

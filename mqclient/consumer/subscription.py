@@ -35,7 +35,8 @@ class Subscription:
     """A subscribed topic.
 
     tags: tags that the client accepts, None for all; brokers filter by hash only. on_loop: the
-    handler is `async def` and runs on the loop, not in a thread. initial: queues that existed when
+    handler is `async def` and runs on the loop, not in a thread. one_message: the handler gets one
+    message at a time, whatever the batch size. initial: queues that existed when
     the subscription was first balanced, None before that; later ones begin at their minimum.
     """
 
@@ -43,6 +44,7 @@ class Subscription:
     handler: Handler | None
     tags: frozenset[str] | None
     on_loop: bool = False
+    one_message: bool = False
     initial: frozenset[MessageQueue] | None = field(default=None)
     balanced: bool = False
     checked: bool = False

@@ -216,11 +216,6 @@ def test_ranges():
         PushConsumer("g", "a:1", allocate="HASH")
 
 
-def test_orderly_is_said_to_be_missing():
-    with pytest.raises(NotImplementedError, match="orderly"):
-        PushConsumer("g", "a:1", orderly=True)
-
-
 def test_address_map():
     assert read_address_map("172.17.0.2:10911=localhost:1, b:2=c:3") == {
         "172.17.0.2:10911": "localhost:1",
