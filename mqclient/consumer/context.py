@@ -3,11 +3,19 @@
 import inspect
 from collections.abc import Awaitable, Callable
 from enum import Enum
+from typing import Any, TypeVar
 
 from mqclient.config import Duration, seconds
 from mqstore.message import MessageQueue, ReceivedMessage
 
-__all__ = ["ConsumeContext", "ConsumeResult", "Handler", "is_async"]
+__all__ = [
+    "ConsumeContext",
+    "ConsumeResult",
+    "Handler",
+    "MessageHandler",
+    "is_async",
+    "one_at_a_time",
+]
 
 
 class ConsumeResult(Enum):
@@ -67,6 +75,23 @@ Handler = (
     | Callable[[list[ReceivedMessage], ConsumeContext], Awaitable[HandlerResult]]
 )
 """A handler: plain functions run in threads, `async def` ones on the loop."""
+MessageHandler = (
+    Callable[[ReceivedMessage], HandlerResult]
+    | Callable[[ReceivedMessage], Awaitable[HandlerResult]]
+)
+"""A handler of one message."""
+MessageFunction = TypeVar("MessageFunction", bound=MessageHandler)
+
+
+def one_at_a_time(function: MessageHandler) -> Handler:
+    """The handler that calls a function with the only message of its list; raises TypeError."""
+    if not callable(function):
+        raise TypeError(f"handler must be callable, not {type(function).__name__}")
+
+    def handle(messages: list[ReceivedMessage], _context: ConsumeContext) -> Any:
+        return function(messages[0])
+
+    return handle
 
 
 def is_async(handler: Callable[..., object]) -> bool:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import warnings
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 from typing import Self, Unpack
 
@@ -17,7 +17,7 @@ from mqclient.config import (
 )
 from mqclient.consumer.assignment import Assignment
 from mqclient.consumer.concurrent import ConcurrentService
-from mqclient.consumer.context import Handler
+from mqclient.consumer.context import Handler, MessageFunction
 from mqclient.consumer.filter_check import FilterChecks, Subscribed
 from mqclient.consumer.orderly import OrderlyService
 from mqclient.consumer.orderly_assignment import OrderlyAssignment
@@ -29,6 +29,7 @@ from mqclient.consumer.service import ConsumeService
 from mqclient.consumer.subscription import (
     SqlFilter,
     Subscription,
+    message_subscription,
     subscription_of,
     tag_subscription,
 )
@@ -36,7 +37,7 @@ from mqclient.engine import Client, TransportLike
 from mqclient.errors import ClientTimeout, RocketMQError
 from mqclient.offsets import MemoryOffsets, RemoteOffsets
 from mqclient.signals import until_signal
-from mqclient.wire.bodies.heartbeat import ConsumerData
+from mqclient.wire.bodies.heartbeat import SQL92, ConsumerData
 from mqstore.message import MessageQueue
 from mqstore.names import RETRY_PREFIX, retry_topic
 
@@ -222,12 +223,31 @@ class PushConsumer:
         broker answers. Without the await the error is logged, and the next `run` or
         `wait_assigned` raises it.
         """
-        if not callable(handler):
-            raise TypeError(f"handler must be callable, not {type(handler).__name__}")
-        subscription = subscription_of(topic, expression, handler)
-        if self._client.running and isinstance(expression, SqlFilter):
+        return self.add(subscription_of(topic, expression, handler))
+
+    def on_message(
+        self, topic: str, expression: str | SqlFilter = "*"
+    ) -> Callable[[MessageFunction], MessageFunction]:
+        """Decorate a function that handles one message of a topic: `def` or `async def`.
+
+            @consumer.on_message("TopicTest", "TagA")
+            async def handle(message): ...
+
+        None acknowledges the message; after an exception it comes again later. `batch_size` does
+        not count for the function. Otherwise as `subscribe`.
+        """
+
+        def subscribe(function: MessageFunction) -> MessageFunction:
+            self.add(message_subscription(topic, expression, function))
+            return function
+
+        return subscribe
+
+    def add(self, subscription: Subscription) -> Awaitable[None]:
+        """Add a subscription; for `subscribe`, `on_message` and the blocking face."""
+        if self._client.running and subscription.data.expression_type == SQL92:
             return self._checks.begin(subscription, self._accept)
-        self._checks.forget(topic)
+        self._checks.forget(subscription.data.topic)
         self._accept(subscription)
         return Subscribed()
 
