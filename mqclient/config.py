@@ -297,7 +297,10 @@ class ConsumerSettings:
     """How a push consumer reads. Ranges are RocketMQ's.
 
     group: consumer group. consume_from: where a group without a committed offset starts. model:
-    "clustering" shares the queues among the members. allocate: strategy, equal in all members.
+    "clustering" shares the queues among the members; with "broadcasting" each member reads all.
+    offset_store: file that keeps a broadcasting consumer's offsets, in the form of RocketMQ's
+    LocalFileOffsetStore, for one running consumer; without it a restart begins at consume_from
+    again. allocate: strategy, equal in all members.
     orderly: handle one batch of a queue at a time; a message that failed is handled again before
     the next one. suspend_current_queue_timeout: seconds until then.
     threads: handlers that run at once. batch_size: messages a handler gets at once. pull_batch:
@@ -312,6 +315,7 @@ class ConsumerSettings:
     group: str
     consume_from: ConsumeFrom = "latest"
     model: Literal["clustering", "broadcasting"] = "clustering"
+    offset_store: str | os.PathLike[str] | None = None
     allocate: str = "AVG"
     orderly: bool = False
     suspend_current_queue_timeout: float = 1.0
@@ -335,6 +339,7 @@ class ConsumerSettings:
         check_start(self.consume_from)
         if self.model not in ("clustering", "broadcasting"):
             raise ValueError(f"model {self.model!r} is neither 'clustering' nor 'broadcasting'")
+        self._check_offset_store()
         _check_range("threads", self.threads, 1, 1000)
         _check_range("batch_size", self.batch_size, 1, 1024)
         _check_range("pull_batch", self.pull_batch, 1, 1024)
@@ -348,6 +353,17 @@ class ConsumerSettings:
         ):
             _set_seconds(self, name, 0.01)
         _set_seconds(self, "pull_interval", 0.0)
+
+    def _check_offset_store(self) -> None:
+        if self.offset_store is None:
+            return
+        _check_type("offset_store", self.offset_store, str | os.PathLike, "a path")
+        if self.model == "clustering":
+            raise ValueError(
+                "offset_store is for model='broadcasting'; brokers keep the offsets of a group "
+                "that shares its queues: leave offset_store out"
+            )
+        object.__setattr__(self, "offset_store", os.path.abspath(os.fspath(self.offset_store)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -473,6 +489,7 @@ class ConsumerOptions(ClientOptions, total=False):
 
     consume_from: ConsumeFrom
     model: Literal["clustering", "broadcasting"]
+    offset_store: str | os.PathLike[str] | None
     allocate: str
     orderly: bool
     suspend_current_queue_timeout: Duration

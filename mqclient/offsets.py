@@ -74,6 +74,9 @@ class MemoryOffsets:
         if not forward_only or offset > self._table.get(queue, -1):
             self._table[queue] = offset
 
+    async def load(self) -> None:
+        """Prepare to answer `fetch`, at the consumer's start."""
+
     async def fetch(self, queue: MessageQueue) -> int | None:
         """The committed offset of a queue, None when there is none."""
         return None

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import warnings
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
@@ -35,6 +36,7 @@ from mqclient.consumer.subscription import (
 )
 from mqclient.engine import Client, TransportLike
 from mqclient.errors import ClientTimeout, RocketMQError
+from mqclient.local_offsets import LocalOffsets
 from mqclient.offsets import MemoryOffsets, RemoteOffsets
 from mqclient.signals import until_signal
 from mqclient.wire.bodies.heartbeat import SQL92, ConsumerData
@@ -77,8 +79,7 @@ class PushConsumer:
         self._client = client = Client(client_settings, transport)
         self._subscriptions: dict[str, Subscription] = {}
         self._checks = FilterChecks(client, settings.group)
-        clustering = settings.model == "clustering"
-        self._offsets = RemoteOffsets(client, settings.group) if clustering else MemoryOffsets()
+        self._offsets = _offsets(client, settings)
         self._service, self._assignment = self._consuming()
         RemoteControl(
             client,
@@ -90,7 +91,7 @@ class PushConsumer:
         ).serve()
         client.set_consumer(self._consumer_data)
         self._closing: asyncio.Task[None] | None = None
-        if clustering:
+        if settings.model == "clustering":
             retry = retry_topic(settings.group)
             self._subscriptions[retry] = tag_subscription(retry, "*", None)
 
@@ -116,8 +117,9 @@ class PushConsumer:
         """Join the group and begin to read.
 
         Raises UnreachableError or ClientTimeout when no NameServer answers, BrokerError when a
-        broker refuses a SqlFilter.
+        broker refuses a SqlFilter, OSError or ValueError when offset_store cannot be read.
         """
+        await self._offsets.load()
         await self._client.start()
         client = self._client
         try:
@@ -333,3 +335,16 @@ class PushConsumer:
                 await self._checks.check_later(item)
         await self._client.heartbeat()
         self._assignment.rebalance_soon()
+
+
+def _offsets(client: Client, settings: ConsumerSettings) -> MemoryOffsets:
+    """What keeps the progress: brokers, a file, or nothing but memory."""
+    if settings.model == "clustering":
+        return RemoteOffsets(client, settings.group)
+    if settings.offset_store is not None:
+        return LocalOffsets(os.fspath(settings.offset_store))
+    log.info(
+        "group %s broadcasts without offset_store: a restart begins at consume_from again",
+        settings.group,
+    )
+    return MemoryOffsets()
