@@ -5,6 +5,7 @@ replaced atomically, and the copy before it stays in `{path}.bak`.
 """
 
 import asyncio
+import errno
 import logging
 import os
 from collections.abc import Iterable
@@ -68,6 +69,8 @@ def _save(path: str, content: bytes) -> None:
 
 
 def _load(path: str) -> dict[MessageQueue, int]:
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, "offset_store is a folder; name a file in it", path)
     damage = ""
     for name in (path, path + ".bak"):
         try:

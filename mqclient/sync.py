@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any, Generic, Self, TypeVar, Unpack
 
-from mqclient.config import ConsumerOptions, Duration, ProducerOptions
+from mqclient.config import Duration, ProducerOptions
 from mqclient.consumer.context import Handler, MessageFunction
 from mqclient.consumer.push import PushConsumer as AsyncPushConsumer
+from mqclient.consumer.settings import ConsumerOptions
 from mqclient.consumer.subscription import (
     SqlFilter,
     Subscription,

@@ -11,8 +11,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, Protocol, TypeVar
 
-from mqclient.config import ConsumerSettings, LitePullSettings
 from mqclient.consumer.process_queue import ProcessQueue
+from mqclient.consumer.settings import ConsumerSettings, LitePullSettings
 from mqclient.consumer.start_offset import start_offset
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine import Client

@@ -1,7 +1,7 @@
 """Backpressure: when pulling pauses because enough messages are held. Pure."""
 
-from mqclient.config import ConsumerSettings, LitePullSettings
 from mqclient.consumer.process_queue import ProcessQueue
+from mqclient.consumer.settings import ConsumerSettings, LitePullSettings
 
 __all__ = ["FLOW_CONTROL_DELAY", "too_much_held"]
 

@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from mqclient.config import ConsumerSettings
 from mqclient.consumer.context import ConsumeContext, ConsumeResult
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.retry import SendBack, original_topic
 from mqclient.consumer.service import ConsumeService
+from mqclient.consumer.settings import ConsumerSettings
 from mqclient.consumer.subscription import Subscription
 from mqclient.consumer.workers import ConsumeRequest
 from mqclient.offsets import MemoryOffsets

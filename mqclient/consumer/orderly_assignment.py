@@ -11,12 +11,12 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from mqclient.config import ConsumerSettings
 from mqclient.consumer.assignment import Assignment
 from mqclient.consumer.orderly import OrderlyService
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.pull import Puller
 from mqclient.consumer.queue_locks import QueueLocks
+from mqclient.consumer.settings import ConsumerSettings
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine import Client
 from mqclient.offsets import MemoryOffsets

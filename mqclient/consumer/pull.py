@@ -9,11 +9,11 @@ import logging
 import time
 from collections.abc import Callable
 
-from mqclient.config import ConsumerSettings
 from mqclient.consumer.damage import pass_damage
 from mqclient.consumer.flow import FLOW_CONTROL_DELAY, too_much_held
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.pull_answer import PullAnswer, read_pull_answer
+from mqclient.consumer.settings import ConsumerSettings
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine import Client
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError

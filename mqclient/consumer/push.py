@@ -9,13 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 from typing import Self, Unpack
 
-from mqclient.config import (
-    ConsumerOptions,
-    ConsumerSettings,
-    Duration,
-    seconds,
-    split_options,
-)
+from mqclient.config import Duration, seconds, split_options
 from mqclient.consumer.assignment import Assignment
 from mqclient.consumer.concurrent import ConcurrentService
 from mqclient.consumer.context import Handler, MessageFunction
@@ -27,6 +21,7 @@ from mqclient.consumer.pull import Puller
 from mqclient.consumer.remote import RemoteControl
 from mqclient.consumer.retry import SendBack
 from mqclient.consumer.service import ConsumeService
+from mqclient.consumer.settings import ConsumerOptions, ConsumerSettings
 from mqclient.consumer.subscription import (
     SqlFilter,
     Subscription,

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from mqclient.config import ConsumerSettings
 from mqclient.consumer.assignment import Assignment
 from mqclient.consumer.context import ConsumeContext, ConsumeResult, Handler, is_async
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.retry import original_topic
+from mqclient.consumer.settings import ConsumerSettings
 from mqclient.engine import Client
 from mqclient.offsets import MemoryOffsets
 from mqclient.wire.bodies.heartbeat import ConsumerData

@@ -6,7 +6,8 @@ Rules: RocketMQ 4.9 `DefaultMQPushConsumerImpl.sendMessageBack`, and for orderly
 
 import logging
 
-from mqclient.config import ConsumerSettings, ProducerSettings
+from mqclient.config import ProducerSettings
+from mqclient.consumer.settings import ConsumerSettings
 from mqclient.engine import Client
 from mqclient.errors import RocketMQError, UnreachableError
 from mqclient.outgoing import prepare

@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
-from mqclient.config import ConsumerSettings
 from mqclient.consumer.context import ConsumeResult, Handler
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.retry import SendBack
+from mqclient.consumer.settings import ConsumerSettings
 from mqclient.consumer.subscription import Subscription
 from mqclient.consumer.workers import ConsumeRequest, Workers
 from mqclient.offsets import MemoryOffsets

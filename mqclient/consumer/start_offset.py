@@ -7,7 +7,7 @@ after the start begins at its minimum, so that no message to it is missed.
 import logging
 from datetime import datetime
 
-from mqclient.config import ConsumerSettings, LitePullSettings
+from mqclient.consumer.settings import ConsumerSettings, LitePullSettings
 from mqclient.engine import Client
 from mqclient.offsets import OFFSET_TIMEOUT, MemoryOffsets
 from mqclient.wire import calls

@@ -9,16 +9,18 @@ from mqclient import LitePullConsumer, Message, Producer, PushConsumer, Tls, aio
 from mqclient.admin.sync import Admin
 from mqclient.config import (
     ClientSettings,
-    ConsumerOptions,
-    ConsumerSettings,
-    LitePullOptions,
-    LitePullSettings,
     ProducerOptions,
     ProducerSettings,
     check_topic,
     namesrv_addresses,
     read_address_map,
     seconds,
+)
+from mqclient.consumer.settings import (
+    ConsumerOptions,
+    ConsumerSettings,
+    LitePullOptions,
+    LitePullSettings,
 )
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from mqclient.config import ConsumerSettings
 from mqclient.consumer.flow import too_much_held
 from mqclient.consumer.process_queue import ProcessQueue
+from mqclient.consumer.settings import ConsumerSettings
 from mqclient.consumer.subscription import tag_subscription
 from mqclient.offsets import MemoryOffsets
 from mqclient.rebalance import STRATEGIES, allocate
