@@ -261,6 +261,17 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
         """Stop reading a topic; unknown topics are ignored."""
         self._on_loop(self._twin.unsubscribe, topic)
 
+    def suspend(self) -> None:
+        """Pull no more messages until `resume`; those that were pulled are still handled.
+
+        The consumer stays in its group, and keeps its queues.
+        """
+        self._on_loop(self._twin.suspend)
+
+    def resume(self) -> None:
+        """Pull again after `suspend`."""
+        self._on_loop(self._twin.resume)
+
     def wait_assigned(self, timeout: Duration = 20.0) -> list[MessageQueue]:
         """Wait until every subscribed topic has been shared out among the group once.
 

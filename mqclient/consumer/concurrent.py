@@ -79,8 +79,8 @@ class ConcurrentService(ConsumeService):
         held = request.held
         if held.dropped:
             return  # another member reads these messages again
-        held.last_consume_ms = time.time_ns() // 1_000_000
         failed = self._failed(request, outcome)
+        self._note(request, len(failed))
         if not failed:
             self._acknowledge(held, request.messages)
         elif self._send_back is None:

@@ -17,6 +17,7 @@ from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.retry import SendBack, original_topic
 from mqclient.consumer.service import ConsumeService
 from mqclient.consumer.settings import ConsumerSettings
+from mqclient.consumer.statistics import ConsumerStatistics
 from mqclient.consumer.subscription import Subscription
 from mqclient.consumer.workers import ConsumeRequest
 from mqclient.offsets import MemoryOffsets
@@ -28,6 +29,12 @@ __all__ = ["OrderlyService"]
 log = logging.getLogger(__name__)
 SUSPEND_MIN, SUSPEND_MAX = 0.01, 30.0
 """Least and most seconds that a queue waits after a failure."""
+
+_FAILURES = (
+    ConsumeResult.RECONSUME_LATER,
+    ConsumeResult.SUSPEND_CURRENT_QUEUE_A_MOMENT,
+    ConsumeResult.ROLLBACK,
+)
 
 
 class _Line:
@@ -67,9 +74,10 @@ class OrderlyService(ConsumeService):
         settings: ConsumerSettings,
         subscription_of: Callable[[str], Subscription | None],
         offsets: MemoryOffsets,
+        statistics: ConsumerStatistics,
         send_back: SendBack,
     ) -> None:
-        super().__init__(settings, subscription_of, offsets, send_back)
+        super().__init__(settings, subscription_of, offsets, statistics, send_back)
         self._graves = send_back
         self._needs_lock = settings.model == "clustering"
         self._lines: dict[ProcessQueue, _Line] = {}
@@ -141,9 +149,9 @@ class OrderlyService(ConsumeService):
 
     def _done(self, request: ConsumeRequest, outcome: Any) -> None:
         held, messages, context = request.held, request.messages, request.context
-        held.last_consume_ms = time.time_ns() // 1_000_000
         line = self._lines[held]
         result = self._result(request, outcome)
+        self._note(request, len(messages) if result in _FAILURES else 0)
         if held.dropped:
             line.idle.set()  # the lock was lost, or the offset was reset
             return

@@ -20,8 +20,10 @@ from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.pull import Puller
 from mqclient.consumer.remote import RemoteControl
 from mqclient.consumer.retry import SendBack
+from mqclient.consumer.running_info import RunningInfo
 from mqclient.consumer.service import ConsumeService
 from mqclient.consumer.settings import ConsumerOptions, ConsumerSettings
+from mqclient.consumer.statistics import SAMPLE_INTERVAL, ConsumerStatistics
 from mqclient.consumer.subscription import (
     SqlFilter,
     Subscription,
@@ -75,15 +77,13 @@ class PushConsumer:
         self._subscriptions: dict[str, Subscription] = {}
         self._checks = FilterChecks(client, settings.group)
         self._offsets = _offsets(client, settings)
+        self._statistics = ConsumerStatistics()
         self._service, self._assignment = self._consuming()
-        RemoteControl(
-            client,
-            settings,
-            self._assignment,
-            self._offsets,
-            self._handler_of,
-            self._consumer_data,
-        ).serve()
+        of_topic, data = self._subscriptions.get, self._consumer_data
+        info = RunningInfo(
+            client_settings, settings, self._assignment, self._offsets, self._statistics, data
+        )
+        RemoteControl(client, settings, self._assignment, self._offsets, of_topic, info).serve()
         client.set_consumer(self._consumer_data)
         self._closing: asyncio.Task[None] | None = None
         if settings.model == "clustering":
@@ -93,15 +93,26 @@ class PushConsumer:
     def _consuming(self) -> tuple[ConsumeService, Assignment[ProcessQueue]]:
         """What runs the handlers, and what keeps this member's queues."""
         client, settings, offsets = self._client, self.settings, self._offsets
+        statistics = self._statistics
         of_topic, of_all = self._subscriptions.get, self._subscriptions.values
         clustering = settings.model == "clustering"
         back = SendBack(client, settings)
         service: ConsumeService
         if settings.orderly:
-            service = OrderlyService(settings, of_topic, offsets, back)
+            service = OrderlyService(settings, of_topic, offsets, statistics, back)
         else:
-            service = ConcurrentService(settings, of_topic, offsets, back if clustering else None)
-        puller = Puller(client, settings, offsets, of_topic, service.submit, self._heartbeat_soon)
+            back_or_none = back if clustering else None
+            service = ConcurrentService(settings, of_topic, offsets, statistics, back_or_none)
+        self._puller = puller = Puller(
+            client,
+            settings,
+            offsets,
+            of_topic,
+            service.submit,
+            self._heartbeat_soon,
+            lambda: len(self._assignment.held),
+            statistics,
+        )
         if isinstance(service, OrderlyService) and clustering:
             return service, OrderlyAssignment(client, settings, offsets, of_all, puller, service)
         return service, Assignment(client, settings, offsets, of_all, puller, ProcessQueue)
@@ -131,6 +142,8 @@ class PushConsumer:
         interval = self.settings.commit_interval
         client.spawn(client.every(interval, self._commit, first=interval), "offset commits")
         client.spawn(self._assignment.keep_locks(), "queue locks")
+        samples = client.every(SAMPLE_INTERVAL, self._statistics.sample, first=SAMPLE_INTERVAL)
+        client.spawn(samples, "statistics")
         limit = self.settings.consume_timeout
         client.spawn(client.every(limit, self._give_back_stuck, first=limit), "stuck handlers")
 
@@ -262,6 +275,17 @@ class PushConsumer:
         if self._subscriptions.pop(topic, None) is not None:
             self._heartbeat_soon()
 
+    def suspend(self) -> None:
+        """Pull no more messages until `resume`; those that were pulled are still handled.
+
+        The consumer stays in its group, and keeps its queues.
+        """
+        self._puller.suspend()
+
+    def resume(self) -> None:
+        """Pull again after `suspend`."""
+        self._puller.resume()
+
     async def wait_assigned(self, timeout: Duration = 20.0) -> list[MessageQueue]:
         """Wait until every subscribed topic has been shared out among the group once.
 
@@ -292,10 +316,6 @@ class PushConsumer:
         return sorted(queue for queue in held if not queue.topic.startswith(RETRY_PREFIX))
 
     # --- wiring
-
-    def _handler_of(self, topic: str) -> Handler | None:
-        subscription = self._subscriptions.get(topic)
-        return subscription.handler if subscription else None
 
     def _consumer_data(self) -> ConsumerData:
         start = self.settings.consume_from

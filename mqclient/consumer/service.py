@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
@@ -10,6 +11,7 @@ from mqclient.consumer.context import ConsumeResult, Handler
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.retry import SendBack
 from mqclient.consumer.settings import ConsumerSettings
+from mqclient.consumer.statistics import ConsumerStatistics
 from mqclient.consumer.subscription import Subscription
 from mqclient.consumer.workers import ConsumeRequest, Workers
 from mqclient.offsets import MemoryOffsets
@@ -36,11 +38,13 @@ class ConsumeService(ABC):
         settings: ConsumerSettings,
         subscription_of: Callable[[str], Subscription | None],
         offsets: MemoryOffsets,
+        statistics: ConsumerStatistics,
         send_back: SendBack | None,
     ) -> None:
         self._settings = settings
         self._subscription_of = subscription_of
         self._offsets = offsets
+        self._statistics = statistics
         self._send_back = send_back
         self._workers = Workers(
             settings.threads, f"ConsumeMessageThread_{settings.group}", self._done
@@ -127,6 +131,13 @@ class ConsumeService(ABC):
             exc_info=error,
         )
         return ConsumeResult.RECONSUME_LATER
+
+    def _note(self, request: ConsumeRequest, failed: int) -> None:
+        """Count a call of a handler. failed: how many messages failed."""
+        held, messages = request.held, request.messages
+        held.last_consume_ms = now_ms = time.time_ns() // 1_000_000
+        took_ms = now_ms - messages[0].consume_start_ms
+        self._statistics.consumed(held.queue.topic, took_ms, len(messages) - failed, failed)
 
     def _acknowledge(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
         held.remove(messages)

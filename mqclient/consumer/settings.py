@@ -6,7 +6,7 @@ Durations are seconds, as float or timedelta; sizes are bytes. RocketMQ's defaul
 import os
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from mqclient.config import (
     ClientOptions,
@@ -24,6 +24,15 @@ __all__ = ["ConsumerSettings", "LitePullSettings"]
 ConsumeFrom = Literal["latest", "earliest"] | datetime
 
 
+class QueueLimits(NamedTuple):
+    """What may be held of one queue: messages, bytes, and the span of their offsets."""
+
+    messages: int
+    size: int
+    span: int | None = None
+    """None: not limited."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConsumerSettings:
     """How a push consumer reads. Ranges are RocketMQ's.
@@ -38,10 +47,12 @@ class ConsumerSettings:
     threads: handlers that run at once. batch_size: messages a handler gets at once. pull_batch:
     messages asked for at once. queue_count_max, queue_bytes_max, queue_span_max: what may be
     held of one queue before pulling pauses (messages, bytes, offsets); the span does not count for
-    orderly consumers. retries_max: redeliveries; -1 is RocketMQ's 16, and no limit for orderly
-    consumers. consume_timeout: seconds after which a message that is still handled is
-    sent back. commit_interval: seconds between offset commits. rebalance_interval: seconds
-    between rebalances. suspend: seconds the broker holds an empty pull.
+    orderly consumers. topic_count_max, topic_bytes_max: the same of a topic, shared evenly by all
+    queues that the consumer reads, in place of the queue's limit; -1 is none. retries_max:
+    redeliveries; -1 is RocketMQ's 16, and no limit for orderly consumers. consume_timeout: seconds
+    after which a message that is still handled is sent back; not for orderly consumers.
+    commit_interval: seconds between offset commits. rebalance_interval: seconds between
+    rebalances. suspend: seconds the broker holds an empty pull.
     """
 
     group: str
@@ -58,6 +69,8 @@ class ConsumerSettings:
     queue_count_max: int = 1000
     queue_bytes_max: int = 100 * 1024 * 1024
     queue_span_max: int = 2000
+    topic_count_max: int = -1
+    topic_bytes_max: int = -1
     retries_max: int = -1
     consume_timeout: float = 900.0
     commit_interval: float = 5.0
@@ -78,6 +91,8 @@ class ConsumerSettings:
         check_range("queue_count_max", self.queue_count_max, 1, 65535)
         check_range("queue_bytes_max", self.queue_bytes_max, 1, 1 << 30)
         check_range("queue_span_max", self.queue_span_max, 1, 65535)
+        check_range("topic_count_max", self.topic_count_max, -1, 6_553_500)
+        check_range("topic_bytes_max", self.topic_bytes_max, -1, 100 << 30)
         check_range("retries_max", self.retries_max, -1, 1 << 30)
         for name in (
             *("consume_timeout", "commit_interval", "rebalance_interval", "suspend"),
@@ -85,6 +100,18 @@ class ConsumerSettings:
         ):
             set_seconds(self, name, 0.01)
         set_seconds(self, "pull_interval", 0.0)
+
+    def queue_limits(self, queues: int = 1) -> QueueLimits:
+        """What may be held of one queue. queues: how many the consumer reads, of all topics.
+
+        Rules: RocketMQ 4.9 `RebalancePushImpl.messageQueueChanged`.
+        """
+        count, size = self.queue_count_max, self.queue_bytes_max
+        if self.topic_count_max >= 0:
+            count = max(1, self.topic_count_max // max(1, queues))
+        if self.topic_bytes_max >= 0:
+            size = max(1, self.topic_bytes_max // max(1, queues))
+        return QueueLimits(count, size, None if self.orderly else self.queue_span_max)
 
     def _check_offset_store(self) -> None:
         if self.offset_store is None:
@@ -146,10 +173,9 @@ class LitePullSettings:
         """The members of a group share the queues; who wants every queue assigns them."""
         return "clustering"
 
-    @property
-    def orderly(self) -> Literal[False]:
-        """The span of offsets held counts, as for concurrent consumers."""
-        return False
+    def queue_limits(self, _queues: int = 1) -> QueueLimits:
+        """What may be held of one queue."""
+        return QueueLimits(self.queue_count_max, self.queue_bytes_max, self.queue_span_max)
 
 
 class ConsumerOptions(ClientOptions, total=False):
@@ -168,6 +194,8 @@ class ConsumerOptions(ClientOptions, total=False):
     queue_count_max: int
     queue_bytes_max: int
     queue_span_max: int
+    topic_count_max: int
+    topic_bytes_max: int
     retries_max: int
     consume_timeout: Duration
     commit_interval: Duration

@@ -149,3 +149,17 @@ def test_flow_control():
     assert too_much_held(held, roomy) == "offsets span 9, limit 5"
     small = ConsumerSettings(group="g", queue_bytes_max=10)
     assert "bytes held" in str(too_much_held(held, small))
+    orderly = ConsumerSettings(group="g", queue_span_max=5, orderly=True)
+    assert too_much_held(held, orderly) is None, "filters may leave gaps"
+
+
+def test_flow_control_of_a_topic():
+    held = ProcessQueue(QUEUES[0], 0)
+    held.add(messages(0, 1, 2))
+    settings = ConsumerSettings(group="g", topic_count_max=8)
+    assert too_much_held(held, settings, 2) is None
+    assert too_much_held(held, settings, 4) == "3 messages held, limit 2"
+    assert too_much_held(held, settings, 100) == "3 messages held, limit 1"
+    small = ConsumerSettings(group="g", topic_bytes_max=held.bytes_held * 4)
+    assert too_much_held(held, small, 4) is None
+    assert "bytes held" in str(too_much_held(held, small, 5))
