@@ -17,6 +17,7 @@ from mqclient.config import (
     check_type,
     set_seconds,
 )
+from mqclient.rebalance import Allocation
 from mqstore import names
 
 __all__ = ["ConsumerSettings", "LitePullSettings"]
@@ -41,7 +42,9 @@ class ConsumerSettings:
     "clustering" shares the queues among the members; with "broadcasting" each member reads all.
     offset_store: file that keeps a broadcasting consumer's offsets, in the form of RocketMQ's
     LocalFileOffsetStore, for one running consumer; without it a restart begins at consume_from
-    again. allocate: strategy, equal in all members.
+    again. allocate: how members share queues, equal in all: "AVG", "AVG_BY_CIRCLE",
+    "CONSISTENT_HASH", a function of (client_id, queues, client_ids) that returns this member's
+    queues, or a list of the queues to read.
     orderly: handle one batch of a queue at a time; a message that failed is handled again before
     the next one. suspend_current_queue_timeout: seconds until then.
     threads: handlers that run at once. batch_size: messages a handler gets at once. pull_batch:
@@ -59,7 +62,7 @@ class ConsumerSettings:
     consume_from: ConsumeFrom = "latest"
     model: Literal["clustering", "broadcasting"] = "clustering"
     offset_store: str | os.PathLike[str] | None = None
-    allocate: str = "AVG"
+    allocate: Allocation = "AVG"
     orderly: bool = False
     suspend_current_queue_timeout: float = 1.0
     threads: int = 20
@@ -130,8 +133,8 @@ class LitePullSettings:
     """How a lite pull consumer reads. Defaults and ranges are RocketMQ's, unless it says otherwise.
 
     group: consumer group; None reads assigned queues without a group and commits nothing.
-    consume_from: where a queue without a committed offset starts. allocate: strategy of a group
-    that subscribes, equal in all members. auto_commit: commit positions every
+    consume_from: where a queue without a committed offset starts. allocate: how a group that
+    subscribes shares queues, as for ConsumerSettings. auto_commit: commit positions every
     auto_commit_interval seconds, when a queue is given up, and at close. pull_batch: messages
     asked for at once; RocketMQ asks for 10, which halves the rate. queue_count_max,
     queue_bytes_max, queue_span_max: what may be held of one queue before its pulling pauses
@@ -142,7 +145,7 @@ class LitePullSettings:
 
     group: str | None = None
     consume_from: ConsumeFrom = "latest"
-    allocate: str = "AVG"
+    allocate: Allocation = "AVG"
     auto_commit: bool = True
     auto_commit_interval: float = 5.0
     pull_batch: int = 32
@@ -184,7 +187,7 @@ class ConsumerOptions(ClientOptions, total=False):
     consume_from: ConsumeFrom
     model: Literal["clustering", "broadcasting"]
     offset_store: str | os.PathLike[str] | None
-    allocate: str
+    allocate: Allocation
     orderly: bool
     suspend_current_queue_timeout: Duration
     threads: int
@@ -207,7 +210,7 @@ class LitePullOptions(ClientOptions, total=False):
     """Keyword arguments of a lite pull consumer: LitePullSettings' fields and ClientOptions."""
 
     consume_from: ConsumeFrom
-    allocate: str
+    allocate: Allocation
     auto_commit: bool
     auto_commit_interval: Duration
     pull_batch: int

@@ -7,47 +7,12 @@ from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.settings import ConsumerSettings
 from mqclient.consumer.subscription import tag_subscription
 from mqclient.offsets import MemoryOffsets
-from mqclient.rebalance import STRATEGIES, allocate
 from mqstore.message import MessageQueue, decode_messages
 from mqstore.names import java_hash
 
 from .cluster import record
 
 QUEUES = [MessageQueue("T", "a", i) for i in range(8)]
-
-
-def shares(name: str, queue_count: int, member_count: int) -> list[list[int]]:
-    members = [f"m{i}" for i in range(member_count)]
-    return [
-        [q.queue_id for q in allocate(STRATEGIES[name], m, QUEUES[:queue_count], members) or []]
-        for m in members
-    ]
-
-
-@pytest.mark.parametrize(
-    ("queue_count", "member_count", "wanted"),
-    [
-        (8, 3, [[0, 1, 2], [3, 4, 5], [6, 7]]),
-        (4, 2, [[0, 1], [2, 3]]),
-        (2, 4, [[0], [1], [], []]),
-        (5, 1, [[0, 1, 2, 3, 4]]),
-    ],
-)
-def test_average_shares(queue_count, member_count, wanted):
-    assert shares("AVG", queue_count, member_count) == wanted
-
-
-def test_circle_shares():
-    assert shares("AVG_BY_CIRCLE", 5, 2) == [[0, 2, 4], [1, 3]]
-
-
-def test_a_member_that_is_not_listed_has_no_say():
-    assert allocate(STRATEGIES["AVG"], "me", QUEUES, ["you"]) is None
-
-
-def test_order_of_what_brokers_say_does_not_matter():
-    one = allocate(STRATEGIES["AVG"], "b", reversed(QUEUES), ["b", "a"])
-    assert one == QUEUES[4:]
 
 
 def test_tag_expressions():
