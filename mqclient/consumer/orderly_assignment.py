@@ -7,6 +7,7 @@ queue whose lock another member got is read anew from the committed offset once 
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -29,6 +30,8 @@ LOCK_INTERVAL = 20.0
 """Seconds between renewals."""
 LOCK_LIVE = 30.0
 """Seconds after the last renewal for which a lock is relied on."""
+FINISH_TIMEOUT = 2.0
+"""Seconds that the end waits for a rebalance under way."""
 LOCK_RETRY = 1.0
 """Seconds until a renewal that a broker did not answer is tried again."""
 
@@ -50,6 +53,14 @@ class OrderlyAssignment(Assignment[ProcessQueue]):
         self._service = service
         self._leaving: dict[MessageQueue, tuple[ProcessQueue, asyncio.Task[None]]] = {}
         """Queues that are being given up; no member reads them until that is done."""
+        self._renewing = asyncio.Lock()
+        """Held while locks are renewed: a broker might take a renewal after an unlock."""
+        self._rebalancing = asyncio.Lock()
+
+    async def rebalance(self) -> bool:
+        """Update this member's share of every topic; False if a part must be tried again."""
+        async with self._rebalancing:
+            return await super().rebalance()
 
     async def keep_locks(self) -> None:
         """Renew the locks of queues until cancelled, those being given up included."""
@@ -57,7 +68,8 @@ class OrderlyAssignment(Assignment[ProcessQueue]):
         while True:
             await asyncio.sleep(pause)
             asked_at = time.monotonic()
-            answer = await self._locks.lock([*self._held, *self._leaving])
+            async with self._renewing:
+                answer = await self._locks.lock([*self._held, *self._leaving])
             for queue in answer.ours & self._held.keys():
                 self._locked(self._held[queue], asked_at)
             lost = answer.others & self._held.keys()
@@ -70,10 +82,13 @@ class OrderlyAssignment(Assignment[ProcessQueue]):
 
     async def finish(self) -> None:
         """Commit, and give the locks back, except those of queues whose handlers still run."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FINISH_TIMEOUT), self._rebalancing:
+                pass  # a queue that was just being taken over is unlocked again
         leaving = [task for held, task in self._leaving.values() if self._service.is_idle(held)]
         await asyncio.gather(*leaving, return_exceptions=True)
         await super().finish()
-        await self._locks.unlock(q for q, held in self._held.items() if self._service.is_idle(held))
+        await self._unlock(q for q, held in self._held.items() if self._service.is_idle(held))
 
     async def _take_over(self, queue: MessageQueue, subscription: Subscription) -> bool:
         """Lock a queue and start reading it; False when that is not possible now."""
@@ -88,7 +103,7 @@ class OrderlyAssignment(Assignment[ProcessQueue]):
         taken = await super()._take_over(queue, subscription)
         held = self._held.get(queue)
         if held is None:
-            await self._locks.unlock([queue])
+            await self._unlock([queue])
         else:
             self._locked(held, asked_at)
         return taken
@@ -121,7 +136,11 @@ class OrderlyAssignment(Assignment[ProcessQueue]):
             self._offsets.update(queue, offset, forward_only=False)
         if commit:
             await self._offsets.commit_surely([queue])
-            await self._locks.unlock([queue])
+            await self._unlock([queue])
         self._offsets.forget(queue)
         del self._leaving[queue]
         self.rebalance_soon()
+
+    async def _unlock(self, queues: Iterable[MessageQueue]) -> None:
+        async with self._renewing:
+            await self._locks.unlock(queues)

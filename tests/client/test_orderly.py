@@ -271,6 +271,18 @@ async def test_locks_are_held_and_given_back(mq):
     assert sorted(free_for_another()) == queues
 
 
+async def test_no_lock_is_left_behind_by_a_member_that_leaves_while_it_takes_queues(mq):
+    topic = mq.topic(queues=8)
+    for turn in range(10):
+        async with mqaio.PushConsumer("g_brief", mq.namesrv, **OPTIONS) as consumer:
+            consumer.subscribe(topic, "*", print)
+            for _ in range(turn):
+                await asyncio.sleep(0)
+    async with mqaio.PushConsumer("g_brief", mq.namesrv, **OPTIONS) as consumer:
+        consumer.subscribe(topic, "*", print)
+        assert len(await consumer.wait_assigned(20)) == 8
+
+
 async def test_a_queue_whose_lock_another_got_is_read_anew_once_it_is_free(mq, monkeypatch, caplog):
     monkeypatch.setattr(orderly_assignment, "LOCK_INTERVAL", 0.02)
     topic = mq.topic(queues=1)
