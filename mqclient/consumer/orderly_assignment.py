@@ -53,6 +53,8 @@ class OrderlyAssignment(Assignment[ProcessQueue]):
         self._service = service
         self._leaving: dict[MessageQueue, tuple[ProcessQueue, asyncio.Task[None]]] = {}
         """Queues that are being given up; no member reads them until that is done."""
+        self._let_go: set[MessageQueue] = set()
+        """Those of them whose locks are no longer renewed."""
         self._renewing = asyncio.Lock()
         """Held while locks are renewed: a broker might take a renewal after an unlock."""
         self._rebalancing = asyncio.Lock()
@@ -69,7 +71,8 @@ class OrderlyAssignment(Assignment[ProcessQueue]):
             await asyncio.sleep(pause)
             asked_at = time.monotonic()
             async with self._renewing:
-                answer = await self._locks.lock([*self._held, *self._leaving])
+                queues = (self._held.keys() | self._leaving.keys()) - self._let_go
+                answer = await self._locks.lock(queues)
             for queue in answer.ours & self._held.keys():
                 self._locked(self._held[queue], asked_at)
             lost = answer.others & self._held.keys()
@@ -124,6 +127,8 @@ class OrderlyAssignment(Assignment[ProcessQueue]):
                 self._leave(self._end(queue), offsets[queue])
 
     def _leave(self, held: ProcessQueue, offset: int | None = None, *, commit: bool = True) -> None:
+        if not commit:
+            self._let_go.add(held.queue)
         work = self._left(held, offset, commit)
         self._leaving[held.queue] = held, self._client.spawn(work, f"giving up {held.queue}")
 
@@ -136,11 +141,14 @@ class OrderlyAssignment(Assignment[ProcessQueue]):
             self._offsets.update(queue, offset, forward_only=False)
         if commit:
             await self._offsets.commit_surely([queue])
+            self._let_go.add(queue)
             await self._unlock([queue])
         self._offsets.forget(queue)
+        self._let_go.discard(queue)
         del self._leaving[queue]
         self.rebalance_soon()
 
     async def _unlock(self, queues: Iterable[MessageQueue]) -> None:
         async with self._renewing:
-            await self._locks.unlock(queues)
+            pass
+        await self._locks.unlock(queues)

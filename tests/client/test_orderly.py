@@ -10,12 +10,13 @@ from mqclient import ConsumeResult, Message, Producer, PushConsumer
 from mqclient import aio as mqaio
 from mqclient.consumer import orderly_assignment
 from mqclient.wire import Frame, RequestCode, calls
+from mqclient.wire.bodies.offsets import LockBatchRequestBody
 from mqserver.standalone import Standalone
 from mqserver.testing import Probe
 from mqstore.message import MessageQueue, offset_msg_id
 from tests.waiting import until, until_async
 
-from .cluster import Cluster
+from .cluster import NAMESRV, Cluster
 from .reading import Q0, RETRY, Seen, reading
 
 DEADLINE = 60
@@ -271,16 +272,26 @@ async def test_locks_are_held_and_given_back(mq):
     assert sorted(free_for_another()) == queues
 
 
-async def test_no_lock_is_left_behind_by_a_member_that_leaves_while_it_takes_queues(mq):
-    topic = mq.topic(queues=8)
-    for turn in range(10):
-        async with mqaio.PushConsumer("g_brief", mq.namesrv, **OPTIONS) as consumer:
-            consumer.subscribe(topic, "*", print)
-            for _ in range(turn):
-                await asyncio.sleep(0)
-    async with mqaio.PushConsumer("g_brief", mq.namesrv, **OPTIONS) as consumer:
-        consumer.subscribe(topic, "*", print)
-        assert len(await consumer.wait_assigned(20)) == 8
+async def test_a_lock_that_is_granted_during_the_close_is_given_back():
+    cluster = Cluster(T=1)
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def lock(address, request):
+        asked.set()
+        await go_on.wait()
+        return cluster.lock(address, request)
+
+    cluster.transport.scripts[int(RequestCode.LOCK_BATCH_MQ)] = lock
+    consumer = mqaio.PushConsumer("g", NAMESRV, transport=cluster.transport, **OPTIONS)
+    consumer.subscribe("T", "*", print)
+    await consumer.start()
+    await asyncio.wait_for(asked.wait(), DEADLINE)
+    closing = asyncio.create_task(consumer.close())
+    await until_async(lambda: consumer._assignment._stopped)
+    go_on.set()
+    await closing
+    (unlocked,) = cluster.requests(RequestCode.UNLOCK_BATCH_MQ)
+    assert LockBatchRequestBody.from_json(unlocked.body).mq_set == [Q0]
 
 
 async def test_a_queue_whose_lock_another_got_is_read_anew_once_it_is_free(mq, monkeypatch, caplog):
