@@ -64,14 +64,7 @@ class RunningInfo:
             "PROP_CONSUMEORDERLY": str(settings.orderly).lower(),
             "PROP_THREADPOOL_CORE_SIZE": str(settings.threads),
             "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
-            "consumerGroup": settings.group,
-            "messageModel": settings.model.upper(),
-            "consumeMessageBatchMaxSize": str(settings.batch_size),
-            "consumeThreadMin": str(settings.threads),
-            "consumeThreadMax": str(settings.threads),
-            "maxReconsumeTimes": str(settings.retries_max),
-            "pullBatchSize": str(settings.pull_batch),
-            "pullThresholdForQueue": str(settings.queue_count_max),
+            **_java_properties(settings, self._consumer_data().consume_from_where),
         }
 
     def _queue_info(self, held: ProcessQueue) -> ProcessQueueInfo:
@@ -88,6 +81,28 @@ class RunningInfo:
             last_pull_timestamp=held.last_pull_ms,
             last_consume_timestamp=held.last_consume_ms,
         )
+
+
+def _java_properties(settings: ConsumerSettings, where: str | None) -> dict[str, str]:
+    """Settings by the names that they have in RocketMQ's DefaultMQPushConsumer."""
+    return {
+        "consumerGroup": settings.group,
+        "messageModel": settings.model.upper(),
+        "consumeFromWhere": where or "",
+        "consumeMessageBatchMaxSize": str(settings.batch_size),
+        "consumeThreadMin": str(settings.threads),
+        "consumeThreadMax": str(settings.threads),
+        "consumeTimeout": str(round(settings.consume_timeout / 60)),
+        "maxReconsumeTimes": str(settings.retries_max),
+        "pullBatchSize": str(settings.pull_batch),
+        "pullInterval": str(round(settings.pull_interval * 1000)),
+        "consumeConcurrentlyMaxSpan": str(settings.queue_span_max),
+        "pullThresholdForQueue": str(settings.queue_count_max),
+        "pullThresholdForTopic": str(settings.topic_count_max),
+        "pullThresholdSizeForQueue": str(settings.queue_bytes_max >> 20),
+        "pullThresholdSizeForTopic": str(settings.topic_bytes_max >> 20),
+        "suspendCurrentQueueTimeMillis": str(round(settings.suspend_current_queue_timeout * 1000)),
+    }
 
 
 def _stacks() -> str:
