@@ -79,6 +79,10 @@ class ConcurrentService(ConsumeService):
         held = request.held
         if held.dropped:
             return  # another member reads these messages again
+        if outcome is None and request.context.ack_index is None:
+            self._note(request, 0)
+            self._acknowledge(held, request.messages)
+            return
         failed = self._failed(request, outcome)
         self._note(request, len(failed))
         if not failed:

@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 
+from mqclient.consumer.statistics import TopicCounts
 from mqclient.frame_template import FrameTemplate
 from mqstore.message import MessageQueue, ReceivedMessage
 
@@ -47,6 +48,7 @@ class ProcessQueue:
         "_starts",
         "broker_id",
         "bytes_held",
+        "counts",
         "dropped",
         "last_consume_ms",
         "last_lock_ms",
@@ -68,6 +70,8 @@ class ProcessQueue:
         self.dropped = False
         self.pulls_one = False
         """Whether the next pull asks for one message: it was damaged in the last answer."""
+        self.counts: TopicCounts | None = None
+        """The counts of its topic, once a handler was called."""
         self.last_pull_ms = 0
         self.last_consume_ms = 0
         self.last_lock_ms = 0

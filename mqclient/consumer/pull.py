@@ -186,8 +186,10 @@ class Puller:
             messages = [message for message in messages if message.tags in tags]
             size = sum(message.store_size for message in messages)
         if messages:
-            took_ms = time.time_ns() // 1_000_000 - held.last_pull_ms
-            self._statistics.pulled(held.queue.topic, took_ms, len(messages))
+            counts = self._statistics.of(held.queue.topic)
+            counts.pulls += 1
+            counts.pulled += len(messages)
+            counts.pull_ms += time.time_ns() // 1_000_000 - held.last_pull_ms
         held.add(messages, size)
         held.next_offset = answer.next_offset
         if messages:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from mqclient.wire.bodies.running import ConsumeStatus
 
-__all__ = ["ConsumerStatistics"]
+__all__ = ["ConsumerStatistics", "TopicCounts"]
 
 SAMPLE_INTERVAL = 10.0
 """Seconds between samples for the minute."""
@@ -19,8 +19,8 @@ _SAMPLES_PER_HOUR_SAMPLE = 60
 _SAMPLES_MAX = 6
 
 
-class _Counts(NamedTuple):
-    """Totals since the start, at a time by time.monotonic()."""
+class _Sample(NamedTuple):
+    """The counts of a topic, at a time by time.monotonic()."""
 
     at: float
     consumed: int
@@ -32,8 +32,14 @@ class _Counts(NamedTuple):
     pull_ms: int
 
 
-class _Topic:
-    """The counts of one topic now and when they were sampled."""
+class TopicCounts:
+    """What was pulled and consumed of a topic since the start.
+
+    consumed, failed: messages. calls, consume_ms: of handlers. pulls, pull_ms: pulls that found
+    messages, `pulled` in all. Whoever counts adds to the fields.
+    """
+
+    __slots__ = (*_Sample._fields[1:], "hour", "minute")
 
     def __init__(self) -> None:
         self.consumed = self.failed = self.calls = self.consume_ms = 0
@@ -41,8 +47,9 @@ class _Topic:
         self.minute = deque([self.now()], _SAMPLES_MAX)
         self.hour = deque([self.now()], _SAMPLES_MAX)
 
-    def now(self) -> _Counts:
-        return _Counts(
+    def now(self) -> _Sample:
+        """The counts of this moment."""
+        return _Sample(
             time.monotonic(),
             self.consumed,
             self.failed,
@@ -55,26 +62,15 @@ class _Topic:
 
 
 class ConsumerStatistics:
-    """Counts what is pulled and consumed. Used by the loop's thread only."""
+    """Keeps the counts of all topics. Used by the loop's thread only."""
 
     def __init__(self) -> None:
-        self._topics: dict[str, _Topic] = {}
+        self._topics: dict[str, TopicCounts] = {}
         self._samples = 0
 
-    def consumed(self, topic: str, ms: int, ok: int, failed: int) -> None:
-        """Note a call of a handler: its milliseconds, and how many messages were ok or failed."""
-        counts = self._topics.get(topic) or self._topics.setdefault(topic, _Topic())
-        counts.calls += 1
-        counts.consume_ms += ms
-        counts.consumed += ok
-        counts.failed += failed
-
-    def pulled(self, topic: str, ms: int, messages: int) -> None:
-        """Note a pull that found messages, and its milliseconds."""
-        counts = self._topics.get(topic) or self._topics.setdefault(topic, _Topic())
-        counts.pulls += 1
-        counts.pull_ms += ms
-        counts.pulled += messages
+    def of(self, topic: str) -> TopicCounts:
+        """The counts of a topic."""
+        return self._topics.get(topic) or self._topics.setdefault(topic, TopicCounts())
 
     async def sample(self) -> None:
         """To be called every SAMPLE_INTERVAL seconds."""
