@@ -46,10 +46,13 @@ class ConcurrentService(ConsumeService):
             for message in messages:
                 message.topic = original_topic(message)
             for topic, group in groupby(messages, key=lambda message: message.topic):
-                self._run(held, list(group), topic, self._size(topic))
+                self._run(held, list(group), topic)
         else:
-            topic = held.queue.topic
-            self._run(held, messages, topic, self._size(topic))
+            self._run(held, messages, held.queue.topic)
+
+    def _run(self, held: ProcessQueue, messages: list[ReceivedMessage], topic: str) -> None:
+        """Call the topic's handler with messages."""
+        self._workers.submit(held, messages, *self._handler(topic, messages[0]))
 
     async def give_back_stuck(self, queues: Iterable[ProcessQueue]) -> None:
         """Send back the first messages of queues if their handlers exceeded consume_timeout.
@@ -123,5 +126,4 @@ class ConcurrentService(ConsumeService):
 
     def _again(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
         if not self._stopping and not held.dropped:
-            topic = messages[0].topic
-            self._run(held, messages, topic, self._size(topic))
+            self._run(held, messages, messages[0].topic)

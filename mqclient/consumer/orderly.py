@@ -40,10 +40,12 @@ _FAILURES = (
 class _Line:
     """The messages of one queue on their way to the handler."""
 
-    __slots__ = ("ended", "held", "idle", "timer", "uncommitted", "waiting")
+    __slots__ = ("ended", "held", "idle", "of_retries", "timer", "uncommitted", "waiting")
 
     def __init__(self, held: ProcessQueue) -> None:
         self.held = held
+        self.of_retries = held.queue.topic.startswith(RETRY_PREFIX)
+        """Whether each message may be for another handler."""
         self.waiting: deque[ReceivedMessage] = deque()
         self.uncommitted: list[ReceivedMessage] = []
         """Handled with auto_commit off, before the handler's next COMMIT."""
@@ -78,7 +80,7 @@ class OrderlyService(ConsumeService):
         send_back: SendBack,
     ) -> None:
         super().__init__(settings, subscription_of, offsets, statistics, send_back)
-        self._graves = send_back
+        self._dead_letters = send_back
         self._needs_lock = settings.model == "clustering"
         self._lines: dict[ProcessQueue, _Line] = {}
 
@@ -87,7 +89,7 @@ class OrderlyService(ConsumeService):
         line = self._lines.get(held)
         if line is None:
             line = self._lines[held] = _Line(held)
-        if held.queue.topic.startswith(RETRY_PREFIX):
+        if line.of_retries:
             for message in messages:
                 message.topic = original_topic(message)
         line.waiting.extend(messages)
@@ -138,48 +140,52 @@ class OrderlyService(ConsumeService):
             return
         if self._needs_lock and time.monotonic() >= held.locked_until:
             return
-        if held.queue.topic.startswith(RETRY_PREFIX):  # each may be for another handler
-            batch = line.take(1)
-            topic = batch[0].topic
-        else:
-            topic = held.queue.topic
-            batch = line.take(self._size(topic))
+        first = line.waiting[0]
+        topic = first.topic if line.of_retries else held.queue.topic
+        handler, on_loop, size = self._handler(topic, first)
+        batch = line.take(1 if line.of_retries else size)
         line.idle.clear()
-        self._run(held, batch, topic, len(batch))
+        self._workers.submit(held, batch, handler, on_loop, len(batch))
 
     def _done(self, request: ConsumeRequest, outcome: Any) -> None:
-        held, messages, context = request.held, request.messages, request.context
+        """Acknowledge a batch and go on with the next one, or handle it again later."""
+        held, context = request.held, request.context
         line = self._lines[held]
         result = self._result(request, outcome)
-        self._note(request, len(messages) if result in _FAILURES else 0)
+        self._note(request, len(request.messages) if result in _FAILURES else 0)
         if held.dropped:
             line.idle.set()  # the lock was lost, or the offset was reset
             return
-        if context.auto_commit:
-            if result in (ConsumeResult.COMMIT, ConsumeResult.ROLLBACK):
-                log.warning("%s without auto_commit = False counts as SUCCESS", result)
-                result = ConsumeResult.SUCCESS
-        elif result is ConsumeResult.SUCCESS:
-            line.uncommitted += messages
+        if result in (ConsumeResult.COMMIT, ConsumeResult.ROLLBACK) and context.auto_commit:
+            log.warning("%s without auto_commit = False counts as SUCCESS", result)
+            result = ConsumeResult.SUCCESS
+        if result is ConsumeResult.SUCCESS and not context.auto_commit:
+            line.uncommitted += request.messages
             self._rest(line)
-            return
-        if result in (ConsumeResult.SUCCESS, ConsumeResult.COMMIT):
-            self._acknowledge(held, line.uncommitted + messages if line.uncommitted else messages)
-            line.uncommitted.clear()
+        elif result in (ConsumeResult.SUCCESS, ConsumeResult.COMMIT):
+            self._acknowledge(held, self._taken(line, request))
             self._rest(line)
         elif result is ConsumeResult.ROLLBACK:
-            self._suspend(line, line.uncommitted + messages, context)
-            line.uncommitted = []
-        elif any(self._graves.is_last(message, 0) for message in messages):
-            self._send(self._bury(line, request))
+            self._suspend(line, self._taken(line, request), context)
+        elif any(self._dead_letters.is_last(message, 0) for message in request.messages):
+            self._send(self._send_to_dlq(line, request))
         else:
-            self._count(line, messages, context)
+            self._count(line, request.messages, context)
 
-    async def _bury(self, line: _Line, request: ConsumeRequest) -> None:
+    def _taken(self, line: _Line, request: ConsumeRequest) -> list[ReceivedMessage]:
+        """The messages of a batch, after those that were handled and not committed before."""
+        if not line.uncommitted:
+            return request.messages
+        earlier, line.uncommitted = line.uncommitted, []
+        return earlier + request.messages
+
+    async def _send_to_dlq(self, line: _Line, request: ConsumeRequest) -> None:
         """Publish the messages that failed too often for the dead-letter queue."""
         kept = []
         for message in request.messages:
-            if not self._graves.is_last(message, 0) or not await self._graves.bury(message):
+            if not self._dead_letters.is_last(
+                message, 0
+            ) or not await self._dead_letters.send_to_dlq(message):
                 kept.append(message)
         keep = set(map(id, kept))
         self._acknowledge(line.held, [m for m in request.messages if id(m) not in keep])
@@ -219,9 +225,9 @@ class OrderlyService(ConsumeService):
         self._next(line)
 
     def _fate(self, request: ConsumeRequest) -> str:
-        dead = sum(self._graves.is_last(message, 0) for message in request.messages)
+        dead = sum(self._dead_letters.is_last(message, 0) for message in request.messages)
         if dead == len(request.messages):
-            return self._graves.fate(request.messages, 0)
+            return self._dead_letters.fate(request.messages, 0)
         pause = self._pause(request.context)
         some = f"{dead} of them go to the dead-letter queue, " if dead else ""
         return f"{some}the queue waits {pause:g} s and handles it again"

@@ -66,7 +66,7 @@ class SendBack:
         times = message.reconsume_times
         return await self._publish(message, times + 1, delay_level=3 + times)
 
-    async def bury(self, message: ReceivedMessage) -> bool:
+    async def send_to_dlq(self, message: ReceivedMessage) -> bool:
         """Publish a message that failed too often, for the dead-letter queue; True if stored.
 
         The broker sees from its number of failures where it belongs. Unlike RocketMQ's, the copy

@@ -90,23 +90,17 @@ class ConsumeService(ABC):
             await asyncio.wait(self._sending, timeout=timeout)
         return ended
 
-    def _run(
-        self, held: ProcessQueue, messages: list[ReceivedMessage], topic: str, size: int
-    ) -> None:
-        """Call the topic's handler with messages, `size` of them at a time."""
-        subscription = self._subscription_of(topic)
-        handler: Handler = _no_handler
-        on_loop = True
-        if subscription is None or subscription.handler is None:
-            log.warning("no handler for topic %s (message %s)", topic, messages[0].msg_id)
-        else:
-            handler, on_loop = subscription.handler, subscription.on_loop
-        self._workers.submit(held, messages, handler, on_loop, size)
+    def _handler(self, topic: str, first: ReceivedMessage) -> tuple[Handler, bool, int]:
+        """A topic's handler, whether it runs on the loop, and how many messages it gets at once.
 
-    def _size(self, topic: str) -> int:
-        """How many messages the topic's handler gets at once."""
+        first: the first of the messages, for the log.
+        """
         subscription = self._subscription_of(topic)
-        return 1 if subscription and subscription.one_message else self._settings.batch_size
+        if subscription is None or subscription.handler is None:
+            log.warning("no handler for topic %s (message %s)", topic, first.msg_id)
+            return _no_handler, True, self._settings.batch_size
+        size = 1 if subscription.one_message else self._settings.batch_size
+        return subscription.handler, subscription.on_loop, size
 
     def _send(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a task that `stop` waits for."""
