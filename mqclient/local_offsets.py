@@ -1,7 +1,8 @@
-"""Progress of a broadcasting consumer, kept in a file of its own.
+"""Progress of a broadcasting consumer, kept in a file of its own or in memory.
 
-The file has the form of RocketMQ's `LocalFileOffsetStore`: {"offsetTable": {queue: offset}}. It is
-replaced atomically, and the copy before it stays in `{path}.bak`.
+A queue that is gone for a while, with its broker, goes on where it was. The file has the form of
+RocketMQ's `LocalFileOffsetStore`: {"offsetTable": {queue: offset}}. It is replaced atomically, and
+the copy before it stays in `{path}.bak`.
 """
 
 import asyncio
@@ -23,9 +24,10 @@ FILE_BYTES_MAX = 64 * 1024 * 1024
 
 
 class LocalOffsets(MemoryOffsets):
-    """Offsets in a file, which one consumer at a time uses. path: the file."""
+    """Offsets that no broker knows. path: a file, which one consumer at a time uses; None keeps
+    them in memory only."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str | None) -> None:
         super().__init__()
         self._path = path
         self._stored: dict[MessageQueue, int] = {}
@@ -36,27 +38,29 @@ class LocalOffsets(MemoryOffsets):
 
         Raises OSError if it cannot be read, ValueError if neither copy holds offsets.
         """
-        self._stored = await asyncio.to_thread(_load, self._path)
+        if self._path is not None:
+            self._stored = await asyncio.to_thread(_load, self._path)
 
     async def fetch(self, queue: MessageQueue) -> int | None:
-        """The offset in the file, None when there is none."""
+        """The last committed offset, None when there is none."""
         return self._stored.get(queue)
 
     async def commit(self, queues: Iterable[MessageQueue]) -> None:
-        """Write the offsets of these queues if they changed; a failure is logged."""
+        """Keep the offsets of these queues, and write them if they changed; a failure is logged."""
         self._catch_up()
         now = {queue: self._table[queue] for queue in queues if queue in self._table}
         async with self._writing:
             offsets = {**self._stored, **now}
             if offsets == self._stored:
                 return
-            try:
-                content = OffsetSerializeWrapper(offsets).to_json()
-                await asyncio.to_thread(_save, self._path, content)
-            except OSError as error:
-                log.warning("offsets are not saved yet: %s", error)
-            else:
-                self._stored = offsets
+            if self._path is not None:
+                try:
+                    content = OffsetSerializeWrapper(offsets).to_json()
+                    await asyncio.to_thread(_save, self._path, content)
+                except OSError as error:
+                    log.warning("offsets are not saved yet: %s", error)
+                    return
+            self._stored = offsets
 
     async def commit_surely(self, queues: Iterable[MessageQueue]) -> None:
         """Write the offsets of these queues; a failure is logged."""

@@ -32,7 +32,7 @@ class Followed(Protocol):
 
 
 class MemoryOffsets:
-    """Offsets that live as long as the consumer, for broadcasting."""
+    """Offsets in memory, without a place to commit them to."""
 
     def __init__(self) -> None:
         self._table: dict[MessageQueue, int] = {}

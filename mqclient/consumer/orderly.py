@@ -136,6 +136,9 @@ class OrderlyService(ConsumeService):
         held = line.held
         if not line.waiting or line.timer is not None or not line.idle.is_set():
             return
+        if held.dropped:
+            self._lines.pop(held, None)
+            return
         if line.ended or self._stopping:
             return
         if self._needs_lock and time.monotonic() >= held.locked_until:

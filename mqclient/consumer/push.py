@@ -353,13 +353,13 @@ class PushConsumer:
 
 
 def _offsets(client: Client, settings: ConsumerSettings) -> MemoryOffsets:
-    """What keeps the progress: brokers, a file, or nothing but memory."""
+    """What keeps the progress: brokers, a file, or memory."""
     if settings.model == "clustering":
         return RemoteOffsets(client, settings.group)
-    if settings.offset_store is not None:
-        return LocalOffsets(os.fspath(settings.offset_store))
-    log.info(
-        "group %s broadcasts without offset_store: a restart begins at consume_from again",
-        settings.group,
-    )
-    return MemoryOffsets()
+    if settings.offset_store is None:
+        log.info(
+            "group %s broadcasts without offset_store: a restart begins at consume_from again",
+            settings.group,
+        )
+        return LocalOffsets(None)
+    return LocalOffsets(os.fspath(settings.offset_store))

@@ -36,9 +36,11 @@ class QueueLocks:
     def __init__(self, client: Client, group: str) -> None:
         self._client = client
         self._group = group
+        self._troubles: dict[str, str] = {}
+        """By broker: the last error of a lock."""
 
     async def lock(self, queues: Iterable[MessageQueue]) -> Locked:
-        """Lock queues, or renew their locks. An error of a broker is logged."""
+        """Lock queues, or renew their locks. An error of a broker is logged once."""
         ours: set[MessageQueue] = set()
         others: set[MessageQueue] = set()
         groups = _by_broker(queues)
@@ -54,14 +56,17 @@ class QueueLocks:
         await asyncio.gather(*(self._unlock_at(group) for group in _by_broker(queues)))
 
     async def _lock_at(self, queues: list[MessageQueue]) -> set[MessageQueue] | None:
+        broker = queues[0].broker_name
         call = calls.lock_queues(self._group, self._client.client_id, queues)
         try:
             answer = await self._client.invoke(self._master(queues[0]), call, LOCK_TIMEOUT)
-            return set(answer) & set(queues)
         except RocketMQError as error:
-            broker = queues[0].broker_name
-            log.warning("%d queues of broker %s are not locked: %s", len(queues), broker, error)
+            level = logging.DEBUG if self._troubles.get(broker) == str(error) else logging.WARNING
+            log.log(level, "broker %s locks no queues, so they wait: %s", broker, error)
+            self._troubles[broker] = str(error)
             return None
+        self._troubles.pop(broker, None)
+        return set(answer) & set(queues)
 
     async def _unlock_at(self, queues: list[MessageQueue]) -> None:
         call = calls.unlock_queues(self._group, self._client.client_id, queues)

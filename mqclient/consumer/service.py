@@ -128,14 +128,14 @@ class ConsumeService(ABC):
 
     def _note(self, request: ConsumeRequest, failed: int) -> None:
         """Count a call of a handler. failed: how many messages failed."""
-        held, messages = request.held, request.messages
+        held = request.held
         counts = held.counts
         if counts is None:
             counts = held.counts = self._statistics.of(held.queue.topic)
         held.last_consume_ms = now_ms = time.time_ns() // 1_000_000
         counts.calls += 1
-        counts.consume_ms += now_ms - messages[0].consume_start_ms
-        counts.consumed += len(messages) - failed
+        counts.consume_ms += now_ms - request.started_ms
+        counts.consumed += len(request.messages) - failed
         counts.failed += failed
 
     def _acknowledge(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:

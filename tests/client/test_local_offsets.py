@@ -95,6 +95,15 @@ async def test_offsets_are_kept_with_those_of_other_queues(tmp_path):
     assert path.stat().st_ino == before, "what has not changed is not written"
 
 
+@pytest.mark.parametrize("path", [None, "offsets.json"])
+async def test_a_queue_that_comes_back_goes_on_where_it_was(tmp_path, path):
+    offsets = LocalOffsets(path and str(tmp_path / path))
+    offsets.update(Q0, 5)
+    await offsets.commit_surely([Q0])
+    offsets.forget(Q0)
+    assert await offsets.fetch(Q0) == 5
+
+
 async def test_a_damaged_file_is_replaced_by_its_previous_copy(tmp_path, caplog):
     path = tmp_path / "offsets.json"
     offsets = await loaded(path)

@@ -10,13 +10,13 @@ from mqclient import ConsumeResult, Message, Producer, PushConsumer
 from mqclient import aio as mqaio
 from mqclient.consumer import orderly_assignment
 from mqclient.wire import Frame, RequestCode, calls
-from mqclient.wire.bodies.offsets import LockBatchRequestBody
+from mqclient.wire.bodies.offsets import LockBatchRequestBody, ResetOffsetBody
 from mqserver.standalone import Standalone
 from mqserver.testing import Probe
 from mqstore.message import MessageQueue, offset_msg_id
 from tests.waiting import until, until_async
 
-from .cluster import NAMESRV, Cluster
+from .cluster import BROKER, NAMESRV, Cluster
 from .reading import Q0, RETRY, Seen, reading
 
 DEADLINE = 60
@@ -329,3 +329,27 @@ def test_broadcasting_is_orderly_too_and_needs_no_lock(mq):
             consumer.subscribe(topic, "*", seen)
             seen.wait(3)
         assert seen.of_queue == {0: [0, 1, 2]}
+
+
+@pytest.mark.parametrize("model", ["clustering", "broadcasting"])
+async def test_a_reset_drops_what_waits_for_the_handler(model):
+    cluster = Cluster(T=1)
+    cluster.put("T", b"0", b"1", b"2")
+    bodies, go_on = [], asyncio.Event()
+
+    async def handle(messages, _context):
+        bodies.append(messages.pop().body)  # the list is the handler's own
+        await go_on.wait()
+
+    async with reading(cluster, handle, model=model, **OPTIONS):
+        await until_async(lambda: bodies == [b"0"])
+        fields = {"topic": "T", "group": "g", "timestamp": "0", "isForce": "true"}
+        reset = Frame(220, fields, ResetOffsetBody({Q0: 1}).to_json(), flag=2)
+        await cluster.transport.push(BROKER, reset)
+        if model == "broadcasting":
+            await until_async(lambda: bodies == [b"0", b"1"])
+        go_on.set()
+        await until_async(lambda: len(bodies) == 3)
+        cluster.put("T", b"3")
+        await until_async(lambda: len(bodies) == 4)
+    assert bodies == [b"0", b"1", b"2", b"3"]
