@@ -43,8 +43,9 @@ cdef class ReceivedMessage:
     Numbers are read at once. Topic, properties and body are decoded when first read and then
     kept; until then the object keeps the whole buffer it came from alive. `detach()` and
     pickle copy the record out of it. Timestamps ending in `_ms` are milliseconds since the
-    epoch. `topic` may be assigned, and `properties` is an ordinary dict of the message's own:
-    a consumer restores the topic of a retried message.
+    epoch. `topic` and `reconsume_times` may be assigned, and `properties` is an ordinary dict of
+    the message's own: a consumer restores the topic of a retried message, and an orderly one
+    counts the failures of its handler.
     """
 
     cdef bytes _buffer
@@ -53,7 +54,8 @@ cdef class ReceivedMessage:
     cdef int32_t _topic_at, _topic_length, _properties_at, _properties_length
     cdef object _topic, _body, _properties
     cdef int64_t _min_offset, _max_offset, _consume_start_ms
-    cdef readonly int32_t store_size, body_crc, queue_id, flag, sys_flag, reconsume_times
+    cdef readonly int32_t store_size, body_crc, queue_id, flag, sys_flag
+    cdef public int32_t reconsume_times
     cdef readonly int64_t queue_offset, commit_log_offset, prepared_transaction_offset
     cdef readonly int64_t born_timestamp_ms, store_timestamp_ms
     cdef public str broker_name, transaction_id
@@ -176,7 +178,7 @@ cdef class ReceivedMessage:
         record = <bytes>self._record[:self.store_size]
         changes = (self._topic, None if self._properties is None else dict(self._properties),
                    self.transaction_id, self._min_offset, self._max_offset,
-                   self._consume_start_ms)
+                   self._consume_start_ms, self.reconsume_times)
         return _restore, (record, self.broker_name, changes)
 
     def __repr__(self):
@@ -228,7 +230,7 @@ def _restore(bytes record not None, broker_name, changes):
     """Rebuild a message from its own record; the other half of pickling."""
     cdef ReceivedMessage message = decode_messages(record, broker_name)[0]
     (message._topic, message._properties, message.transaction_id, message._min_offset,
-     message._max_offset, message._consume_start_ms) = changes
+     message._max_offset, message._consume_start_ms, message.reconsume_times) = changes
     return message
 
 

@@ -9,24 +9,23 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from datetime import datetime, timedelta
+from datetime import timedelta
 from difflib import get_close_matches
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from mqclient.tls import Tls
 from mqclient.wire.codes import SerializeType
 from mqstore import names
 from mqstore.own_address import own_address
 
-__all__ = ["ClientSettings", "ConsumerSettings", "LitePullSettings", "ProducerSettings"]
+__all__ = ["ClientSettings", "ProducerSettings", "TransactionSettings"]
 
 NAMESRV_DEFAULT = "127.0.0.1:9876"
 BODY_BYTES_MAX = 4 * 1024 * 1024
 
 Duration = float | timedelta
-ConsumeFrom = Literal["latest", "earliest"] | datetime
 
 _ADDRESS_SERVER = re.compile(r"http://[^/\s;,]+/[^\s;,]*[^/\s;,]")
 
@@ -158,7 +157,8 @@ def _checked_map(addresses: Mapping[str, str] | None) -> Mapping[str, str]:
     return MappingProxyType(dict(addresses))
 
 
-def _set_seconds(settings: object, name: str, floor: float) -> None:
+def set_seconds(settings: object, name: str, floor: float) -> None:
+    """Turn a field of a frozen settings object into seconds; raises as `seconds` does."""
     object.__setattr__(settings, name, seconds(getattr(settings, name), name, floor))
 
 
@@ -210,13 +210,13 @@ class ClientSettings:
 
     def __post_init__(self) -> None:
         for name in ("request_timeout", "route_poll_interval", "heartbeat_interval"):
-            _set_seconds(self, name, 0.001)
+            set_seconds(self, name, 0.001)
         for name in ("client_ip", "instance_name", "unit_name", *Credentials.__annotations__):
-            _check_type(name, getattr(self, name), str | None, "str")
+            check_type(name, getattr(self, name), str | None, "str")
         if bool(self.access_key) != bool(self.secret_key):
             raise ValueError("access_key and secret_key go together: give both or neither")
-        _check_type("serialize", self.serialize, SerializeType | None, "a SerializeType")
-        _check_type("tls", self.tls, Tls | bool | None, "a Tls or bool")
+        check_type("serialize", self.serialize, SerializeType | None, "a SerializeType")
+        check_type("tls", self.tls, Tls | bool | None, "a Tls or bool")
         object.__setattr__(self, "address_map", _checked_map(self.address_map))
 
     def transport(self) -> dict[str, Any]:
@@ -258,15 +258,15 @@ class ProducerSettings:
 
     def __post_init__(self) -> None:
         check_group(self.group)
-        _set_seconds(self, "timeout", 0.001)
-        _check_range("retries", self.retries, 0, 100)
-        _check_range("compress_from", self.compress_from, 0, 1 << 31)
-        _check_range("compress_level", self.compress_level, 0, 9)
-        _check_range("body_bytes_max", self.body_bytes_max, 1, 1 << 30)
-        _check_range("default_topic_queues", self.default_topic_queues, 1, 65535)
-        _check_type("retry_not_durable", self.retry_not_durable, bool, "bool")
+        set_seconds(self, "timeout", 0.001)
+        check_range("retries", self.retries, 0, 100)
+        check_range("compress_from", self.compress_from, 0, 1 << 31)
+        check_range("compress_level", self.compress_level, 0, 9)
+        check_range("body_bytes_max", self.body_bytes_max, 1, 1 << 30)
+        check_range("default_topic_queues", self.default_topic_queues, 1, 65535)
+        check_type("retry_not_durable", self.retry_not_durable, bool, "bool")
         if self.queue_index_start is not None:
-            _check_range("queue_index_start", self.queue_index_start, 0, 1 << 31)
+            check_range("queue_index_start", self.queue_index_start, 0, 1 << 31)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -285,135 +285,23 @@ class TransactionSettings(ProducerSettings):
 
     def __post_init__(self) -> None:
         ProducerSettings.__post_init__(self)
-        _check_range("check_concurrency", self.check_concurrency, 1, 1000)
-        _check_range("check_backlog", self.check_backlog, 1, 1_000_000)
+        check_range("check_concurrency", self.check_concurrency, 1, 1000)
+        check_range("check_backlog", self.check_backlog, 1, 1_000_000)
         if isinstance(self.topics, str):
             raise TypeError("topics must be a list of topics, not str")
         object.__setattr__(self, "topics", tuple(map(check_topic, self.topics)))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ConsumerSettings:
-    """How a push consumer reads. Ranges are RocketMQ's.
-
-    group: consumer group. consume_from: where a group without a committed offset starts. model:
-    "clustering" shares the queues among the members. allocate: strategy, equal in all members.
-    orderly: not built yet.
-    threads: handlers that run at once. batch_size: messages a handler gets at once. pull_batch:
-    messages asked for at once. queue_count_max, queue_bytes_max, queue_span_max: what may be
-    held of one queue before pulling pauses (messages, bytes, offsets). retries_max: redeliveries;
-    -1 is RocketMQ's 16. consume_timeout: seconds after which a message that is still handled is
-    sent back. commit_interval: seconds between offset commits. rebalance_interval: seconds
-    between rebalances. suspend: seconds the broker holds an empty pull.
-    """
-
-    group: str
-    consume_from: ConsumeFrom = "latest"
-    model: Literal["clustering", "broadcasting"] = "clustering"
-    allocate: str = "AVG"
-    orderly: bool = False
-    threads: int = 20
-    batch_size: int = 1
-    pull_batch: int = 32
-    pull_interval: float = 0.0
-    queue_count_max: int = 1000
-    queue_bytes_max: int = 100 * 1024 * 1024
-    queue_span_max: int = 2000
-    retries_max: int = -1
-    consume_timeout: float = 900.0
-    commit_interval: float = 5.0
-    rebalance_interval: float = 20.0
-    suspend: float = 15.0
-
-    def __post_init__(self) -> None:
-        check_group(self.group)
-        if self.orderly:
-            raise NotImplementedError(
-                "orderly consumption is not built yet; leave orderly out to consume concurrently"
-            )
-        check_topic(names.retry_topic(self.group))  # the retry topic must be legal too
-        check_start(self.consume_from)
-        if self.model not in ("clustering", "broadcasting"):
-            raise ValueError(f"model {self.model!r} is neither 'clustering' nor 'broadcasting'")
-        _check_range("threads", self.threads, 1, 1000)
-        _check_range("batch_size", self.batch_size, 1, 1024)
-        _check_range("pull_batch", self.pull_batch, 1, 1024)
-        _check_range("queue_count_max", self.queue_count_max, 1, 65535)
-        _check_range("queue_bytes_max", self.queue_bytes_max, 1, 1 << 30)
-        _check_range("queue_span_max", self.queue_span_max, 1, 65535)
-        _check_range("retries_max", self.retries_max, -1, 1 << 30)
-        for name in ("consume_timeout", "commit_interval", "rebalance_interval", "suspend"):
-            _set_seconds(self, name, 0.01)
-        _set_seconds(self, "pull_interval", 0.0)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LitePullSettings:
-    """How a lite pull consumer reads. Defaults and ranges are RocketMQ's, unless it says otherwise.
-
-    group: consumer group; None reads assigned queues without a group and commits nothing.
-    consume_from: where a queue without a committed offset starts. allocate: strategy of a group
-    that subscribes, equal in all members. auto_commit: commit positions every
-    auto_commit_interval seconds, when a queue is given up, and at close. pull_batch: messages
-    asked for at once; RocketMQ asks for 10, which halves the rate. queue_count_max,
-    queue_bytes_max, queue_span_max: what may be held of one queue before its pulling pauses
-    (messages, bytes, offsets). total_count_max, total_bytes_max: the same of all queues;
-    RocketMQ does not limit those bytes. rebalance_interval: seconds between rebalances. suspend:
-    seconds the broker holds an empty pull.
-    """
-
-    group: str | None = None
-    consume_from: ConsumeFrom = "latest"
-    allocate: str = "AVG"
-    auto_commit: bool = True
-    auto_commit_interval: float = 5.0
-    pull_batch: int = 32
-    queue_count_max: int = 1000
-    queue_bytes_max: int = 100 * 1024 * 1024
-    queue_span_max: int = 2000
-    total_count_max: int = 10_000
-    total_bytes_max: int = 512 * 1024 * 1024
-    rebalance_interval: float = 20.0
-    suspend: float = 20.0
-
-    def __post_init__(self) -> None:
-        if self.group is not None:
-            check_group(self.group)
-        check_start(self.consume_from)
-        _check_type("auto_commit", self.auto_commit, bool, "bool")
-        _check_range("pull_batch", self.pull_batch, 1, 1024)
-        _check_range("queue_count_max", self.queue_count_max, 1, 65535)
-        _check_range("queue_bytes_max", self.queue_bytes_max, 1, 1 << 30)
-        _check_range("queue_span_max", self.queue_span_max, 1, 65535)
-        _check_range("total_count_max", self.total_count_max, 1, 1 << 31)
-        _check_range("total_bytes_max", self.total_bytes_max, 1, 1 << 40)
-        for name in ("auto_commit_interval", "rebalance_interval", "suspend"):
-            _set_seconds(self, name, 0.01)
-
-    @property
-    def model(self) -> Literal["clustering"]:
-        """The members of a group share the queues; who wants every queue assigns them."""
-        return "clustering"
-
-
-def check_start(start: object, name: str = "consume_from") -> None:
-    """Raise ValueError unless `start` is "latest", "earliest" or an aware datetime."""
-    if start in ("latest", "earliest"):
-        return
-    if not isinstance(start, datetime):
-        raise ValueError(f"{name} {start!r} is not 'latest', 'earliest' or a datetime")
-    if start.tzinfo is None:
-        raise ValueError(f"{name} needs a datetime with a time zone: datetime.now(UTC)")
-
-
-def _check_range(name: str, value: int, low: int, high: int) -> None:
+def check_range(name: str, value: int, low: int, high: int) -> None:
+    """Raise TypeError unless a value is an int, ValueError unless it is from low to high."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be int, not {type(value).__name__}")
     if not low <= value <= high:
         raise ValueError(f"{name} must be {low} to {high}, not {value}")
 
 
-def _check_type(name: str, value: object, kind: Any, words: str) -> None:
+def check_type(name: str, value: object, kind: Any, words: str) -> None:
+    """Raise TypeError unless a value has a type. words: what it must be."""
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be {words}, not {type(value).__name__}")
 
@@ -458,44 +346,6 @@ class TransactionOptions(SendOptions, total=False):
     check_concurrency: int
     check_backlog: int
     topics: Iterable[str]
-
-
-class ConsumerOptions(ClientOptions, total=False):
-    """Keyword arguments of a push consumer: the fields of ConsumerSettings and ClientOptions."""
-
-    consume_from: ConsumeFrom
-    model: Literal["clustering", "broadcasting"]
-    allocate: str
-    orderly: bool
-    threads: int
-    batch_size: int
-    pull_batch: int
-    pull_interval: Duration
-    queue_count_max: int
-    queue_bytes_max: int
-    queue_span_max: int
-    retries_max: int
-    consume_timeout: Duration
-    commit_interval: Duration
-    rebalance_interval: Duration
-    suspend: Duration
-
-
-class LitePullOptions(ClientOptions, total=False):
-    """Keyword arguments of a lite pull consumer: LitePullSettings' fields and ClientOptions."""
-
-    consume_from: ConsumeFrom
-    allocate: str
-    auto_commit: bool
-    auto_commit_interval: Duration
-    pull_batch: int
-    queue_count_max: int
-    queue_bytes_max: int
-    queue_span_max: int
-    total_count_max: int
-    total_bytes_max: int
-    rebalance_interval: Duration
-    suspend: Duration
 
 
 S = TypeVar("S")

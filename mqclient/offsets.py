@@ -32,7 +32,7 @@ class Followed(Protocol):
 
 
 class MemoryOffsets:
-    """Offsets that live as long as the consumer, for broadcasting."""
+    """Offsets in memory, without a place to commit them to."""
 
     def __init__(self) -> None:
         self._table: dict[MessageQueue, int] = {}
@@ -73,6 +73,9 @@ class MemoryOffsets:
     def _set(self, queue: MessageQueue, offset: int, forward_only: bool) -> None:
         if not forward_only or offset > self._table.get(queue, -1):
             self._table[queue] = offset
+
+    async def load(self) -> None:
+        """Prepare to answer `fetch`, at the consumer's start."""
 
     async def fetch(self, queue: MessageQueue) -> int | None:
         """The committed offset of a queue, None when there is none."""

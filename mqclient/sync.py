@@ -2,14 +2,20 @@
 
 import threading
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any, Generic, Self, TypeVar, Unpack
 
-from mqclient.config import ConsumerOptions, Duration, ProducerOptions
-from mqclient.consumer.context import Handler
+from mqclient.config import Duration, ProducerOptions
+from mqclient.consumer.context import Handler, MessageFunction
 from mqclient.consumer.push import PushConsumer as AsyncPushConsumer
-from mqclient.consumer.subscription import SqlFilter
+from mqclient.consumer.settings import ConsumerOptions
+from mqclient.consumer.subscription import (
+    SqlFilter,
+    Subscription,
+    message_subscription,
+    subscription_of,
+)
 from mqclient.engine import TransportLike
 from mqclient.errors import ClosedError
 from mqclient.loop_thread import LoopThread
@@ -217,22 +223,55 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
         expression: tags "TagA || TagB", "*" for every message, or a SqlFilter. handler: called
         with a list of messages and a ConsumeContext; None or ConsumeResult.SUCCESS acknowledges,
         an exception or anything else has them delivered again later. Plain functions run in
-        `threads` threads.
+        `threads` threads; an `async def` runs on the consumer's own event loop, in a thread of
+        the consumer.
         Every member of the group must have the same subscriptions. Raises TypeError, ValueError. A
         running consumer lets a broker check a SqlFilter: BrokerError if the broker refuses it,
         UnreachableError or ClientTimeout when none can be asked.
         """
-        if self._thread is None:
-            self._twin.subscribe(topic, expression, handler)
-        else:
-            self._running.run(self._subscribed(topic, expression, handler))
+        self._subscribe(subscription_of(topic, expression, handler))
 
-    async def _subscribed(self, topic: str, expression: str | SqlFilter, handler: Handler) -> None:
-        await self._twin.subscribe(topic, expression, handler)
+    def on_message(
+        self, topic: str, expression: str | SqlFilter = "*"
+    ) -> Callable[[MessageFunction], MessageFunction]:
+        """Decorate a function that handles one message of a topic.
+
+            @consumer.on_message("TopicTest", "TagA")
+            def handle(message): ...
+
+        None acknowledges the message; after an exception it comes again later. `batch_size` does
+        not count for the function. Otherwise as `subscribe`.
+        """
+
+        def subscribe(function: MessageFunction) -> MessageFunction:
+            self._subscribe(message_subscription(topic, expression, function))
+            return function
+
+        return subscribe
+
+    def _subscribe(self, subscription: Subscription) -> None:
+        if self._thread is None:
+            self._twin.add(subscription)
+        else:
+            self._running.run(self._added(subscription))
+
+    async def _added(self, subscription: Subscription) -> None:
+        await self._twin.add(subscription)
 
     def unsubscribe(self, topic: str) -> None:
         """Stop reading a topic; unknown topics are ignored."""
         self._on_loop(self._twin.unsubscribe, topic)
+
+    def suspend(self) -> None:
+        """Pull no more messages until `resume`; those that were pulled are still handled.
+
+        The consumer stays in its group, and keeps its queues.
+        """
+        self._on_loop(self._twin.suspend)
+
+    def resume(self) -> None:
+        """Pull again after `suspend`."""
+        self._on_loop(self._twin.resume)
 
     def wait_assigned(self, timeout: Duration = 20.0) -> list[MessageQueue]:
         """Wait until every subscribed topic has been shared out among the group once.

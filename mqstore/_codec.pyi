@@ -29,14 +29,16 @@ class ReceivedMessage:
 
     Numbers are read at once. Topic, properties and body are decoded on first access and then
     kept; until then the object keeps its whole buffer alive. `detach()` and
-    pickle copy the record out of it. `topic` may be assigned, and `properties` is an ordinary
-    dict that belongs to the message.
+    pickle copy the record out of it. `topic` and `reconsume_times` may be assigned, and
+    `properties` is an ordinary dict that belongs to the message.
     """
 
     broker_name: str
     """Name of the broker it was read from, "" when read from disk."""
     transaction_id: str | None
     """Set by the client on transactional messages, else None."""
+    reconsume_times: int
+    """Number of failed deliveries."""
 
     def __init__(self, *args: Never, **kwargs: Never) -> None:
         """Messages are made by decode_messages()."""
@@ -95,9 +97,6 @@ class ReceivedMessage:
     @property
     def sys_flag(self) -> int:
         """RocketMQ's flag: compression, transaction type, IPv6 hosts."""
-    @property
-    def reconsume_times(self) -> int:
-        """Number of failed deliveries."""
     @property
     def prepared_transaction_offset(self) -> int:
         """Physical offset of the half message, else 0."""

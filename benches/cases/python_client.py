@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -23,9 +23,10 @@ from benches.lib.java_client import JavaClient, JavaConsume, JavaSend
 from benches.lib.loads import BACKLOG_TOPIC, make_backlog
 from benches.lib.python_wheel import Wheel, WheelMissing
 from benches.lib.servers import Cluster, Ours
-from mqclient import Message
+from mqclient import Admin, Message
 from mqclient import Producer as BlockingProducer
 from mqclient.aio import LitePullConsumer, Producer, PushConsumer, ReceivedMessage
+from mqclient.wire.bodies.topics import TopicConfig
 from scripts import java_rocketmq
 
 SHORT = Mode("large", seconds=1.0, warmup_seconds=0.3, rounds=3)
@@ -43,6 +44,10 @@ BATCH = 32
 UNIQUE_KEY = "UNIQ_KEY"
 """The property that consumers read: with it all of a message's properties are decoded."""
 OTHERS = ("wheel", "java")
+ORDERLY_TOPIC = "BenchOrderly"
+ORDERLY_QUEUES = 16
+ORDERLY_SHARE_MIN = 0.25
+"""Least rate of orderly consumption, as a share of the batch handler's on the same topic."""
 LITE_PULL_SHARE_MIN = 0.5
 """Least rate of `async for` over a lite pull consumer, as a share of the batch handler's."""
 
@@ -109,6 +114,7 @@ def main(smoke: bool = False, long: bool = False) -> None:
             make_backlog(cluster, bench.backlog)
             _consume_rows(bench)
             _lite_pull_row(bench)
+            _orderly_rows(bench)
     finally:
         shutil.rmtree(folder)
     report.finish()
@@ -204,6 +210,34 @@ def _lite_pull_row(bench: Bench) -> None:
     row["met"] = verdict(row["of_batch_handler"] >= LITE_PULL_SHARE_MIN)
 
 
+def _orderly_rows(bench: Bench) -> None:
+    """A backlog in 16 queues: in order, and message by message, in turns with the batch handler."""
+    with Admin(bench.cluster.namesrv) as admin:
+        config = TopicConfig(
+            ORDERLY_TOPIC, read_queue_nums=ORDERLY_QUEUES, write_queue_nums=ORDERLY_QUEUES
+        )
+        admin.topics.update(config, cluster="DefaultCluster")
+    make_backlog(bench.cluster, bench.backlog, ORDERLY_TOPIC)
+    read = partial(consume, bench.cluster, bench.backlog, topic=ORDERLY_TOPIC)
+    kinds: dict[str, Callable[[], Coroutine[Any, Any, float]]] = {
+        f"orderly over {ORDERLY_QUEUES} queues, 32 at once": partial(read, orderly=True),
+        "one-message handler, async def": partial(read, one_message=True),
+        "one-message handler, orderly": partial(read, one_message=True, orderly=True),
+    }
+    rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in kinds}
+    for _ in range(bench.mode.rounds):
+        batch = asyncio.run(read())
+        for name, kind in kinds.items():
+            ours = asyncio.run(kind())
+            rounds[name].append(
+                {"ours": ours, "batch_handler": batch, "of_batch_handler": ours / batch}
+            )
+    for name, measured in rounds.items():
+        row = bench.report.add(f"push consumer, {name}", measured)
+        if name.startswith("orderly"):
+            row["met"] = verdict(row["of_batch_handler"] >= ORDERLY_SHARE_MIN)
+
+
 def _wheel_consumes(cluster: Cluster, messages: int, wheel: Wheel, _seconds: float) -> float:
     return wheel.consume(cluster.namesrv, BACKLOG_TOPIC, messages)
 
@@ -263,12 +297,20 @@ def send_in_threads(cluster: Cluster, threads: int, seconds: float) -> float:
 
 
 async def consume(
-    cluster: Cluster, messages: int, on_loop: bool = True, at_once: int = BATCH
+    cluster: Cluster,
+    messages: int,
+    on_loop: bool = True,
+    at_once: int = BATCH,
+    *,
+    topic: str = BACKLOG_TOPIC,
+    orderly: bool = False,
+    one_message: bool = False,
 ) -> float:
     """Messages per second from the first one handled to the last of the backlog.
 
-    Every handler reads each message, as Java's client has decoded all of it by then and ours has
-    not: raises RuntimeError if less was read than was sent.
+    one_message: by a handler of one message on the loop. Every handler reads each message, as
+    Java's client has decoded all of it by then and ours has not: raises RuntimeError if less was
+    read than was sent.
     """
     seen, read, started = 0, 0, 0.0
     done = asyncio.Event()
@@ -294,9 +336,22 @@ async def consume(
         if seen >= messages:
             done.set()
 
+    async def handle_one(message: ReceivedMessage) -> None:
+        nonlocal seen, read, started
+        started = started or time.monotonic()
+        read += len(message.body) + len(message.properties[UNIQUE_KEY])
+        seen += 1
+        if seen >= messages:
+            done.set()
+
     group = f"bench_python_{time.monotonic_ns()}"
-    consumer = PushConsumer(group, cluster.namesrv, consume_from="earliest", batch_size=at_once)
-    consumer.subscribe(BACKLOG_TOPIC, "*", handle_on_loop if on_loop else handle)
+    consumer = PushConsumer(
+        group, cluster.namesrv, consume_from="earliest", batch_size=at_once, orderly=orderly
+    )
+    if one_message:
+        consumer.on_message(topic)(handle_one)
+    else:
+        consumer.subscribe(topic, "*", handle_on_loop if on_loop else handle)
     async with consumer:
         await asyncio.wait_for(done.wait(), CONSUME_DEADLINE_SECONDS)
         took = time.monotonic() - started

@@ -115,14 +115,14 @@ def no_problems(report: dict[str, Any]) -> dict[str, Any]:
     return report
 
 
-def make_backlog(cluster: Cluster, messages: int) -> None:
-    """Fill the backlog topic, and wait until all of it can be read."""
-    load: dict[str, object] = {"namesrv": cluster.namesrv, "topic": BACKLOG_TOPIC}
+def make_backlog(cluster: Cluster, messages: int, topic: str = BACKLOG_TOPIC) -> None:
+    """Fill a topic, and wait until all of it can be read."""
+    load: dict[str, object] = {"namesrv": cluster.namesrv, "topic": topic}
     left = messages
     while left > 0:  # a busy broker refuses some
         count = {"warmup_s": 0.0, "duration_s": 600.0, "count": left}
         left -= run_produce({**load, **count}, in_flight=64)["messages"]
-    cluster.route(BACKLOG_TOPIC)
+    cluster.route(topic)
     deadline = time.monotonic() + BACKLOG_SETTLE_SECONDS
     while (read := _readable(load)) < messages:
         if time.monotonic() > deadline:

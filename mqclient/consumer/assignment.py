@@ -11,8 +11,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, Protocol, TypeVar
 
-from mqclient.config import ConsumerSettings, LitePullSettings
 from mqclient.consumer.process_queue import ProcessQueue
+from mqclient.consumer.settings import ConsumerSettings, LitePullSettings
 from mqclient.consumer.start_offset import start_offset
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine import Client
@@ -128,6 +128,15 @@ class Assignment(Generic[Held]):
         await self._give_up(list(mine), mine)
         self.rebalance_soon()
 
+    async def keep_locks(self) -> None:
+        """Renew the locks of queues until cancelled; only orderly consumption has any."""
+
+    async def finish(self) -> None:
+        """After `stop`, when no handler runs any more: commit, and give everything up."""
+        await self._offsets.commit_surely(list(self._held))
+        for held in self._held.values():
+            held.dropped = True
+
     async def stop(self) -> None:
         """Stop pulling and taking queues over; results of running handlers still count."""
         self._stopped = True
@@ -217,12 +226,17 @@ class Assignment(Generic[Held]):
         self._offsets.update(queue, offset, forward_only=False)
         self._tasks[queue] = self._client.spawn(self._puller.run(held), f"pulling {queue}")
 
-    def _end(self, queue: MessageQueue) -> None:
-        """Stop pulling a queue."""
-        self._held.pop(queue).dropped = True
+    def _end(self, queue: MessageQueue) -> Held:
+        """Stop pulling a queue; results of its running handlers no longer count."""
+        held = self._stop_pulling(queue)
+        held.dropped = True
+        return held
+
+    def _stop_pulling(self, queue: MessageQueue) -> Held:
         task = self._tasks.pop(queue, None)
         if task is not None:
             task.cancel()
+        return self._held.pop(queue)
 
     async def _give_up(
         self, queues: list[MessageQueue], offsets: Mapping[MessageQueue, int] | None = None

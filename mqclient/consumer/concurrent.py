@@ -6,17 +6,15 @@ Rules: RocketMQ 4.9 `ConsumeMessageConcurrentlyService`.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
-from mqclient.config import ConsumerSettings
-from mqclient.consumer.context import ConsumeResult, Handler, is_async
+from mqclient.consumer.context import ConsumeResult
 from mqclient.consumer.process_queue import ProcessQueue
-from mqclient.consumer.retry import SendBack, original_topic
-from mqclient.consumer.subscription import Subscription
-from mqclient.consumer.workers import ConsumeRequest, Workers
-from mqclient.offsets import MemoryOffsets
+from mqclient.consumer.retry import original_topic
+from mqclient.consumer.service import ConsumeService
+from mqclient.consumer.workers import ConsumeRequest
 from mqstore.message import ReceivedMessage
 from mqstore.names import RETRY_PREFIX
 
@@ -30,30 +28,17 @@ REDELIVER_HERE_DELAY = 5.0
 """Seconds until a message that no broker takes back goes to its handler again."""
 
 
-class ConcurrentService:
+class ConcurrentService(ConsumeService):
     """Consumes pulled messages in any order, several at once."""
 
-    def __init__(
-        self,
-        settings: ConsumerSettings,
-        subscription_of: Callable[[str], Subscription | None],
-        offsets: MemoryOffsets,
-        send_back: SendBack | None,
-    ) -> None:
-        self._settings = settings
-        self._subscription_of = subscription_of
-        self._offsets = offsets
-        self._send_back = send_back
-        self._workers = Workers(
-            settings.threads, f"ConsumeMessageThread_{settings.group}", self._done
+    _results = frozenset(
+        (
+            ConsumeResult.SUCCESS,
+            ConsumeResult.RECONSUME_LATER,
+            ConsumeResult.SUSPEND_CURRENT_QUEUE_A_MOMENT,
         )
-        self._giving_back: set[asyncio.Task[None]] = set()
-        self._stopping = False
-
-    @property
-    def calling(self) -> bool:
-        """Whether the caller is one of the handlers."""
-        return self._workers.calling
+    )
+    _no_result = "which is no result of a concurrent handler"
 
     def submit(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
         """Consume messages of one queue; the process queue holds them already."""
@@ -61,21 +46,13 @@ class ConcurrentService:
             for message in messages:
                 message.topic = original_topic(message)
             for topic, group in groupby(messages, key=lambda message: message.topic):
-                self._split(held, list(group), topic)
+                self._run(held, list(group), topic)
         else:
-            self._split(held, messages, held.queue.topic)
+            self._run(held, messages, held.queue.topic)
 
-    async def stop(self, timeout: float) -> None:
-        """Let running handlers end, and send failed messages back to the brokers."""
-        self._stopping = True
-        if not await self._workers.stop(timeout):
-            log.warning(
-                "%d handlers still run after %g s; their messages will be delivered again",
-                self._workers.in_flight,
-                timeout,
-            )
-        if self._giving_back:
-            await asyncio.wait(self._giving_back, timeout=timeout)
+    def _run(self, held: ProcessQueue, messages: list[ReceivedMessage], topic: str) -> None:
+        """Call the topic's handler with messages."""
+        self._workers.submit(held, messages, *self._handler(topic, messages[0]))
 
     async def give_back_stuck(self, queues: Iterable[ProcessQueue]) -> None:
         """Send back the first messages of queues if their handlers exceeded consume_timeout.
@@ -89,7 +66,7 @@ class ConcurrentService:
                 head = held.first_message
                 if head is None or not 0 < head.consume_start_ms < started_before:
                     break
-                fate = self._fate([head], STUCK_DELAY_LEVEL)
+                fate = self._fate_of([head], STUCK_DELAY_LEVEL)
                 log.warning("message %s exceeded consume_timeout; %s", head.msg_id, fate)
                 if not await self._give_back(head, STUCK_DELAY_LEVEL):
                     break
@@ -100,55 +77,39 @@ class ConcurrentService:
             return True
         return await self._send_back.give_back(message, delay_level)
 
-    def _split(self, held: ProcessQueue, messages: list[ReceivedMessage], topic: str) -> None:
-        subscription = self._subscription_of(topic)
-        handler: Handler = _no_handler
-        on_loop = True
-        if subscription is None or subscription.handler is None:
-            log.warning("no handler for topic %s (message %s)", topic, messages[0].msg_id)
-        else:
-            handler, on_loop = subscription.handler, subscription.on_loop
-        self._workers.submit(held, messages, handler, on_loop, self._settings.batch_size)
-
     def _done(self, request: ConsumeRequest, outcome: Any) -> None:
-        """On the loop, after a handler: acknowledge, or send failed messages back."""
+        """Acknowledge messages, or send those that failed back."""
         held = request.held
         if held.dropped:
             return  # another member reads these messages again
-        held.last_consume_ms = time.time_ns() // 1_000_000
+        if outcome is None and request.context.ack_index is None:
+            self._note(request, 0)
+            self._acknowledge(held, request.messages)
+            return
         failed = self._failed(request, outcome)
+        self._note(request, len(failed))
         if not failed:
             self._acknowledge(held, request.messages)
         elif self._send_back is None:
             log.warning("message %s failed and is dropped (broadcasting)", failed[0].msg_id)
             self._acknowledge(held, request.messages)
         else:
-            task = asyncio.get_running_loop().create_task(self._return(request, failed))
-            self._giving_back.add(task)
-            task.add_done_callback(self._giving_back.discard)
+            self._send(self._return(request, failed))
 
-    def _fate(self, messages: list[ReceivedMessage], delay_level: int) -> str:
+    def _fate(self, request: ConsumeRequest) -> str:
+        return self._fate_of(request.messages, request.context.delay_level)
+
+    def _fate_of(self, messages: list[ReceivedMessage], delay_level: int) -> str:
         if self._send_back is None:
             return "broadcasting delivers nothing again"
         return self._send_back.fate(messages, delay_level)
 
     def _failed(self, request: ConsumeRequest, outcome: Any) -> list[ReceivedMessage]:
-        """The messages to deliver again. One log line unless the handler asked for it."""
-        if outcome is None or outcome is ConsumeResult.SUCCESS:
-            ack_index = request.context.ack_index
-            return [] if ack_index is None else request.messages[max(0, ack_index + 1) :]
-        if outcome is not ConsumeResult.RECONSUME_LATER:
-            error = outcome if isinstance(outcome, BaseException) else None
-            what = f"raised {error!r}" if error else f"returned {outcome!r}, no ConsumeResult"
-            log.warning(
-                "handler of topic %s %s for message %s; %s",
-                request.messages[0].topic,
-                what,
-                ", ".join(message.msg_id for message in request.messages),
-                self._fate(request.messages, request.context.delay_level),
-                exc_info=error,
-            )
-        return request.messages
+        """The messages to deliver again."""
+        if self._result(request, outcome) is not ConsumeResult.SUCCESS:
+            return request.messages
+        ack_index = request.context.ack_index
+        return [] if ack_index is None else request.messages[max(0, ack_index + 1) :]
 
     async def _return(self, request: ConsumeRequest, failed: list[ReceivedMessage]) -> None:
         """Send failed messages back; one that no broker takes stays held and is tried again."""
@@ -161,17 +122,8 @@ class ConcurrentService:
         self._acknowledge(request.held, [m for m in request.messages if id(m) not in keep])
         if kept and not self._stopping:
             loop = asyncio.get_running_loop()
-            loop.call_later(REDELIVER_HERE_DELAY, self._submit_again, request, kept)
+            loop.call_later(REDELIVER_HERE_DELAY, self._again, request.held, kept)
 
-    def _submit_again(self, request: ConsumeRequest, messages: list[ReceivedMessage]) -> None:
-        held, handler = request.held, request.handler
+    def _again(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
         if not self._stopping and not held.dropped:
-            self._workers.submit(held, messages, handler, is_async(handler), len(messages))
-
-    def _acknowledge(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
-        held.remove(messages)
-        self._offsets.follow(held)
-
-
-async def _no_handler(_messages: list[ReceivedMessage], _context: object) -> ConsumeResult:
-    return ConsumeResult.RECONSUME_LATER
+            self._run(held, messages, messages[0].topic)

@@ -3,34 +3,70 @@
 import inspect
 from collections.abc import Awaitable, Callable
 from enum import Enum
+from typing import Any, TypeVar
 
+from mqclient.config import Duration, seconds
 from mqstore.message import MessageQueue, ReceivedMessage
 
-__all__ = ["ConsumeContext", "ConsumeResult", "Handler", "is_async"]
+__all__ = [
+    "ConsumeContext",
+    "ConsumeResult",
+    "Handler",
+    "MessageHandler",
+    "is_async",
+    "one_at_a_time",
+]
 
 
 class ConsumeResult(Enum):
-    """Results that a handler may return; None means SUCCESS."""
+    """Results that a handler may return; None means SUCCESS.
+
+    RECONSUME_LATER and SUSPEND_CURRENT_QUEUE_A_MOMENT mean the same: the messages come again. A
+    concurrent consumer sends them back to the broker; an orderly one keeps the queue waiting.
+    COMMIT and ROLLBACK are for orderly handlers with `context.auto_commit = False`: they
+    acknowledge, or handle again, all messages since the last COMMIT.
+    """
 
     SUCCESS = "SUCCESS"
     RECONSUME_LATER = "RECONSUME_LATER"
+    SUSPEND_CURRENT_QUEUE_A_MOMENT = "SUSPEND_CURRENT_QUEUE_A_MOMENT"
+    COMMIT = "COMMIT"
+    ROLLBACK = "ROLLBACK"
 
 
 class ConsumeContext:
     """The queue of the messages, and how to handle a failure.
 
-    message_queue: their queue. delay_level: how long to wait before redelivery: 0 lets the broker
+    message_queue: their queue.
+
+    Of a concurrent consumer: delay_level: how long to wait before redelivery: 0 lets the broker
     choose (longer with each try), 1 to 18 are RocketMQ's levels, -1 is the dead-letter topic.
     ack_index: index of the last message that succeeded, None for all; with a SUCCESS the messages
     after it are delivered again.
+
+    Of an orderly consumer: suspend_current_queue_timeout: seconds until a queue whose handler
+    failed goes on, 0.01 to 30; None means the consumer's setting (1 s). auto_commit: whether a
+    SUCCESS acknowledges; if False, COMMIT does.
     """
 
-    __slots__ = ("ack_index", "delay_level", "message_queue")
+    __slots__ = ("_suspend", "ack_index", "auto_commit", "delay_level", "message_queue")
 
     def __init__(self, message_queue: MessageQueue) -> None:
         self.message_queue = message_queue
         self.delay_level = 0
         self.ack_index: int | None = None
+        self.auto_commit = True
+        self._suspend: float | None = None
+
+    @property
+    def suspend_current_queue_timeout(self) -> float | None:
+        """Seconds until the queue goes on after a failure; None means the consumer's setting."""
+        return self._suspend
+
+    @suspend_current_queue_timeout.setter
+    def suspend_current_queue_timeout(self, timeout: Duration | None) -> None:
+        name = "suspend_current_queue_timeout"
+        self._suspend = None if timeout is None else seconds(timeout, name)
 
 
 HandlerResult = ConsumeResult | None
@@ -39,6 +75,23 @@ Handler = (
     | Callable[[list[ReceivedMessage], ConsumeContext], Awaitable[HandlerResult]]
 )
 """A handler: plain functions run in threads, `async def` ones on the loop."""
+MessageHandler = (
+    Callable[[ReceivedMessage], HandlerResult]
+    | Callable[[ReceivedMessage], Awaitable[HandlerResult]]
+)
+"""A handler of one message."""
+MessageFunction = TypeVar("MessageFunction", bound=MessageHandler)
+
+
+def one_at_a_time(function: MessageHandler) -> Handler:
+    """The handler that calls a function with the only message of its list; raises TypeError."""
+    if not callable(function):
+        raise TypeError(f"handler must be callable, not {type(function).__name__}")
+
+    def handle(messages: list[ReceivedMessage], _context: ConsumeContext) -> Any:
+        return function(messages[0])
+
+    return handle
 
 
 def is_async(handler: Callable[..., object]) -> bool:

@@ -5,10 +5,10 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from mqclient.config import LitePullSettings
 from mqclient.consumer.assignment import Assignment
 from mqclient.consumer.lite_buffer import LiteBuffer, LiteQueue
 from mqclient.consumer.lite_puller import LitePuller
+from mqclient.consumer.settings import LitePullSettings
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine import Client
 from mqclient.errors import ClientTimeout, RocketMQError

@@ -7,9 +7,9 @@ again; only then does the position of their queue move past them.
 import asyncio
 from collections import deque
 
-from mqclient.config import LitePullSettings
 from mqclient.consumer.flow import too_much_held
 from mqclient.consumer.process_queue import ProcessQueue
+from mqclient.consumer.settings import LitePullSettings
 from mqstore.message import MessageQueue, ReceivedMessage
 
 __all__ = ["LiteBuffer", "LiteQueue"]

@@ -12,17 +12,11 @@ from collections.abc import Awaitable, Iterable, Mapping
 from datetime import datetime
 from typing import Self, TypeVar, Unpack
 
-from mqclient.config import (
-    Duration,
-    LitePullOptions,
-    LitePullSettings,
-    check_topic,
-    seconds,
-    split_options,
-)
+from mqclient.config import Duration, check_topic, seconds, split_options
 from mqclient.consumer.filter_check import FilterChecks, Subscribed
 from mqclient.consumer.lite_assignment import AssignmentListener, LiteAssignment
 from mqclient.consumer.lite_buffer import LiteBuffer, LiteQueue
+from mqclient.consumer.settings import LitePullOptions, LitePullSettings
 from mqclient.consumer.subscription import SqlFilter, Subscription, subscription_of
 from mqclient.engine import Client, TransportLike
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, Self, Unpack
 
-from mqclient.config import Duration, LitePullOptions
+from mqclient.config import Duration
 from mqclient.consumer.lite_pull import Committable
 from mqclient.consumer.lite_pull import LitePullConsumer as AsyncLitePullConsumer
+from mqclient.consumer.settings import LitePullOptions
 from mqclient.consumer.subscription import SqlFilter
 from mqclient.engine import TransportLike
 from mqclient.sync import BlockingFace

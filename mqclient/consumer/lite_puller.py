@@ -9,11 +9,11 @@ import logging
 import time
 from collections.abc import Callable
 
-from mqclient.config import LitePullSettings
 from mqclient.consumer.damage import pass_damage
 from mqclient.consumer.lite_buffer import LiteBuffer, LiteQueue
 from mqclient.consumer.pull import BUSY_DELAY, ERROR_DELAY, pull_template, pull_values
 from mqclient.consumer.pull_answer import PullAnswer, read_pull_answer
+from mqclient.consumer.settings import LitePullSettings
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine import Client
 from mqclient.errors import BrokerError, RocketMQError, UnreachableError

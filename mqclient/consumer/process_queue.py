@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 
+from mqclient.consumer.statistics import TopicCounts
 from mqclient.frame_template import FrameTemplate
 from mqstore.message import MessageQueue, ReceivedMessage
 
@@ -47,9 +48,12 @@ class ProcessQueue:
         "_starts",
         "broker_id",
         "bytes_held",
+        "counts",
         "dropped",
         "last_consume_ms",
+        "last_lock_ms",
         "last_pull_ms",
+        "locked_until",
         "next_offset",
         "pulls_one",
         "queue",
@@ -66,8 +70,13 @@ class ProcessQueue:
         self.dropped = False
         self.pulls_one = False
         """Whether the next pull asks for one message: it was damaged in the last answer."""
+        self.counts: TopicCounts | None = None
+        """The counts of its topic, once a handler was called."""
         self.last_pull_ms = 0
         self.last_consume_ms = 0
+        self.last_lock_ms = 0
+        self.locked_until = 0.0
+        """Until when its lock is surely ours, by time.monotonic(); for orderly consumption."""
         self.template: tuple[tuple[str, int, int], FrameTemplate] | None = None
         """The template of this queue's pulls, after the values for which it was made."""
         self._pulls: list[_Pull] = []

@@ -9,11 +9,12 @@ import logging
 import time
 from collections.abc import Callable
 
-from mqclient.config import ConsumerSettings
 from mqclient.consumer.damage import pass_damage
 from mqclient.consumer.flow import FLOW_CONTROL_DELAY, too_much_held
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.pull_answer import PullAnswer, read_pull_answer
+from mqclient.consumer.settings import ConsumerSettings
+from mqclient.consumer.statistics import ConsumerStatistics
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine import Client
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
@@ -83,6 +84,8 @@ class Puller:
         subscription_of: Callable[[str], Subscription | None],
         deliver: Callable[[ProcessQueue, list[ReceivedMessage]], None],
         resubscribe: Callable[[], None],
+        queue_count: Callable[[], int],
+        statistics: ConsumerStatistics,
     ) -> None:
         self._client = client
         self._settings = settings
@@ -90,12 +93,25 @@ class Puller:
         self._subscription_of = subscription_of
         self._deliver = deliver
         self._resubscribe = resubscribe
+        self._queue_count = queue_count
+        self._statistics = statistics
+        self._resumed = asyncio.Event()
+        self._resumed.set()
+
+    def suspend(self) -> None:
+        """Pull nothing until `resume`; an answer that is on its way is not taken."""
+        self._resumed.clear()
+
+    def resume(self) -> None:
+        """Pull again."""
+        self._resumed.set()
 
     async def run(self, held: ProcessQueue) -> None:
         """Pull until `held.dropped`; a repeated error is logged once."""
         last_error = ""
         while not held.dropped:
-            if too_much_held(held, self._settings):
+            await self._resumed.wait()
+            if too_much_held(held, self._settings, self._queue_count()):
                 await asyncio.sleep(FLOW_CONTROL_DELAY)
                 continue
             try:
@@ -125,7 +141,7 @@ class Puller:
             reply = await template.send(values, b"", wait, at_once=True)
         except UnreachableError as error:
             raise template.explain(error) from error.__cause__
-        if held.dropped:
+        if held.dropped or not self._resumed.is_set():
             return 0.0
         answer = read_pull_answer(reply, held.queue.broker_name)
         if answer.moved and len(held):
@@ -169,6 +185,11 @@ class Puller:
         if tags is not None:
             messages = [message for message in messages if message.tags in tags]
             size = sum(message.store_size for message in messages)
+        if messages:
+            counts = self._statistics.of(held.queue.topic)
+            counts.pulls += 1
+            counts.pulled += len(messages)
+            counts.pull_ms += time.time_ns() // 1_000_000 - held.last_pull_ms
         held.add(messages, size)
         held.next_offset = answer.next_offset
         if messages:

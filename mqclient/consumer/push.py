@@ -3,37 +3,40 @@
 import asyncio
 import contextlib
 import logging
+import os
 import warnings
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 from typing import Self, Unpack
 
-from mqclient.config import (
-    ConsumerOptions,
-    ConsumerSettings,
-    Duration,
-    seconds,
-    split_options,
-)
+from mqclient.config import Duration, seconds, split_options
 from mqclient.consumer.assignment import Assignment
 from mqclient.consumer.concurrent import ConcurrentService
-from mqclient.consumer.context import Handler
+from mqclient.consumer.context import Handler, MessageFunction
 from mqclient.consumer.filter_check import FilterChecks, Subscribed
+from mqclient.consumer.orderly import OrderlyService
+from mqclient.consumer.orderly_assignment import OrderlyAssignment
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.pull import Puller
 from mqclient.consumer.remote import RemoteControl
 from mqclient.consumer.retry import SendBack
+from mqclient.consumer.running_info import RunningInfo
+from mqclient.consumer.service import ConsumeService
+from mqclient.consumer.settings import ConsumerOptions, ConsumerSettings
+from mqclient.consumer.statistics import SAMPLE_INTERVAL, ConsumerStatistics
 from mqclient.consumer.subscription import (
     SqlFilter,
     Subscription,
+    message_subscription,
     subscription_of,
     tag_subscription,
 )
 from mqclient.engine import Client, TransportLike
 from mqclient.errors import ClientTimeout, RocketMQError
+from mqclient.local_offsets import LocalOffsets
 from mqclient.offsets import MemoryOffsets, RemoteOffsets
 from mqclient.signals import until_signal
-from mqclient.wire.bodies.heartbeat import ConsumerData
+from mqclient.wire.bodies.heartbeat import SQL92, ConsumerData
 from mqstore.message import MessageQueue
 from mqstore.names import RETRY_PREFIX, retry_topic
 
@@ -73,41 +76,46 @@ class PushConsumer:
         self._client = client = Client(client_settings, transport)
         self._subscriptions: dict[str, Subscription] = {}
         self._checks = FilterChecks(client, settings.group)
-        clustering = settings.model == "clustering"
-        self._offsets = RemoteOffsets(client, settings.group) if clustering else MemoryOffsets()
-        send_back = SendBack(client, settings) if clustering else None
-        self._service = ConcurrentService(
-            settings, self._subscriptions.get, self._offsets, send_back
+        self._offsets = _offsets(client, settings)
+        self._statistics = ConsumerStatistics()
+        self._service, self._assignment = self._consuming()
+        of_topic, data = self._subscriptions.get, self._consumer_data
+        info = RunningInfo(
+            client_settings, settings, self._assignment, self._offsets, self._statistics, data
         )
-        puller = Puller(
-            client,
-            settings,
-            self._offsets,
-            self._subscriptions.get,
-            self._service.submit,
-            self._heartbeat_soon,
-        )
-        self._assignment = Assignment(
-            client,
-            settings,
-            self._offsets,
-            lambda: self._subscriptions.values(),
-            puller,
-            ProcessQueue,
-        )
-        RemoteControl(
-            client,
-            settings,
-            self._assignment,
-            self._offsets,
-            self._handler_of,
-            self._consumer_data,
-        ).serve()
+        RemoteControl(client, settings, self._assignment, self._offsets, of_topic, info).serve()
         client.set_consumer(self._consumer_data)
         self._closing: asyncio.Task[None] | None = None
-        if clustering:
+        if settings.model == "clustering":
             retry = retry_topic(settings.group)
             self._subscriptions[retry] = tag_subscription(retry, "*", None)
+
+    def _consuming(self) -> tuple[ConsumeService, Assignment[ProcessQueue]]:
+        """What runs the handlers, and what keeps this member's queues."""
+        client, settings, offsets = self._client, self.settings, self._offsets
+        statistics = self._statistics
+        of_topic, of_all = self._subscriptions.get, self._subscriptions.values
+        clustering = settings.model == "clustering"
+        back = SendBack(client, settings)
+        service: ConsumeService
+        if settings.orderly:
+            service = OrderlyService(settings, of_topic, offsets, statistics, back)
+        else:
+            back_or_none = back if clustering else None
+            service = ConcurrentService(settings, of_topic, offsets, statistics, back_or_none)
+        self._puller = puller = Puller(
+            client,
+            settings,
+            offsets,
+            of_topic,
+            service.submit,
+            self._heartbeat_soon,
+            lambda: len(self._assignment.held),
+            statistics,
+        )
+        if isinstance(service, OrderlyService) and clustering:
+            return service, OrderlyAssignment(client, settings, offsets, of_all, puller, service)
+        return service, Assignment(client, settings, offsets, of_all, puller, ProcessQueue)
 
     # --- life
 
@@ -115,8 +123,9 @@ class PushConsumer:
         """Join the group and begin to read.
 
         Raises UnreachableError or ClientTimeout when no NameServer answers, BrokerError when a
-        broker refuses a SqlFilter.
+        broker refuses a SqlFilter, OSError or ValueError when offset_store cannot be read.
         """
+        await self._offsets.load()
         await self._client.start()
         client = self._client
         try:
@@ -132,6 +141,9 @@ class PushConsumer:
         client.spawn(self._assignment.run(), "rebalancing")
         interval = self.settings.commit_interval
         client.spawn(client.every(interval, self._commit, first=interval), "offset commits")
+        client.spawn(self._assignment.keep_locks(), "queue locks")
+        samples = client.every(SAMPLE_INTERVAL, self._statistics.sample, first=SAMPLE_INTERVAL)
+        client.spawn(samples, "statistics")
         limit = self.settings.consume_timeout
         client.spawn(client.every(limit, self._give_back_stuck, first=limit), "stuck handlers")
 
@@ -157,9 +169,7 @@ class PushConsumer:
         if self._client.running:
             await self._assignment.stop()
             await self._service.stop(limit)
-            await self._offsets.commit_surely(list(self._assignment.held))
-            for held in self._assignment.held.values():
-                held.dropped = True
+            await self._assignment.finish()
         await self._client.close(limit)
 
     async def run(self) -> None:
@@ -223,12 +233,31 @@ class PushConsumer:
         broker answers. Without the await the error is logged, and the next `run` or
         `wait_assigned` raises it.
         """
-        if not callable(handler):
-            raise TypeError(f"handler must be callable, not {type(handler).__name__}")
-        subscription = subscription_of(topic, expression, handler)
-        if self._client.running and isinstance(expression, SqlFilter):
+        return self.add(subscription_of(topic, expression, handler))
+
+    def on_message(
+        self, topic: str, expression: str | SqlFilter = "*"
+    ) -> Callable[[MessageFunction], MessageFunction]:
+        """Decorate a function that handles one message of a topic: `def` or `async def`.
+
+            @consumer.on_message("TopicTest", "TagA")
+            async def handle(message): ...
+
+        None acknowledges the message; after an exception it comes again later. `batch_size` does
+        not count for the function. Otherwise as `subscribe`.
+        """
+
+        def subscribe(function: MessageFunction) -> MessageFunction:
+            self.add(message_subscription(topic, expression, function))
+            return function
+
+        return subscribe
+
+    def add(self, subscription: Subscription) -> Awaitable[None]:
+        """Add a subscription; for `subscribe`, `on_message` and the blocking face."""
+        if self._client.running and subscription.data.expression_type == SQL92:
             return self._checks.begin(subscription, self._accept)
-        self._checks.forget(topic)
+        self._checks.forget(subscription.data.topic)
         self._accept(subscription)
         return Subscribed()
 
@@ -245,6 +274,17 @@ class PushConsumer:
         self._checks.forget(topic)
         if self._subscriptions.pop(topic, None) is not None:
             self._heartbeat_soon()
+
+    def suspend(self) -> None:
+        """Pull no more messages until `resume`; those that were pulled are still handled.
+
+        The consumer stays in its group, and keeps its queues.
+        """
+        self._puller.suspend()
+
+    def resume(self) -> None:
+        """Pull again after `suspend`."""
+        self._puller.resume()
 
     async def wait_assigned(self, timeout: Duration = 20.0) -> list[MessageQueue]:
         """Wait until every subscribed topic has been shared out among the group once.
@@ -276,10 +316,6 @@ class PushConsumer:
         return sorted(queue for queue in held if not queue.topic.startswith(RETRY_PREFIX))
 
     # --- wiring
-
-    def _handler_of(self, topic: str) -> Handler | None:
-        subscription = self._subscriptions.get(topic)
-        return subscription.handler if subscription else None
 
     def _consumer_data(self) -> ConsumerData:
         start = self.settings.consume_from
@@ -314,3 +350,16 @@ class PushConsumer:
                 await self._checks.check_later(item)
         await self._client.heartbeat()
         self._assignment.rebalance_soon()
+
+
+def _offsets(client: Client, settings: ConsumerSettings) -> MemoryOffsets:
+    """What keeps the progress: brokers, a file, or memory."""
+    if settings.model == "clustering":
+        return RemoteOffsets(client, settings.group)
+    if settings.offset_store is None:
+        log.info(
+            "group %s broadcasts without offset_store: a restart begins at consume_from again",
+            settings.group,
+        )
+        return LocalOffsets(None)
+    return LocalOffsets(os.fspath(settings.offset_store))

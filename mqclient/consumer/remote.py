@@ -1,6 +1,7 @@
 """Serves brokers' requests to a consumer: rebalance, reset, report, consume directly.
 
-Rules: RocketMQ 4.9 `ClientRemotingProcessor`.
+Rules: RocketMQ 4.9 `ClientRemotingProcessor`. After a reset (220) the consumer goes on at once,
+not after 10 s.
 """
 
 import asyncio
@@ -9,26 +10,34 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from mqclient.config import ConsumerSettings
 from mqclient.consumer.assignment import Assignment
-from mqclient.consumer.context import ConsumeContext, ConsumeResult, Handler, is_async
+from mqclient.consumer.context import ConsumeContext, ConsumeResult
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.retry import original_topic
+from mqclient.consumer.running_info import RunningInfo
+from mqclient.consumer.settings import ConsumerSettings
+from mqclient.consumer.subscription import Subscription
 from mqclient.engine import Client
 from mqclient.offsets import MemoryOffsets
-from mqclient.wire.bodies.heartbeat import ConsumerData
 from mqclient.wire.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
-from mqclient.wire.bodies.running import (
-    ConsumeMessageDirectlyResult,
-    ConsumerRunningInfo,
-    ProcessQueueInfo,
-)
+from mqclient.wire.bodies.running import ConsumeMessageDirectlyResult
 from mqclient.wire.codes import RequestCode, ResponseCode
 from mqclient.wire.frame import Frame
-from mqclient.wire.headers.clients import GetConsumerStatusRequestHeader
+from mqclient.wire.headers.clients import (
+    GetConsumerRunningInfoRequestHeader,
+    GetConsumerStatusRequestHeader,
+)
 from mqstore.message import MessageQueue, ReceivedMessage, decode_reply
 
 __all__ = ["RemoteControl"]
+
+_ANSWERS: dict[ConsumeResult | None, str] = {
+    None: "CR_SUCCESS",
+    ConsumeResult.SUCCESS: "CR_SUCCESS",
+    ConsumeResult.COMMIT: "CR_COMMIT",
+    ConsumeResult.ROLLBACK: "CR_ROLLBACK",
+}
+"""What 309 is answered by a handler's result; CR_LATER to all others."""
 
 
 class RemoteControl:
@@ -40,17 +49,15 @@ class RemoteControl:
         settings: ConsumerSettings,
         assignment: Assignment[ProcessQueue],
         offsets: MemoryOffsets,
-        handler_of: Callable[[str], Handler | None],
-        consumer_data: Callable[[], ConsumerData],
+        subscription_of: Callable[[str], Subscription | None],
+        info: RunningInfo,
     ) -> None:
         self._client = client
-        self._group = settings.group
         self._settings = settings
         self._assignment = assignment
         self._offsets = offsets
-        self._handler_of = handler_of
-        self._consumer_data = consumer_data
-        self._started_ms = time.time_ns() // 1_000_000
+        self._subscription_of = subscription_of
+        self._info = info
 
     def serve(self) -> None:
         """Register with the engine."""
@@ -62,68 +69,53 @@ class RemoteControl:
         serve(RequestCode.CONSUME_MESSAGE_DIRECTLY, self._consume_directly)
 
     async def _members_changed(self, _address: str, request: Frame) -> None:
-        if request.fields.get("consumerGroup") == self._group:
+        if request.fields.get("consumerGroup") == self._settings.group:
             self._assignment.rebalance_soon()
 
     async def _reset(self, _address: str, request: Frame) -> None:
-        if request.fields.get("group") == self._group:
+        if request.fields.get("group") == self._settings.group:
             body = ResetOffsetBody.from_json(request.body or b"{}")
             await self._assignment.reset(body.offset_table)
 
     async def _status(self, _address: str, request: Frame) -> Frame:
         header = GetConsumerStatusRequestHeader.from_fields(request.fields)
-        table = self._offsets.of_topic(header.topic) if header.group == self._group else {}
+        ours = header.group == self._settings.group
+        table = self._offsets.of_topic(header.topic) if ours else {}
         return request.reply(0, body=GetConsumerStatusBody(table).to_json())
 
     async def _running_info(self, _address: str, request: Frame) -> Frame:
-        if request.fields.get("consumerGroup") != self._group:
+        header = GetConsumerRunningInfoRequestHeader.from_fields(request.fields)
+        if header.consumer_group != self._settings.group:
             return self._unknown_group(request)
-        held = {queue: self._queue_info(item) for queue, item in self._assignment.held.items()}
-        properties = {
-            "PROP_NAMESERVER_ADDR": ";".join(self._client.settings.namesrv),
-            "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
-            "PROP_CLIENT_VERSION": "V4_9_7",
-            "PROP_CONSUMEORDERLY": "false",
-            "PROP_THREADPOOL_CORE_SIZE": str(self._settings.threads),
-            "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
-        }
-        info = ConsumerRunningInfo(properties, self._consumer_data().subscription_data_set, held)
-        return request.reply(0, body=info.to_json())
-
-    def _queue_info(self, held: ProcessQueue) -> ProcessQueueInfo:
-        first = held.first_offset if len(held) else 0
-        return ProcessQueueInfo(
-            commit_offset=self._offsets.get(held.queue),
-            cached_msg_min_offset=first,
-            cached_msg_max_offset=first + held.span,
-            cached_msg_count=len(held),
-            cached_msg_size_in_mib=held.bytes_held >> 20,
-            droped=held.dropped,
-            last_pull_timestamp=held.last_pull_ms,
-            last_consume_timestamp=held.last_consume_ms,
-        )
+        return request.reply(0, body=self._info.take(stacks=header.jstack_enable).to_json())
 
     async def _consume_directly(self, _address: str, request: Frame) -> Frame:
         """Run the handler on one message; nothing is acknowledged."""
-        if request.fields.get("consumerGroup") != self._group:
+        if request.fields.get("consumerGroup") != self._settings.group:
             return self._unknown_group(request)
         messages, damaged = decode_reply(request.body, request.fields.get("brokerName", ""))
         if damaged:
             return request.reply(ResponseCode.SYSTEM_ERROR, f"damaged message: {damaged[0]}")
         message = messages[0]
         message.topic = original_topic(message)
-        handler = self._handler_of(message.topic)
-        if handler is None:
+        subscription = self._subscription_of(message.topic)
+        if subscription is None or subscription.handler is None:
             return request.reply(ResponseCode.SYSTEM_ERROR, f"no handler of {message.topic}")
+        queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
+        context = ConsumeContext(queue)
         started = time.monotonic()
-        result = ConsumeMessageDirectlyResult()
+        result = ConsumeMessageDirectlyResult(order=self._settings.orderly)
         try:
-            outcome = await _run(handler, message)
-            late = outcome is ConsumeResult.RECONSUME_LATER
-            result.consume_result = "CR_LATER" if late else "CR_SUCCESS"
+            outcome = await _run(subscription, message, context)
+            result.consume_result = "CR_LATER"
+            if outcome is None or isinstance(outcome, ConsumeResult):
+                result.consume_result = _ANSWERS.get(outcome, "CR_LATER")
+            else:
+                result.remark = f"the handler returned {outcome!r}, no ConsumeResult"
         except Exception as error:
             result.consume_result = "CR_THROW_EXCEPTION"
             result.remark = f"{type(error).__name__}: {error}"
+        result.auto_commit = context.auto_commit
         result.spent_time_mills = int((time.monotonic() - started) * 1000)
         return request.reply(0, body=result.to_json())
 
@@ -134,10 +126,12 @@ class RemoteControl:
         )
 
 
-async def _run(handler: Handler, message: ReceivedMessage) -> Any:
-    queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
-    context = ConsumeContext(queue)
-    if is_async(handler):
+async def _run(
+    subscription: Subscription, message: ReceivedMessage, context: ConsumeContext
+) -> Any:
+    handler = subscription.handler
+    assert handler is not None
+    if subscription.on_loop:
         outcome: Any = handler([message], context)
     else:
         outcome = await asyncio.to_thread(handler, [message], context)

@@ -1,11 +1,13 @@
 """Sends a message whose handler failed back to the broker, which delivers it again.
 
-Rules: RocketMQ 4.9 `DefaultMQPushConsumerImpl.sendMessageBack`.
+Rules: RocketMQ 4.9 `DefaultMQPushConsumerImpl.sendMessageBack`, and for orderly consumption
+`ConsumeMessageOrderlyService.sendMessageBack`.
 """
 
 import logging
 
-from mqclient.config import ConsumerSettings, ProducerSettings
+from mqclient.config import ProducerSettings
+from mqclient.consumer.settings import ConsumerSettings
 from mqclient.engine import Client
 from mqclient.errors import RocketMQError, UnreachableError
 from mqclient.outgoing import prepare
@@ -20,6 +22,7 @@ __all__ = ["SendBack", "original_topic"]
 log = logging.getLogger(__name__)
 SEND_BACK_TIMEOUT = 5.0
 RETRIES_DEFAULT = 16
+ORDERLY_RETRIES_DEFAULT = (1 << 31) - 1
 
 
 def original_topic(message: ReceivedMessage) -> str:
@@ -33,7 +36,8 @@ class SendBack:
     def __init__(self, client: Client, settings: ConsumerSettings) -> None:
         self._client = client
         self._group = settings.group
-        self._retries_max = RETRIES_DEFAULT if settings.retries_max < 0 else settings.retries_max
+        default = ORDERLY_RETRIES_DEFAULT if settings.orderly else RETRIES_DEFAULT
+        self._retries_max = default if settings.retries_max < 0 else settings.retries_max
         self._sender = Sender(client, ProducerSettings(group=INNER_PRODUCER_GROUP))
 
     def is_last(self, message: ReceivedMessage, delay_level: int) -> bool:
@@ -59,8 +63,20 @@ class SendBack:
             return True
         except RocketMQError as error:
             log.warning("message %s could not be sent back: %s", message.msg_id, error)
+        times = message.reconsume_times
+        return await self._publish(message, times + 1, delay_level=3 + times)
+
+    async def send_to_dlq(self, message: ReceivedMessage) -> bool:
+        """Publish a message that failed too often, for the dead-letter queue; True if stored.
+
+        The broker sees from its number of failures where it belongs. Unlike RocketMQ's, the copy
+        is not delayed.
+        """
+        return await self._publish(message, message.reconsume_times, delay_level=0)
+
+    async def _publish(self, message: ReceivedMessage, times: int, delay_level: int) -> bool:
         try:
-            outgoing = prepare(self._copy(message), self._sender.settings)
+            outgoing = prepare(self._copy(message, times, delay_level), self._sender.settings)
             await self._sender.send_anywhere(outgoing, SEND_BACK_TIMEOUT)
             return True
         except (RocketMQError, ValueError) as error:
@@ -83,17 +99,17 @@ class SendBack:
         )
         await self._client.invoke(address, calls.send_back(header), SEND_BACK_TIMEOUT)
 
-    def _copy(self, message: ReceivedMessage) -> Message:
+    def _copy(self, message: ReceivedMessage, times: int, delay_level: int) -> Message:
         """The same message for the retry topic, with the properties the broker would have set."""
         copy = Message(retry_topic(self._group), message.body, flag=message.flag)
         copy.properties = {
             **message.properties,
             "RETRY_TOPIC": original_topic(message),
             "ORIGIN_MESSAGE_ID": message.properties.get("ORIGIN_MESSAGE_ID", message.msg_id),
-            "RECONSUME_TIME": str(message.reconsume_times + 1),
+            "RECONSUME_TIME": str(times),
             "MAX_RECONSUME_TIMES": str(self._retries_max),
-            "DELAY": str(3 + message.reconsume_times),
         }
+        copy.delay_level = delay_level
         for name in ("TRAN_MSG", "MIN_OFFSET", "MAX_OFFSET", "CONSUME_START_TIME"):
             copy.properties.pop(name, None)
         return copy

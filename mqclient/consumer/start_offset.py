@@ -7,7 +7,7 @@ after the start begins at its minimum, so that no message to it is missed.
 import logging
 from datetime import datetime
 
-from mqclient.config import ConsumerSettings, LitePullSettings
+from mqclient.consumer.settings import ConsumerSettings, LitePullSettings
 from mqclient.engine import Client
 from mqclient.offsets import OFFSET_TIMEOUT, MemoryOffsets
 from mqclient.wire import calls
@@ -34,7 +34,8 @@ async def start_offset(
     """
     stored = await offsets.fetch(queue)
     if stored is not None:
-        if stored == 0 and settings.consume_from == "latest" and not appeared_later:
+        from_broker = settings.model == "clustering"
+        if stored == 0 and from_broker and settings.consume_from == "latest" and not appeared_later:
             await _explain_zero(client, queue)
         return stored
     call = _question(settings, queue, appeared_later)

@@ -4,12 +4,18 @@ import time
 from dataclasses import dataclass, field
 
 from mqclient.config import check_topic
-from mqclient.consumer.context import Handler, is_async
+from mqclient.consumer.context import Handler, MessageHandler, is_async, one_at_a_time
 from mqclient.wire.bodies.heartbeat import SQL92, SUBSCRIBE_ALL, SubscriptionData
 from mqstore.message import MessageQueue
 from mqstore.names import tag_hash, tags_of
 
-__all__ = ["SqlFilter", "Subscription", "subscription_of", "tag_subscription"]
+__all__ = [
+    "SqlFilter",
+    "Subscription",
+    "message_subscription",
+    "subscription_of",
+    "tag_subscription",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,8 @@ class Subscription:
     """A subscribed topic.
 
     tags: tags that the client accepts, None for all; brokers filter by hash only. on_loop: the
-    handler is `async def` and runs on the loop, not in a thread. initial: queues that existed when
+    handler is `async def` and runs on the loop, not in a thread. one_message: the handler gets one
+    message at a time, whatever the batch size. initial: queues that existed when
     the subscription was first balanced, None before that; later ones begin at their minimum.
     """
 
@@ -43,6 +50,7 @@ class Subscription:
     handler: Handler | None
     tags: frozenset[str] | None
     on_loop: bool = False
+    one_message: bool = False
     initial: frozenset[MessageQueue] | None = field(default=None)
     balanced: bool = False
     checked: bool = False
@@ -71,6 +79,19 @@ def tag_subscription(topic: str, expression: str, handler: Handler | None) -> Su
     return Subscription(data, handler, frozenset(tags) or None, on_loop)
 
 
+def message_subscription(
+    topic: str, expression: str | SqlFilter, function: MessageHandler
+) -> Subscription:
+    """A subscription whose handler gets one message at a time.
+
+    Raises TypeError or ValueError naming what is wrong.
+    """
+    subscription = subscription_of(topic, expression, one_at_a_time(function))
+    subscription.one_message = True
+    subscription.on_loop = is_async(function)
+    return subscription
+
+
 def subscription_of(
     topic: str, expression: str | SqlFilter, handler: Handler | None
 ) -> Subscription:
@@ -78,6 +99,8 @@ def subscription_of(
 
     Raises TypeError or ValueError naming what is wrong.
     """
+    if handler is not None and not callable(handler):
+        raise TypeError(f"handler must be callable, not {type(handler).__name__}")
     if not isinstance(expression, SqlFilter):
         return tag_subscription(topic, expression, handler)
     check_topic(topic)

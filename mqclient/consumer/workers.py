@@ -30,7 +30,7 @@ _of_handler: ContextVar["Workers | None"] = ContextVar("_of_handler", default=No
 class ConsumeRequest:
     """One call of a handler: some messages of one queue."""
 
-    __slots__ = ("context", "handler", "held", "messages")
+    __slots__ = ("context", "handler", "held", "messages", "started_ms")
 
     def __init__(
         self, held: ProcessQueue, messages: list[ReceivedMessage], handler: Handler
@@ -39,13 +39,15 @@ class ConsumeRequest:
         self.messages = messages
         self.handler = handler
         self.context = ConsumeContext(held.queue)
+        self.started_ms = 0
 
     def call(self) -> Any:
-        """Note when the handler gets the messages, and call it."""
-        now_ms = time.time_ns() // 1_000_000
-        for message in self.messages:
+        """Note when the handler gets the messages, and call it with a list of its own."""
+        self.started_ms = now_ms = time.time_ns() // 1_000_000
+        messages = self.messages
+        for message in messages:
             message.consume_start_ms = now_ms
-        return self.handler(self.messages, self.context)
+        return self.handler(messages[:], self.context)
 
 
 class _Part:

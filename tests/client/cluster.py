@@ -8,6 +8,7 @@ import zlib
 from mqclient.mock import MockTransport
 from mqclient.wire import Frame, RequestCode, ResponseCode
 from mqclient.wire.bodies.heartbeat import GetConsumerListByGroupResponseBody, HeartbeatData
+from mqclient.wire.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody
 from mqclient.wire.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from mqstore.message import MessageQueue, encode_properties, offset_msg_id
 
@@ -67,6 +68,8 @@ class Cluster:
             RequestCode.GET_MIN_OFFSET: lambda _a, _r: self.offset(0),
             RequestCode.PULL_MESSAGE: self.pull,
             RequestCode.CONSUMER_SEND_MSG_BACK: self.send_back,
+            RequestCode.LOCK_BATCH_MQ: self.lock,
+            RequestCode.UNLOCK_BATCH_MQ: lambda _address, _request: Frame(0),
         }
         self.transport = MockTransport({int(code): script for code, script in scripts.items()})
 
@@ -144,6 +147,10 @@ class Cluster:
     def send_back(self, _address: str, request: Frame) -> Frame:
         self.given_back.append(request.fields)
         return Frame(0)
+
+    def lock(self, _address: str, request: Frame) -> Frame:
+        asked = LockBatchRequestBody.from_json(request.body).mq_set
+        return Frame(0, body=LockBatchResponseBody(asked).to_json())
 
     async def pull(self, _address: str, request: Frame) -> Frame:
         """Long polling: an empty queue is held until something arrives anywhere."""

@@ -9,16 +9,18 @@ from mqclient import LitePullConsumer, Message, Producer, PushConsumer, Tls, aio
 from mqclient.admin.sync import Admin
 from mqclient.config import (
     ClientSettings,
-    ConsumerOptions,
-    ConsumerSettings,
-    LitePullOptions,
-    LitePullSettings,
     ProducerOptions,
     ProducerSettings,
     check_topic,
     namesrv_addresses,
     read_address_map,
     seconds,
+)
+from mqclient.consumer.settings import (
+    ConsumerOptions,
+    ConsumerSettings,
+    LitePullOptions,
+    LitePullSettings,
 )
 
 
@@ -214,11 +216,6 @@ def test_ranges():
         PushConsumer("g", "a:1", consume_from="newest")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="AVG_BY_CIRCLE"):
         PushConsumer("g", "a:1", allocate="HASH")
-
-
-def test_orderly_is_said_to_be_missing():
-    with pytest.raises(NotImplementedError, match="orderly"):
-        PushConsumer("g", "a:1", orderly=True)
 
 
 def test_address_map():

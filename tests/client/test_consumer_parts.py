@@ -2,52 +2,17 @@
 
 import pytest
 
-from mqclient.config import ConsumerSettings
 from mqclient.consumer.flow import too_much_held
 from mqclient.consumer.process_queue import ProcessQueue
+from mqclient.consumer.settings import ConsumerSettings
 from mqclient.consumer.subscription import tag_subscription
 from mqclient.offsets import MemoryOffsets
-from mqclient.rebalance import STRATEGIES, allocate
 from mqstore.message import MessageQueue, decode_messages
 from mqstore.names import java_hash
 
 from .cluster import record
 
 QUEUES = [MessageQueue("T", "a", i) for i in range(8)]
-
-
-def shares(name: str, queue_count: int, member_count: int) -> list[list[int]]:
-    members = [f"m{i}" for i in range(member_count)]
-    return [
-        [q.queue_id for q in allocate(STRATEGIES[name], m, QUEUES[:queue_count], members) or []]
-        for m in members
-    ]
-
-
-@pytest.mark.parametrize(
-    ("queue_count", "member_count", "wanted"),
-    [
-        (8, 3, [[0, 1, 2], [3, 4, 5], [6, 7]]),
-        (4, 2, [[0, 1], [2, 3]]),
-        (2, 4, [[0], [1], [], []]),
-        (5, 1, [[0, 1, 2, 3, 4]]),
-    ],
-)
-def test_average_shares(queue_count, member_count, wanted):
-    assert shares("AVG", queue_count, member_count) == wanted
-
-
-def test_circle_shares():
-    assert shares("AVG_BY_CIRCLE", 5, 2) == [[0, 2, 4], [1, 3]]
-
-
-def test_a_member_that_is_not_listed_has_no_say():
-    assert allocate(STRATEGIES["AVG"], "me", QUEUES, ["you"]) is None
-
-
-def test_order_of_what_brokers_say_does_not_matter():
-    one = allocate(STRATEGIES["AVG"], "b", reversed(QUEUES), ["b", "a"])
-    assert one == QUEUES[4:]
 
 
 def test_tag_expressions():
@@ -149,3 +114,17 @@ def test_flow_control():
     assert too_much_held(held, roomy) == "offsets span 9, limit 5"
     small = ConsumerSettings(group="g", queue_bytes_max=10)
     assert "bytes held" in str(too_much_held(held, small))
+    orderly = ConsumerSettings(group="g", queue_span_max=5, orderly=True)
+    assert too_much_held(held, orderly) is None, "filters may leave gaps"
+
+
+def test_flow_control_of_a_topic():
+    held = ProcessQueue(QUEUES[0], 0)
+    held.add(messages(0, 1, 2))
+    settings = ConsumerSettings(group="g", topic_count_max=8)
+    assert too_much_held(held, settings, 2) is None
+    assert too_much_held(held, settings, 4) == "3 messages held, limit 2"
+    assert too_much_held(held, settings, 100) == "3 messages held, limit 1"
+    small = ConsumerSettings(group="g", topic_bytes_max=held.bytes_held * 4)
+    assert too_much_held(held, small, 4) is None
+    assert "bytes held" in str(too_much_held(held, small, 5))

@@ -122,6 +122,26 @@ async def test_members_share_and_a_leaver_is_replaced():
         await until_async(lambda: len(consumer.assigned()) == 2)
 
 
+async def test_a_list_or_a_function_says_which_queues_are_read(caplog):
+    cluster = Cluster(**{"T": 4, RETRY: 1})
+    queues = [MessageQueue("T", NAME, i) for i in range(4)]
+    async with reading(cluster, Seen(), allocate=queues[2:]) as consumer:
+        assert consumer.assigned() == queues[2:]
+    share, asked = [queues[1]], []
+
+    def choose(client_id, queues, client_ids):
+        asked.append((client_id in client_ids, len(queues)))
+        return [queue for queue in queues if queue in share] if share else 1 / 0
+
+    async with reading(cluster, Seen(), allocate=choose) as consumer:
+        assert consumer.assigned() == [queues[1]]
+        assert set(asked) == {(True, 4), (True, 1)}, "the retry topic's queue is shared too"
+        share.clear()
+        consumer._assignment.rebalance_soon()
+        await until_async(lambda: "allocation strategy failed" in caplog.text)
+        assert consumer.assigned() == [queues[1]], "it keeps what it has"
+
+
 async def test_remote_control():
     cluster = Cluster(T=1)
     cluster.put("T", b"0", b"1")

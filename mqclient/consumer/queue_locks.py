@@ -1,0 +1,93 @@
+"""Locks of queues at their brokers: only the member that holds a queue's lock consumes it in order.
+
+Rules: RocketMQ 4.9 `RebalanceImpl.lock`, `lockAll` and `unlock`. A broker forgets a lock that is
+not renewed for 60 s.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from mqclient.engine import Client
+from mqclient.errors import RocketMQError, UnreachableError
+from mqclient.wire import calls
+from mqstore.message import MessageQueue
+
+__all__ = ["Locked", "QueueLocks"]
+
+log = logging.getLogger(__name__)
+LOCK_TIMEOUT = 1.0
+"""Seconds to wait for a broker's answer about locks."""
+
+
+class Locked(NamedTuple):
+    """What brokers answered: the queues that we hold, those that others hold, and whether every
+    broker answered."""
+
+    ours: set[MessageQueue]
+    others: set[MessageQueue]
+    complete: bool
+
+
+class QueueLocks:
+    """Asks brokers for locks. group: consumer group."""
+
+    def __init__(self, client: Client, group: str) -> None:
+        self._client = client
+        self._group = group
+        self._troubles: dict[str, str] = {}
+        """By broker: the last error of a lock."""
+
+    async def lock(self, queues: Iterable[MessageQueue]) -> Locked:
+        """Lock queues, or renew their locks. An error of a broker is logged once."""
+        ours: set[MessageQueue] = set()
+        others: set[MessageQueue] = set()
+        groups = _by_broker(queues)
+        answers = await asyncio.gather(*(self._lock_at(group) for group in groups))
+        for asked, got in zip(groups, answers, strict=True):
+            if got is not None:
+                ours |= got
+                others |= set(asked) - got
+        return Locked(ours, others, None not in answers)
+
+    async def unlock(self, queues: Iterable[MessageQueue]) -> None:
+        """Give locks back and wait for the answers; an error is logged."""
+        await asyncio.gather(*(self._unlock_at(group) for group in _by_broker(queues)))
+
+    async def _lock_at(self, queues: list[MessageQueue]) -> set[MessageQueue] | None:
+        broker = queues[0].broker_name
+        call = calls.lock_queues(self._group, self._client.client_id, queues)
+        try:
+            answer = await self._client.invoke(self._master(queues[0]), call, LOCK_TIMEOUT)
+        except RocketMQError as error:
+            level = logging.DEBUG if self._troubles.get(broker) == str(error) else logging.WARNING
+            log.log(level, "broker %s locks no queues, so they wait: %s", broker, error)
+            self._troubles[broker] = str(error)
+            return None
+        self._troubles.pop(broker, None)
+        return set(answer) & set(queues)
+
+    async def _unlock_at(self, queues: list[MessageQueue]) -> None:
+        call = calls.unlock_queues(self._group, self._client.client_id, queues)
+        try:
+            await self._client.invoke(self._master(queues[0]), call, LOCK_TIMEOUT)
+        except RocketMQError as error:
+            broker = queues[0].broker_name
+            log.warning(
+                "%d queues of broker %s stay locked for up to 60 s: %s", len(queues), broker, error
+            )
+
+    def _master(self, queue: MessageQueue) -> str:
+        """The address of the only broker that keeps the locks of a queue."""
+        address = self._client.routes.address(queue, only_this=True)
+        if address is None:
+            raise UnreachableError(f"broker {queue.broker_name!r} has no master")
+        return address
+
+
+def _by_broker(queues: Iterable[MessageQueue]) -> list[list[MessageQueue]]:
+    groups: dict[str, list[MessageQueue]] = {}
+    for queue in queues:
+        groups.setdefault(queue.broker_name, []).append(queue)
+    return list(groups.values())

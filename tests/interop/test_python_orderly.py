@@ -1,0 +1,207 @@
+"""Our orderly and broadcasting consumers at our servers and Java's, and beside Java's clients."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from mqclient import ConsumeContext, Message, Producer, PushConsumer
+from mqclient.wire import calls
+from mqserver.probe import Probe
+from mqstore.message import MessageQueue, ReceivedMessage
+from tests.waiting import until
+
+from .clusters import Cluster
+from .java_driver import JavaDriver
+
+pytestmark = pytest.mark.parametrize("cluster", ["our_cluster", "java_cluster"], indirect=True)
+QUEUES = 4
+DEADLINE = 90
+KILLED = """
+import sys, threading
+from mqclient import PushConsumer
+
+def handle(messages, context):
+    for message in messages:
+        sys.stdout.write(f"{message.queue_id} {message.queue_offset}\\n")
+        sys.stdout.flush()
+
+namesrv, group, topic = sys.argv[1:]
+with PushConsumer(group, namesrv, orderly=True, consume_from="earliest") as consumer:
+    consumer.subscribe(topic, "*", handle)
+    consumer.wait_assigned()
+    sys.stdout.write(f"assigned {consumer.client_id}\\n")
+    sys.stdout.flush()
+    threading.Event().wait()
+"""
+"""A member that prints what it handles, until it is killed."""
+
+
+class Log:
+    """What all members of a group handled, in the order in which they did."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[int, list[int]] = defaultdict(list)
+        self.by: dict[str, int] = defaultdict(int)
+        self._changed = threading.Condition()
+
+    def add(self, member: str, queue_id: int, offset: int) -> None:
+        with self._changed:
+            self.offsets[queue_id].append(offset)
+            self.by[member] += 1
+            self._changed.notify_all()
+
+    def wait(self, of_each: int) -> None:
+        """Until each queue has been handled up to there."""
+
+        def is_there() -> bool:
+            ends = [self.offsets[queue_id][-1:] for queue_id in range(QUEUES)]
+            return ends == [[of_each - 1]] * QUEUES
+
+        with self._changed:
+            assert self._changed.wait_for(is_there, DEADLINE), dict(self.offsets)
+
+    def member(self, cluster: Cluster, group: str, topic: str, name: str) -> PushConsumer:
+        """A consumer that adds what it handles under its name."""
+
+        def handle(messages: list[ReceivedMessage], _context: ConsumeContext) -> None:
+            for message in messages:
+                self.add(name, message.queue_id, message.queue_offset)
+
+        options = {"instance_name": name, "orderly": True, "batch_size": 4}
+        consumer = PushConsumer(group, cluster.namesrv, consume_from="earliest", **options)
+        consumer.subscribe(topic, "*", handle)
+        return consumer
+
+
+def send(cluster: Cluster, topic: str, count: int, first: int = 0) -> None:
+    """Messages first, first + 1, ... to each queue."""
+    with Producer(cluster.namesrv) as producer:
+        for queue in producer.queues(topic):
+            bodies = [b"%d" % i for i in range(first, first + count)]
+            producer.send([Message(topic, body) for body in bodies], queue=queue)
+
+
+def unlock(cluster: Cluster, group: str, client_id: str, topic: str) -> None:
+    """Free the locks of a client, as the broker does 60 s after its end."""
+    with Probe(cluster.broker) as broker:
+        queues = [MessageQueue(topic, "broker-a", queue_id) for queue_id in range(QUEUES)]
+        reply = broker.call(calls.unlock_queues(group, client_id, queues).request)
+    assert reply.code == 0, reply.remark
+
+
+def test_order_is_kept_while_members_come_and_go(cluster: Cluster, java_driver: JavaDriver) -> None:
+    topic = cluster.create_topic(java_driver, f"InOrder_{cluster.broker_port}", QUEUES)
+    group = f"in_order_{cluster.broker_port}"
+    log = Log()
+    send(cluster, topic, 200)
+    with log.member(cluster, group, topic, "first") as first:
+        with log.member(cluster, group, topic, "second") as second:
+            assert until(lambda: len(second.assigned()) == len(first.assigned()) == 2)
+            send(cluster, topic, 200, 200)
+            log.wait(400)
+            send(cluster, topic, 200, 400)
+        assert until(lambda: len(first.assigned()) == QUEUES)
+        send(cluster, topic, 100, 600)
+        log.wait(700)
+    assert log.offsets == {queue_id: list(range(700)) for queue_id in range(QUEUES)}
+    assert log.by["second"] >= 400
+
+
+def test_after_a_kill_each_queue_goes_on_in_order_and_loses_nothing(
+    cluster: Cluster, java_driver: JavaDriver
+) -> None:
+    topic = cluster.create_topic(java_driver, f"Killed_{cluster.broker_port}", QUEUES)
+    group = f"killed_{cluster.broker_port}"
+    log = Log()
+    send(cluster, topic, 50)
+    command = [sys.executable, "-c", KILLED, cluster.namesrv, group, topic]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as victim:
+        assert victim.stdout is not None
+        client_id = ""
+        for line in victim.stdout:
+            words = line.split()
+            if words[0] == "assigned":
+                client_id = words[1]
+            else:
+                log.add("victim", int(words[0]), int(words[1]))
+            if client_id and log.by["victim"] == QUEUES * 50:
+                break
+        victim.kill()
+    with log.member(cluster, group, topic, "heir"):
+        send(cluster, topic, 50, 50)
+        unlock(cluster, group, client_id, topic)
+        log.wait(100)
+    for offsets in log.offsets.values():
+        committed = offsets[50]
+        assert committed <= 50
+        assert offsets == [*range(50), *range(committed, 100)]
+
+
+def test_java_and_ours_consume_a_topic_in_order(cluster: Cluster, java_driver: JavaDriver) -> None:
+    topic = cluster.create_topic(java_driver, f"OrderOfBoth_{cluster.broker_port}", QUEUES)
+    group = f"order_of_both_{cluster.broker_port}"
+    log = Log()
+    send(cluster, topic, 20)
+    java = java_driver.consume(cluster.namesrv, group, topic, orderly=True)
+    java.await_messages(QUEUES * 20)
+    with log.member(cluster, group, topic, "ours") as ours:
+        assert until(lambda: len(ours.assigned()) == 2)
+        send(cluster, topic, 20, 20)
+        java.await_messages(QUEUES * 20 + 2 * 20)
+        assert until(lambda: log.by["ours"] == 2 * 20)
+        java.stop()
+        assert until(lambda: len(ours.assigned()) == QUEUES)
+        send(cluster, topic, 20, 40)
+        log.wait(60)
+    of_java: dict[int, list[int]] = defaultdict(list)
+    for message in java.messages:
+        of_java[message["queueId"]].append(message["queueOffset"])
+    for queue_id in range(QUEUES):
+        assert of_java[queue_id] + log.offsets[queue_id] == list(range(60))
+
+
+def test_a_message_that_fails_too_often_is_one_dead_letter(
+    cluster: Cluster, java_driver: JavaDriver
+) -> None:
+    topic = cluster.create_topic(java_driver, f"OrderDead_{cluster.broker_port}", queues=1)
+    group = f"order_dead_{cluster.broker_port}"
+    tries: list[tuple[bytes, int]] = []
+    options = {"orderly": True, "retries_max": 2, "suspend_current_queue_timeout": 0.01}
+    with PushConsumer(group, cluster.namesrv, consume_from="earliest", **options) as consumer:
+
+        @consumer.on_message(topic)
+        def handle(message: ReceivedMessage) -> None:
+            tries.append((message.body, message.reconsume_times))
+            if message.body in (b"1", b"2"):
+                raise RuntimeError("not this one")
+
+        send(cluster, topic, 4)
+        assert until(lambda: tries[-1:] == [(b"3", 0)])
+    failed = [(body, times) for body in (b"1", b"2") for times in range(3)]
+    assert tries == [(b"0", 0), *failed, (b"3", 0)]
+    cluster.await_stored(f"%DLQ%{group}", 2)
+
+
+def test_a_broadcasting_consumer_goes_on_after_a_restart(
+    cluster: Cluster, java_driver: JavaDriver, tmp_path: Path
+) -> None:
+    topic = cluster.create_topic(java_driver, f"Wide_{cluster.broker_port}", QUEUES)
+    group = f"wide_{cluster.broker_port}"
+    options = {"model": "broadcasting", "offset_store": tmp_path / "offsets.json"}
+    seen: list[list[int]] = []
+    for turn in range(2):
+        offsets: list[int] = []
+        seen.append(offsets)
+        send(cluster, topic, 10, 10 * turn)
+        with PushConsumer(group, cluster.namesrv, consume_from="earliest", **options) as consumer:
+            consumer.on_message(topic)(lambda m, to=offsets: to.append(m.queue_offset))
+            assert until(lambda to=offsets: len(to) >= QUEUES * 10)
+    assert [sorted(offsets) for offsets in seen] == [
+        sorted([*range(10 * turn, 10 * turn + 10)] * QUEUES) for turn in range(2)
+    ]
