@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mqclient.admin.sync import Admin
+    from mqclient.config import (
+        ClientSettings,
+        ConsumerSettings,
+        LitePullSettings,
+        ProducerSettings,
+        TransactionSettings,
+    )
     from mqclient.consumer.context import ConsumeContext, ConsumeResult
     from mqclient.consumer.lite_pull_sync import LitePullConsumer
     from mqclient.consumer.subscription import SqlFilter
@@ -33,16 +40,20 @@ if TYPE_CHECKING:
 __all__ = [
     "Admin",
     "BrokerError",
+    "ClientSettings",
     "ClientTimeout",
     "ClosedError",
     "ConsumeContext",
     "ConsumeResult",
+    "ConsumerSettings",
     "LitePullConsumer",
+    "LitePullSettings",
     "Message",
     "MessageQueue",
     "NoRouteError",
     "NotDurable",
     "Producer",
+    "ProducerSettings",
     "PushConsumer",
     "ReceivedMessage",
     "RocketMQError",
@@ -52,6 +63,7 @@ __all__ = [
     "Tls",
     "Transaction",
     "TransactionProducer",
+    "TransactionSettings",
     "TransactionState",
     "UnreachableError",
     "reply",
@@ -59,6 +71,13 @@ __all__ = [
 
 _HOMES = {
     "mqclient.admin.sync": ("Admin",),
+    "mqclient.config": (
+        "ClientSettings",
+        "ConsumerSettings",
+        "LitePullSettings",
+        "ProducerSettings",
+        "TransactionSettings",
+    ),
     "mqclient.consumer.context": ("ConsumeContext", "ConsumeResult"),
     "mqclient.consumer.lite_pull_sync": ("LitePullConsumer",),
     "mqclient.consumer.subscription": ("SqlFilter",),

@@ -20,7 +20,13 @@ from mqclient.wire.codes import SerializeType
 from mqstore import names
 from mqstore.own_address import own_address
 
-__all__ = ["ClientSettings", "ConsumerSettings", "LitePullSettings", "ProducerSettings"]
+__all__ = [
+    "ClientSettings",
+    "ConsumerSettings",
+    "LitePullSettings",
+    "ProducerSettings",
+    "TransactionSettings",
+]
 
 NAMESRV_DEFAULT = "127.0.0.1:9876"
 BODY_BYTES_MAX = 4 * 1024 * 1024
@@ -187,7 +193,9 @@ class ClientSettings:
     namesrv: NameServers as "host:port", tried in turn, or the URL of an address server.
     address_map: broker address as advertised to the address to use, for brokers behind NAT.
     client_ip, instance_name: parts of the client id "ip@instance[@unit]"; None picks the outgoing
-    interface and "pid#nanotime". request_timeout: of one request. serialize: form of our headers;
+    interface and "pid#nanotime". unit_name: last part of the client id. request_timeout: limit of
+    one request. route_poll_interval: time between two looks at the routes. heartbeat_interval: time
+    between two heartbeats. serialize: form of our headers;
     None writes those of sends and pulls in RocketMQ's binary form, which costs both sides
     less, and the others in JSON. access_key, secret_key, security_token: the account whose
     requests are signed, for brokers with access control. tls: how to speak TLS with NameServers
@@ -238,12 +246,12 @@ class ClientSettings:
 class ProducerSettings:
     """How a producer sends.
 
-    group: producer group. timeout: of a whole send, retries included. retries: further brokers
+    group: producer group. timeout: limit of a whole send, retries included. retries: further brokers
     tried after a failure. retry_not_durable: try another broker too if the first stored the
     message less durably than asked (makes duplicates). compress_from: bodies of at least this
-    many bytes are compressed (zlib), 0 never. body_bytes_max: larger bodies are refused.
-    default_topic_queues: queues of a topic that a send creates. queue_index_start:
-    first queue to use; None picks a random one, as RocketMQ does.
+    many bytes are compressed (zlib), 0 never. compress_level: level of zlib, 0 to 9.
+    body_bytes_max: larger bodies are refused. default_topic_queues: queues of a topic that a send
+    creates. queue_index_start: first queue to use; None picks a random one, as RocketMQ does.
     """
 
     group: str = "PYTHON_PRODUCER"
@@ -300,7 +308,8 @@ class ConsumerSettings:
     "clustering" shares the queues among the members. allocate: strategy, equal in all members.
     orderly: not built yet.
     threads: handlers that run at once. batch_size: messages a handler gets at once. pull_batch:
-    messages asked for at once. queue_count_max, queue_bytes_max, queue_span_max: what may be
+    messages asked for at once. pull_interval: seconds between two pulls of a queue.
+    queue_count_max, queue_bytes_max, queue_span_max: what may be
     held of one queue before pulling pauses (messages, bytes, offsets). retries_max: redeliveries;
     -1 is RocketMQ's 16. consume_timeout: seconds after which a message that is still handled is
     sent back. commit_interval: seconds between offset commits. rebalance_interval: seconds
@@ -353,8 +362,8 @@ class LitePullSettings:
 
     group: consumer group; None reads assigned queues without a group and commits nothing.
     consume_from: where a queue without a committed offset starts. allocate: strategy of a group
-    that subscribes, equal in all members. auto_commit: commit positions every
-    auto_commit_interval seconds, when a queue is given up, and at close. pull_batch: messages
+    that subscribes, equal in all members. auto_commit: commit positions regularly, when a queue is
+    given up, and at close. auto_commit_interval: time between two such commits. pull_batch: messages
     asked for at once; RocketMQ asks for 10, which halves the rate. queue_count_max,
     queue_bytes_max, queue_span_max: what may be held of one queue before its pulling pauses
     (messages, bytes, offsets). total_count_max, total_bytes_max: the same of all queues;

@@ -1,6 +1,13 @@
 """The asyncio clients. The blocking clients of `mqclient` wrap them."""
 
 from mqclient.admin import Admin
+from mqclient.config import (
+    ClientSettings,
+    ConsumerSettings,
+    LitePullSettings,
+    ProducerSettings,
+    TransactionSettings,
+)
 from mqclient.consumer.context import ConsumeContext, ConsumeResult
 from mqclient.consumer.lite_pull import LitePullConsumer
 from mqclient.consumer.push import PushConsumer
@@ -25,16 +32,20 @@ from mqstore.message import Message, MessageQueue, ReceivedMessage
 __all__ = [
     "Admin",
     "BrokerError",
+    "ClientSettings",
     "ClientTimeout",
     "ClosedError",
     "ConsumeContext",
     "ConsumeResult",
+    "ConsumerSettings",
     "LitePullConsumer",
+    "LitePullSettings",
     "Message",
     "MessageQueue",
     "NoRouteError",
     "NotDurable",
     "Producer",
+    "ProducerSettings",
     "PushConsumer",
     "ReceivedMessage",
     "RocketMQError",
@@ -44,6 +55,7 @@ __all__ = [
     "Tls",
     "Transaction",
     "TransactionProducer",
+    "TransactionSettings",
     "TransactionState",
     "UnreachableError",
     "reply",
