@@ -246,8 +246,8 @@ class ClientSettings:
 class ProducerSettings:
     """How a producer sends.
 
-    group: producer group. timeout: limit of a whole send, retries included. retries: further brokers
-    tried after a failure. retry_not_durable: try another broker too if the first stored the
+    group: producer group. timeout: limit of a whole send, retries included. retries: further
+    brokers tried after a failure. retry_not_durable: try another broker too if the first stored the
     message less durably than asked (makes duplicates). compress_from: bodies of at least this
     many bytes are compressed (zlib), 0 never. compress_level: level of zlib, 0 to 9.
     body_bytes_max: larger bodies are refused. default_topic_queues: queues of a topic that a send
@@ -363,8 +363,8 @@ class LitePullSettings:
     group: consumer group; None reads assigned queues without a group and commits nothing.
     consume_from: where a queue without a committed offset starts. allocate: strategy of a group
     that subscribes, equal in all members. auto_commit: commit positions regularly, when a queue is
-    given up, and at close. auto_commit_interval: time between two such commits. pull_batch: messages
-    asked for at once; RocketMQ asks for 10, which halves the rate. queue_count_max,
+    given up, and at close. auto_commit_interval: time between two such commits. pull_batch:
+    messages asked for at once; RocketMQ asks for 10, which halves the rate. queue_count_max,
     queue_bytes_max, queue_span_max: what may be held of one queue before its pulling pauses
     (messages, bytes, offsets). total_count_max, total_bytes_max: the same of all queues;
     RocketMQ does not limit those bytes. rebalance_interval: seconds between rebalances. suspend:
