@@ -10,7 +10,7 @@ unexport MAKEFLAGS
 # Commands and servers start in half the time when their bytecode is kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup quickstart check unit unit-rust unit-python test test-rust test-python jars lint lint-rust lint-python
+.PHONY: setup quickstart check docs unit unit-rust unit-python test test-rust test-python jars lint lint-rust lint-python
 .PHONY: format wheel newest-python bench bench-all bench-smoke optimised soak clean
 
 $(VENV)/.tools: pyproject.toml
@@ -22,7 +22,7 @@ $(VENV)/.tools: pyproject.toml
 	touch $@
 
 $(VENV)/.installed: $(VENV)/.tools setup.py build_backend.py rust/Cargo.toml rust/py/Cargo.toml rust/Cargo.lock
-	. $(BIN)/activate && python setup.py -q build_ext --inplace && PIP_QUIET=1 maturin develop --quiet --extras dev
+	. $(BIN)/activate && python setup.py -q build_ext --inplace && PIP_QUIET=1 maturin develop --quiet --extras dev,docs
 	touch $@
 
 # The compiled parts follow their sources; cargo and Cython decide what is stale.
@@ -107,6 +107,10 @@ wheel: $(VENV)/.tools
 	rm -rf dist
 	$(BIN)/python -m build $(WHEEL_BUILD) --outdir dist .
 	scripts/smoke-wheel $(PYTHON)
+
+# The pages of docs/ and the API, in build/site. Fails on a broken link; needs no network.
+docs: setup
+	$(BIN)/mkdocs build --strict --quiet
 
 clean:
 	rm -rf build dist $(VENV) rust/target mqstore/*.so

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mqclient.admin.sync import Admin
+    from mqclient.config import ClientSettings, ProducerSettings, TransactionSettings
     from mqclient.consumer.context import ConsumeContext, ConsumeResult
     from mqclient.consumer.lite_pull_sync import LitePullConsumer
+    from mqclient.consumer.settings import ConsumerSettings, LitePullSettings
     from mqclient.consumer.subscription import SqlFilter
     from mqclient.errors import (
         BrokerError,
@@ -33,16 +35,20 @@ if TYPE_CHECKING:
 __all__ = [
     "Admin",
     "BrokerError",
+    "ClientSettings",
     "ClientTimeout",
     "ClosedError",
     "ConsumeContext",
     "ConsumeResult",
+    "ConsumerSettings",
     "LitePullConsumer",
+    "LitePullSettings",
     "Message",
     "MessageQueue",
     "NoRouteError",
     "NotDurable",
     "Producer",
+    "ProducerSettings",
     "PushConsumer",
     "ReceivedMessage",
     "RocketMQError",
@@ -52,6 +58,7 @@ __all__ = [
     "Tls",
     "Transaction",
     "TransactionProducer",
+    "TransactionSettings",
     "TransactionState",
     "UnreachableError",
     "reply",
@@ -59,6 +66,8 @@ __all__ = [
 
 _HOMES = {
     "mqclient.admin.sync": ("Admin",),
+    "mqclient.config": ("ClientSettings", "ProducerSettings", "TransactionSettings"),
+    "mqclient.consumer.settings": ("ConsumerSettings", "LitePullSettings"),
     "mqclient.consumer.context": ("ConsumeContext", "ConsumeResult"),
     "mqclient.consumer.lite_pull_sync": ("LitePullConsumer",),
     "mqclient.consumer.subscription": ("SqlFilter",),

@@ -187,7 +187,9 @@ class ClientSettings:
     namesrv: NameServers as "host:port", tried in turn, or the URL of an address server.
     address_map: broker address as advertised to the address to use, for brokers behind NAT.
     client_ip, instance_name: parts of the client id "ip@instance[@unit]"; None picks the outgoing
-    interface and "pid#nanotime". request_timeout: of one request. serialize: form of our headers;
+    interface and "pid#nanotime". unit_name: last part of the client id. request_timeout: limit of
+    one request. route_poll_interval: time between two looks at the routes. heartbeat_interval: time
+    between two heartbeats. serialize: form of our headers;
     None writes those of sends and pulls in RocketMQ's binary form, which costs both sides
     less, and the others in JSON. access_key, secret_key, security_token: the account whose
     requests are signed, for brokers with access control. tls: how to speak TLS with NameServers
@@ -238,12 +240,12 @@ class ClientSettings:
 class ProducerSettings:
     """How a producer sends.
 
-    group: producer group. timeout: of a whole send, retries included. retries: further brokers
-    tried after a failure. retry_not_durable: try another broker too if the first stored the
+    group: producer group. timeout: limit of a whole send, retries included. retries: further
+    brokers tried after a failure. retry_not_durable: try another broker too if the first stored the
     message less durably than asked (makes duplicates). compress_from: bodies of at least this
-    many bytes are compressed (zlib), 0 never. body_bytes_max: larger bodies are refused.
-    default_topic_queues: queues of a topic that a send creates. queue_index_start:
-    first queue to use; None picks a random one, as RocketMQ does.
+    many bytes are compressed (zlib), 0 never. compress_level: level of zlib, 0 to 9.
+    body_bytes_max: larger bodies are refused. default_topic_queues: queues of a topic that a send
+    creates. queue_index_start: first queue to use; None picks a random one, as RocketMQ does.
     """
 
     group: str = "PYTHON_PRODUCER"

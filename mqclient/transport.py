@@ -111,7 +111,10 @@ class Transport:
             return
         assert self._loop is not None and self._wake is not None
         self._loop.remove_reader(self._wake)
-        await asyncio.to_thread(connector.close, 1.0)
+        try:
+            await asyncio.to_thread(connector.close, 1.0)
+        except RuntimeError:  # the interpreter ends, and no executor takes work any more
+            connector.close(1.0)
         self._handle(*connector.drain())
         self._wake.close()
         for task in tuple(self._tasks):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 
-from mqstore.commands import exit_codes, running
+from mqstore.commands import running
 from mqstore.commands.running import Failure
 
 NEEDS_MIB = {"broker": 2_560, "standalone": 512, "quickstart": 512, "namesrv": 128}
@@ -18,7 +18,6 @@ def main() -> int:
         "mqserver",
         _command,
         _judge,
-        broken_pipe=exit_codes.FAILED,  # a server cannot print its boot lines
         needs_mib=NEEDS_MIB.get("".join(sys.argv[1:2]), 0),
     )
 
@@ -29,8 +28,10 @@ def _command() -> object:
     gc.disable()
     # Where memory is short, loading the compiled core is the first thing that fails.
     from mqserver.commands import cli
+    from mqstore.commands.groups import add_debug, invoke
 
-    return cli.main(prog_name="mqserver", standalone_mode=False)
+    add_debug(cli)
+    return invoke(cli, "mqserver")
 
 
 def _judge(error: Exception) -> Failure | None:

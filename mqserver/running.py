@@ -53,7 +53,7 @@ def allow_open_files() -> None:
 
 
 def judge(error: Exception) -> Failure | None:
-    """What an error of a command means; None for a defect, which keeps its traceback."""
+    """What an error of a command means; None for a defect."""
     if isinstance(error, SettingsError):
         return Failure(str(error), USAGE)
     return Failure(str(error)) if isinstance(error, StoreError) else failure_of(error)

@@ -9,6 +9,7 @@ EXTRAS = {
     "deltalake": "delta",
     "lz4": "lz4",
     "numpy": "views",
+    "opentelemetry": "otel",
     "prometheus_client": "metrics",
     "pyarrow": "arrow",
 }

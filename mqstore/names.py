@@ -69,6 +69,11 @@ SYSTEM_GROUPS = (
 """Groups that every broker has."""
 
 
+def is_system_group(group: str) -> bool:
+    """Whether RocketMQ made a group for itself (`MixAll.isSysConsumerGroup`)."""
+    return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
+
+
 def has_legal_characters(name: str) -> bool:
     """Whether a name of a topic or group has legal characters only, and at least one."""
     return _LEGAL.fullmatch(name) is not None

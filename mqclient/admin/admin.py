@@ -11,7 +11,10 @@ from mqclient.admin.brokers import Brokers
 from mqclient.admin.channel import Channel, Engine
 from mqclient.admin.groups import Groups
 from mqclient.admin.messages import Messages
+from mqclient.admin.namesrv import NameServers
 from mqclient.admin.offsets import Offsets
+from mqclient.admin.producers import Producers
+from mqclient.admin.resets import Resets
 from mqclient.admin.topics import Topics
 from mqclient.config import ClientSettings, Duration, namesrv_addresses, seconds
 from mqclient.engine import Client, TransportLike
@@ -22,8 +25,8 @@ TIMEOUT_DEFAULT = 5.0
 
 
 class Admin:
-    """Reads and changes a cluster: `topics`, `brokers`, `groups`, `offsets`, `messages`,
-    `access`.
+    """Reads and changes a cluster: `topics`, `brokers`, `groups`, `producers`, `offsets`,
+    `resets`, `messages`, `namesrv`, `access`.
 
     namesrv: "host:port", several by ";" or as a list; else NAMESRV_ADDR; else 127.0.0.1:9876.
     timeout: seconds or timedelta for one answer. address_map: broker address as advertised to the
@@ -63,7 +66,10 @@ class Admin:
         self.brokers = Brokers(channel)
         self.topics = Topics(channel, self.brokers)
         self.groups = Groups(channel, self.brokers)
+        self.namesrv = NameServers(channel)
+        self.producers = Producers(channel)
         self.offsets = Offsets(channel)
+        self.resets = Resets(channel)
         self.messages = Messages(channel, self.brokers, self.topics, self.groups, self.offsets)
 
     def __repr__(self) -> str:

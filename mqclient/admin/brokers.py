@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mqclient.admin import broker_calls
 from mqclient.admin import calls as admin_calls
 from mqclient.admin.channel import Room
 from mqclient.config import Duration, seconds
@@ -11,7 +12,10 @@ from mqclient.errors import RocketMQError
 from mqclient.wire import calls
 from mqclient.wire.bodies.groups import BrokerStatsData, ConsumeStatsList
 from mqclient.wire.bodies.route import MASTER_ID, ClusterInfo
+from mqclient.wire.bodies.running import QueryConsumeQueueResponseBody
+from mqclient.wire.codes import RequestCode
 from mqstore import java_properties
+from mqstore.message import MessageQueue
 
 
 class Brokers(Room):
@@ -30,6 +34,15 @@ class Brokers(Room):
         names = self._names(known, cluster)
         datas = (known.broker_addr_table.get(name) for name in names)
         return [data.broker_addrs[MASTER_ID] for data in datas if data and data.master]
+
+    async def chosen(self, cluster: str | None, broker: str | None) -> list[str]:
+        """The brokers that a change goes to: one, or every master of a cluster.
+
+        cluster: its name. broker: "host:port". Raises ValueError unless exactly one is given.
+        """
+        if (cluster is None) == (broker is None):
+            raise ValueError("give either cluster or broker: where should the change be made?")
+        return [broker] if broker is not None else await self.masters(str(cluster))
 
     async def names(self, cluster: str) -> list[str]:
         """Broker names of a cluster; raises RocketMQError when it does not exist."""
@@ -80,6 +93,54 @@ class Brokers(Room):
         """Change keys of a running broker's configuration."""
         call = admin_calls.update_broker_config(java_properties.render(changes))
         await self._channel.ask_broker(address, call)
+
+    async def consume_queue(
+        self,
+        address: str,
+        queue: MessageQueue,
+        index: int,
+        count: int = 10,
+        *,
+        group: str | None = None,
+    ) -> QueryConsumeQueueResponseBody:
+        """Entries of a consume queue from offset `index` on, at most `count` (`queryConsumeQueue`).
+
+        group: show its subscription too. Raises BrokerError when the queue does not exist.
+        """
+        call = broker_calls.consume_queue(queue, index, count, group)
+        return await self._channel.ask_broker(address, call)
+
+    async def clean_expired_queues(
+        self, *, cluster: str | None = None, broker: str | None = None
+    ) -> list[str]:
+        """Remove queue files whose messages are deleted (`cleanExpiredConsumerQueue`).
+
+        cluster, broker: a cluster's masters, or one "host:port"; neither is all clusters.
+        Returns the brokers' addresses, as the next two methods do.
+        """
+        return await self._clean(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, cluster, broker)
+
+    async def delete_expired_logs(
+        self, *, cluster: str | None = None, broker: str | None = None
+    ) -> list[str]:
+        """Delete expired files of the commit log, whatever the hour (`deleteExpiredCommitLog`)."""
+        return await self._clean(RequestCode.DELETE_EXPIRED_COMMITLOG, cluster, broker)
+
+    async def clean_unused_topics(
+        self, *, cluster: str | None = None, broker: str | None = None
+    ) -> list[str]:
+        """Remove the queues of topics that do not exist any more (`cleanUnusedTopic`)."""
+        return await self._clean(RequestCode.CLEAN_UNUSED_TOPIC, cluster, broker)
+
+    async def _clean(self, code: RequestCode, cluster: str | None, broker: str | None) -> list[str]:
+        if cluster is None and broker is None:
+            known = (await self.clusters()).broker_addr_table.values()
+            addresses = [data.master for data in known if data.master]
+        else:
+            addresses = await self.chosen(cluster, broker)
+        for address in addresses:
+            await self._channel.ask_broker(address, broker_calls.clean(code), slow=True)
+        return addresses
 
     def _names(self, known: ClusterInfo, cluster: str) -> list[str]:
         if cluster not in known.cluster_addr_table:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from mqclient.wire.bodies.acl import AclConfig, PlainAccessConfig
-from mqclient.wire.bodies.common import GroupList, KVTable
+from mqclient.wire.bodies.common import GroupList
 from mqclient.wire.bodies.groups import BrokerStatsData, ConsumeStatsList
 from mqclient.wire.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from mqclient.wire.calls import Call
-from mqclient.wire.codes import RequestCode, ResponseCode
+from mqclient.wire.codes import RequestCode
 from mqclient.wire.frame import request_frame
 from mqclient.wire.headers.admin import (
     CreateAccessConfigRequestHeader,
@@ -22,7 +22,6 @@ from mqclient.wire.headers.clients import (
     ConsumeMessageDirectlyResultRequestHeader,
     GetConsumerRunningInfoRequestHeader,
 )
-from mqclient.wire.headers.namesrv import GetKVListByNamespaceRequestHeader
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 """Where NameServers keep the queues of ordered topics: topic to "brokerA:4;brokerB:8"."""
@@ -52,17 +51,6 @@ def consume_directly(
     )
     request = request_frame(RequestCode.CONSUME_MESSAGE_DIRECTLY, header)
     return Call(request, lambda reply: ConsumeMessageDirectlyResult.from_json(reply.body))
-
-
-def kv_list(namespace: str) -> Call[dict[str, str]]:
-    """A namespace of the NameServer's key-value configuration; empty when there is none."""
-    header = GetKVListByNamespaceRequestHeader(namespace=namespace)
-    request = request_frame(RequestCode.GET_KVLIST_BY_NAMESPACE, header)
-    return Call(
-        request,
-        lambda reply: {} if reply.code else KVTable.from_json(reply.body).table,
-        frozenset((int(ResponseCode.SUCCESS), int(ResponseCode.QUERY_NOT_FOUND))),
-    )
 
 
 def broker_config() -> Call[str]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Protocol, TypeVar
 
-from mqclient.errors import BrokerError, NoRouteError
+from mqclient.address_server import fetch_addresses
+from mqclient.config import is_address_server
+from mqclient.errors import BrokerError, NoRouteError, RocketMQError
 from mqclient.wire import calls
 from mqclient.wire.bodies.route import BrokerData, TopicRouteData
 from mqclient.wire.calls import Call
@@ -50,6 +53,27 @@ class Channel:
         """Ask a NameServer. Raises BrokerError when it answers with an error."""
         reply = await self.engine.call_namesrv(call.request, self.timeout)
         return call.result(reply, self.namesrv)
+
+    async def ask_every_namesrv(self, call: Call[R]) -> dict[str, R]:
+        """Ask each NameServer, as all keep what administration changes; answers by address.
+
+        Raises the first error after all were asked.
+        """
+        answers: dict[str, R] = {}
+        failures: list[RocketMQError] = []
+        for address in await self._namesrv_addresses():
+            try:
+                answers[address] = await self.ask_broker(address, call)
+            except RocketMQError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+        return answers
+
+    async def _namesrv_addresses(self) -> tuple[str, ...]:
+        if is_address_server(self.namesrv):
+            return await asyncio.to_thread(fetch_addresses, self.namesrv)
+        return tuple(self.namesrv.split(";"))
 
     async def ask_broker(self, address: str, call: Call[R], *, slow: bool = False) -> R:
         """Ask one broker. slow: wait longer, for statistics or a client that the broker asks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mqclient.admin import broker_calls
 from mqclient.admin import calls as admin_calls
 from mqclient.admin.brokers import Brokers
 from mqclient.admin.channel import Channel, Room
@@ -10,7 +11,7 @@ from mqclient.wire import calls
 from mqclient.wire.bodies.groups import ConsumerConnection, SubscriptionGroupConfig
 from mqclient.wire.bodies.running import ConsumerRunningInfo
 from mqclient.wire.codes import ResponseCode
-from mqstore.names import retry_groups, retry_topic
+from mqstore.names import is_system_group, retry_groups, retry_topic
 
 
 class Groups(Room):
@@ -37,9 +38,7 @@ class Groups(Room):
         cluster: its name. broker: "host:port" of a master. Give exactly one.
         Returns the addresses that have it now.
         """
-        if (cluster is None) == (broker is None):
-            raise ValueError("give either cluster or broker: where should the group live?")
-        addresses = [broker] if broker else await self._brokers.masters(str(cluster))
+        addresses = await self._brokers.chosen(cluster, broker)
         call = calls.create_subscription_group(config)
         for address in addresses:
             await self._channel.ask_broker(address, call)
@@ -49,6 +48,34 @@ class Groups(Room):
         """Every group of one broker. broker: "host:port"."""
         table = await self._channel.ask_broker(broker, calls.all_subscription_groups())
         return table.subscription_group_table
+
+    async def config(self, broker: str, group: str) -> SubscriptionGroupConfig | None:
+        """One group of one broker (`examineSubscriptionGroupConfig`), None when it is unknown."""
+        return (await self.configs(broker)).get(group)
+
+    async def user_configs(self, broker: str) -> dict[str, SubscriptionGroupConfig]:
+        """Groups of one broker that are not RocketMQ's own (`getUserSubscriptionGroup`)."""
+        found = await self.configs(broker)
+        return {name: config for name, config in found.items() if not is_system_group(name)}
+
+    async def delete(
+        self,
+        group: str,
+        *,
+        cluster: str | None = None,
+        broker: str | None = None,
+        remove_offset: bool = False,
+    ) -> list[str]:
+        """Delete a group on one broker, or on every master of a cluster.
+
+        cluster, broker: as for `update`. remove_offset: delete its committed offsets too. Returns
+        the brokers' addresses. Its retry and dead-letter topics stay: see `topics.delete`.
+        """
+        addresses = await self._brokers.chosen(cluster, broker)
+        call = broker_calls.delete_group(group, remove_offset=remove_offset)
+        for address in addresses:
+            await self._channel.ask_broker(address, call)
+        return addresses
 
     async def connection(self, group: str) -> ConsumerConnection:
         """Members and subscriptions of a group.

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from mqclient.admin import broker_calls
 from mqclient.admin import calls as admin_calls
 from mqclient.admin.brokers import Brokers
 from mqclient.admin.channel import Channel, Room
 from mqclient.admin.groups import Groups
 from mqclient.admin.offsets import Offsets
 from mqclient.admin.topics import Topics
-from mqclient.admin.unique_keys import UniqueKeys
+from mqclient.admin.unique_keys import QUERY_COUNT, UniqueKeys
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
 from mqclient.wire import calls
 from mqclient.wire.bodies.groups import ConsumerConnection
@@ -83,8 +84,7 @@ class Messages(Room):
         return await self._unique_keys.find(msg_id, topic)
 
     async def _at(self, where: OffsetMessageId, msg_id: str) -> ReceivedMessage:
-        host = f"[{where.host}]" if ":" in where.host else where.host
-        address = f"{host}:{where.port}"
+        address = _address(where)
         call = calls.view_message(where.physical_offset)
         found, damaged = decode_reply(await self._channel.ask_broker(address, call))
         if damaged:
@@ -92,6 +92,31 @@ class Messages(Room):
         if not found:
             raise BrokerError(ResponseCode.NO_MESSAGE, f"no message {msg_id}", address)
         return found[0]
+
+    async def query(
+        self,
+        topic: str,
+        key: str,
+        *,
+        max_count: int = QUERY_COUNT,
+        begin_ms: int = 0,
+        end_ms: int = (1 << 63) - 1,
+    ) -> list[ReceivedMessage]:
+        """Messages of a topic that have a key, oldest first (`queryMessage`).
+
+        max_count: at most this many, of each broker and in all. begin_ms, end_ms: store times,
+        milliseconds since 1970. Raises NoRouteError, BrokerError (NO_MESSAGE) when there is none.
+        """
+        return await self._unique_keys.query(topic, key, max_count, begin_ms, end_ms)
+
+    async def resume_check(self, offset_msg_id: str) -> None:
+        """Have the broker ask about a half message again (`resumeCheckHalfMessage`).
+
+        offset_msg_id: the half message's offset message id, which names the broker.
+        Raises ValueError for another id, BrokerError when the broker refuses.
+        """
+        where = parse_offset_msg_id(offset_msg_id)
+        await self._channel.ask_broker(_address(where), broker_calls.resume_check(offset_msg_id))
 
     async def consume_directly(
         self, group: str, client_id: str, message: ReceivedMessage
@@ -133,6 +158,11 @@ class Messages(Room):
             if data and data.master == message.store_host:
                 return offset.consumer_offset > message.queue_offset
         return False
+
+
+def _address(where: OffsetMessageId) -> str:
+    host = f"[{where.host}]" if ":" in where.host else where.host
+    return f"{host}:{where.port}"
 
 
 def _fate(message: ReceivedMessage, connection: ConsumerConnection) -> TrackType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mqclient.admin import broker_calls
 from mqclient.admin.channel import R, Room
 from mqclient.errors import BrokerError, RocketMQError
 from mqclient.wire import calls
@@ -45,6 +46,20 @@ class Offsets(Room):
     async def at_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The offset of a queue at a store time, milliseconds since 1970."""
         return await self._ask_master(queue, calls.search_offset(queue, timestamp_ms))
+
+    async def earliest_time(self, queue: MessageQueue) -> int:
+        """Store time of a queue's oldest message, milliseconds since 1970; -1 when it is empty."""
+        return await self._ask_master(queue, calls.earliest_store_time(queue))
+
+    async def of_members(
+        self, topic: str, group: str, client_id: str | None = None
+    ) -> dict[str, dict[MessageQueue, int]]:
+        """Offsets by client id, as the members of a group say them (`getConsumeStatus`).
+
+        client_id: ask only this member. Raises BrokerError when no member is online.
+        """
+        call = broker_calls.consumer_status(topic, group, client_id)
+        return await self._channel.ask_any(topic, call, slow=True)
 
     async def commit(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Set a group's committed offset in a queue: the next one to read."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from mqclient.admin import broker_calls, namesrv_calls
 from mqclient.admin import calls as admin_calls
 from mqclient.admin.brokers import Brokers
 from mqclient.admin.channel import Channel, Room
+from mqclient.errors import RocketMQError
 from mqclient.wire import calls
 from mqclient.wire.bodies.route import TopicRouteData
-from mqclient.wire.bodies.topics import TopicConfig, TopicStatsTable
+from mqclient.wire.bodies.topics import QueueTimeSpan, TopicConfig, TopicStatsTable
 from mqclient.wire.headers.admin import CreateTopicRequestHeader
-from mqstore.names import AUTO_CREATE_TOPIC
+from mqstore.names import AUTO_CREATE_TOPIC, is_of_a_group
+
+CREATE_TRIES = 5
+"""RocketMQ's: how often `create` asks a broker that fails."""
 
 
 class Topics(Room):
@@ -29,10 +34,36 @@ class Topics(Room):
         return await self._channel.route(topic)
 
     async def cluster_of(self, topic: str) -> str:
-        """The cluster that holds a topic, by the first broker of its route."""
+        """The first cluster that holds a topic; empty when none does."""
+        return next(iter(await self.clusters_of(topic)), "")
+
+    async def clusters_of(self, topic: str) -> list[str]:
+        """Clusters that hold a topic, by the first broker of its route (`getTopicClusterList`)."""
         first = (await self.route(topic)).broker_datas[0].broker_name
         clusters = (await self._brokers.clusters()).cluster_addr_table
-        return next((name for name, brokers in clusters.items() if first in brokers), "")
+        return sorted(name for name, brokers in clusters.items() if first in brokers)
+
+    async def create(self, topic: str, queues: int = 8, *, key: str = AUTO_CREATE_TOPIC) -> None:
+        """Create a topic on every master that has the topic `key` (`MQAdminImpl.createTopic`).
+
+        Each broker is asked up to 5 times. Raises the last error if no broker accepted, and
+        RocketMQError if `key` has no master.
+        """
+        call = calls.create_topic(_header(TopicConfig(topic, queues, queues)))
+        masters = [data.master for data in (await self.route(key)).broker_datas if data.master]
+        failure: RocketMQError = RocketMQError(f"no master has topic {key!r} now; try again later")
+        accepted = 0
+        for address in masters:
+            for _ in range(CREATE_TRIES):
+                try:
+                    await self._channel.ask_broker(address, call)
+                except RocketMQError as error:
+                    failure = error
+                else:
+                    accepted += 1
+                    break
+        if not accepted:
+            raise failure
 
     async def update(
         self, config: TopicConfig, *, cluster: str | None = None, broker: str | None = None
@@ -42,19 +73,18 @@ class Topics(Room):
         cluster: its name. broker: "host:port" of a master. Give exactly one.
         Returns the addresses that have it now, in the order they were told.
         """
-        if (cluster is None) == (broker is None):
-            raise ValueError("give either cluster or broker: where should the topic live?")
-        addresses = [broker] if broker else await self._brokers.masters(str(cluster))
+        addresses = await self._brokers.chosen(cluster, broker)
         call = calls.create_topic(_header(config))
         for address in addresses:
             await self._channel.ask_broker(address, call)
         return addresses
 
     async def update_order(self, config: TopicConfig, broker_names: list[str]) -> str:
-        """Register the queues of an ordered topic with the NameServer; returns what was set."""
+        """Register the queues of an ordered topic with every NameServer; returns what was set."""
         queues = ";".join(f"{name}:{config.write_queue_nums}" for name in broker_names)
         namespace = admin_calls.ORDER_NAMESPACE
-        await self._channel.ask_namesrv(calls.put_kv_config(namespace, config.topic_name, queues))
+        call = calls.put_kv_config(namespace, config.topic_name, queues)
+        await self._channel.ask_every_namesrv(call)
         return queues
 
     async def add_to_order(self, config: TopicConfig, broker_name: str) -> str:
@@ -64,7 +94,7 @@ class Topics(Room):
         parts = dict(item.split(":", 1) for item in (known or "").split(";") if ":" in item)
         parts[broker_name] = str(config.write_queue_nums)
         queues = ";".join(f"{name}:{count}" for name, count in parts.items())
-        await self._channel.ask_namesrv(calls.put_kv_config(namespace, topic, queues))
+        await self._channel.ask_every_namesrv(calls.put_kv_config(namespace, topic, queues))
         return f"{broker_name}:{config.write_queue_nums}"
 
     async def stats(self, topic: str) -> TopicStatsTable:
@@ -79,6 +109,52 @@ class Topics(Room):
         """Every topic of one broker. broker: "host:port"."""
         table = await self._channel.ask_broker(broker, calls.all_topic_config())
         return table.topic_config_table
+
+    async def config(self, broker: str, topic: str) -> TopicConfig | None:
+        """One topic of one broker (`examineTopicConfig`), None when the broker lacks it."""
+        return (await self.configs(broker)).get(topic)
+
+    async def user_configs(
+        self, broker: str, *, special_topics: bool = False
+    ) -> dict[str, TopicConfig]:
+        """Topics of one broker that it did not make for itself (`getUserTopicConfig`).
+
+        special_topics: include retry and dead-letter topics.
+        """
+        system = await self._channel.ask_broker(broker, broker_calls.system_topics())
+        return {
+            name: config
+            for name, config in (await self.configs(broker)).items()
+            if name not in system and (special_topics or not is_of_a_group(name))
+        }
+
+    async def delete(self, topic: str, cluster: str) -> list[str]:
+        """Delete a topic on every master of a cluster, then in every NameServer.
+
+        Returns the brokers' addresses. Messages of the topic cannot be read any more.
+        """
+        addresses = await self._brokers.masters(cluster)
+        for address in addresses:
+            await self.delete_in_broker(address, topic)
+        await self.delete_in_namesrv(topic, cluster)
+        return addresses
+
+    async def delete_in_broker(self, broker: str, topic: str) -> None:
+        """Delete a topic on one broker (`deleteTopicInBroker`). broker: "host:port"."""
+        await self._channel.ask_broker(broker, broker_calls.delete_topic(topic))
+
+    async def delete_in_namesrv(self, topic: str, cluster: str | None = None) -> None:
+        """Have every NameServer forget a topic (`deleteTopicInNameServer`).
+
+        cluster: only there; None is all clusters.
+        """
+        await self._channel.ask_every_namesrv(namesrv_calls.delete_topic(topic, cluster))
+
+    async def consume_time_span(self, topic: str, group: str) -> list[QueueTimeSpan]:
+        """Store times of each queue's messages, and where a group is (`queryConsumeTimeSpan`)."""
+        call = broker_calls.consume_time_span(topic, group)
+        addresses = await self._channel.addresses(topic)
+        return [span for a in addresses for span in await self._channel.ask_broker(a, call)]
 
     async def consumed_by(self, topic: str) -> list[str]:
         """Groups that have an offset in a topic, from the first broker of its route."""

@@ -1,4 +1,4 @@
-"""Finds a message by its unique key: the id from its producer, which a send returns as msg_id."""
+"""Finds messages by key: the unique key, which a send returns as msg_id, or a user's key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from mqclient.wire.headers.pull import QueryMessageRequestHeader
 from mqstore.message import ReceivedMessage, decode_messages
 from mqstore.names import is_of_a_group
 
-__all__ = ["UniqueKeys"]
+__all__ = ["QUERY_COUNT", "UniqueKeys"]
+
+QUERY_COUNT = 64
+"""Most messages that a query for a key finds, unless told."""
 
 COPIES_MAX = 32
 """RocketMQ's limit: a message that is sent again after a timeout has the same key."""
@@ -40,6 +43,28 @@ class UniqueKeys:
             raise BrokerError(ResponseCode.NO_MESSAGE, words, self._channel.namesrv)
         return min(found, key=lambda message: message.store_timestamp_ms)
 
+    async def query(
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int
+    ) -> list[ReceivedMessage]:
+        """Messages of a topic with a key that users gave, oldest first; see `Messages.query`.
+
+        The index holds hash codes of keys, so what it finds is compared with the key.
+        """
+        found = await self._found(
+            QueryMessageRequestHeader(
+                topic=topic,
+                key=key,
+                max_num=max_count,
+                begin_timestamp=begin_ms,
+                end_timestamp=end_ms,
+            )
+        )
+        found = [m for m in found if m.topic == topic and key in (m.keys or "").split(" ")]
+        if not found:
+            words = f"no message with the key {key} in topic {topic}"
+            raise BrokerError(ResponseCode.NO_MESSAGE, words, self._channel.namesrv)
+        return sorted(found, key=lambda message: message.store_timestamp_ms)[:max_count]
+
     async def _in(self, topic: str, key: str) -> list[ReceivedMessage]:
         """The copies in one topic, of all its brokers."""
         header = QueryMessageRequestHeader(
@@ -50,12 +75,16 @@ class UniqueKeys:
             end_timestamp=_ALL_TIME[1],
             unique_key=True,
         )
+        return [message for message in await self._found(header) if message.msg_id == key]
+
+    async def _found(self, header: QueryMessageRequestHeader) -> list[ReceivedMessage]:
+        """What the index of each broker of a topic finds."""
         found: list[ReceivedMessage] = []
-        for data in (await self._channel.route(topic)).broker_datas:
+        for data in (await self._channel.route(header.topic)).broker_datas:
             if address := reachable(data):
                 body = await self._channel.ask_broker(address, calls.query_message(header))
                 found += decode_messages(body, data.broker_name)
-        return [message for message in found if message.msg_id == key]
+        return found
 
     async def _in_all_topics(self, key: str) -> list[ReceivedMessage]:
         """The copies in the first topics that have any; topics of applications come first."""

@@ -1,9 +1,11 @@
 """The asyncio clients. The blocking clients of `mqclient` wrap them."""
 
 from mqclient.admin import Admin
+from mqclient.config import ClientSettings, ProducerSettings, TransactionSettings
 from mqclient.consumer.context import ConsumeContext, ConsumeResult
 from mqclient.consumer.lite_pull import LitePullConsumer
 from mqclient.consumer.push import PushConsumer
+from mqclient.consumer.settings import ConsumerSettings, LitePullSettings
 from mqclient.consumer.subscription import SqlFilter
 from mqclient.errors import (
     BrokerError,
@@ -25,16 +27,20 @@ from mqstore.message import Message, MessageQueue, ReceivedMessage
 __all__ = [
     "Admin",
     "BrokerError",
+    "ClientSettings",
     "ClientTimeout",
     "ClosedError",
     "ConsumeContext",
     "ConsumeResult",
+    "ConsumerSettings",
     "LitePullConsumer",
+    "LitePullSettings",
     "Message",
     "MessageQueue",
     "NoRouteError",
     "NotDurable",
     "Producer",
+    "ProducerSettings",
     "PushConsumer",
     "ReceivedMessage",
     "RocketMQError",
@@ -44,6 +50,7 @@ __all__ = [
     "Tls",
     "Transaction",
     "TransactionProducer",
+    "TransactionSettings",
     "TransactionState",
     "UnreachableError",
     "reply",

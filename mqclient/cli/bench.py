@@ -26,6 +26,7 @@ from mqclient.cli.bench_options import (
 )
 from mqstore import _core
 from mqstore.commands import exit_codes
+from mqstore.commands.options import tags_option
 from mqstore.commands.output import chosen_format, write_rows
 from mqstore.commands.running import CommandError
 
@@ -135,7 +136,7 @@ def produce(rate: float, name: str | None, save: str | None, output: str | None,
     "--groups", type=WHOLE, default=1, show_default=True, help="groups that each read everything"
 )
 @click.option("--pull-max", type=WHOLE, default=32, show_default=True, help="messages per request")
-@click.option("--expression", default="*", show_default=True, help="tags to read")
+@tags_option("--expression", default="*", show_default=True)
 @click.option("--repeat", is_flag=True, help="begin again at the end of the backlog")
 @click.option("--tail", is_flag=True, help="begin at the end and wait for new messages")
 @click.option("--commit", is_flag=True, help="commit the groups' offsets, as consumers do")
@@ -144,8 +145,8 @@ def consume(name: str | None, save: str | None, output: str | None, **o: Any) ->
 
     With --tail, latency is from a message's birth (a millisecond on its sender's clock) to here.
     """
-    names = ("group", "groups", "pull_max", "expression", "repeat", "tail", "commit")
-    settings = {option: o.pop(option) for option in names}
+    names = ("group", "groups", "pull_max", "repeat", "tail", "commit")
+    settings = {option: o.pop(option) for option in names} | {"expression": o.pop("tags")}
     load = load_of(o, warmup=1.0 if settings["repeat"] else 0.0)
     run = partial(run_consume, load, **settings)
     _report("consume", run, {"load": load, **settings}, (name, save, output))

@@ -13,6 +13,7 @@ from mqclient.address_server import fetch_addresses
 from mqclient.commands.connection import connection_options
 from mqclient.config import is_address_server
 from mqclient.tls import Tls
+from mqstore.commands.options import AliasedOption, all_options, topic_option
 from mqstore.commands.output import output_option
 from mqstore.names import BENCHMARK_TOPIC
 
@@ -63,12 +64,6 @@ RATE_IN_FLIGHT = 1024
 """Requests that may wait for replies in an open loop unless --in-flight says otherwise."""
 
 
-def _add(command: F, options: tuple[Callable[[F], F], ...]) -> F:
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
 def load_options(duration: str = "seconds that count", threads: int = 1) -> Callable[[F], F]:
     """Add what every load has; duration: what --duration means for this one."""
 
@@ -78,12 +73,10 @@ def load_options(duration: str = "seconds that count", threads: int = 1) -> Call
         )
         options: tuple[Callable[[F], F], ...] = (
             connection_options,
-            click.option(
-                "-t",
-                "--topic",
+            topic_option(
+                "topic; of several, the beginning of their names",
                 default=BENCHMARK_TOPIC,
                 show_default=True,
-                help="topic; of several, the beginning of their names",
             ),
             click.option(
                 "--threads",
@@ -116,7 +109,7 @@ def load_options(duration: str = "seconds that count", threads: int = 1) -> Call
             ),
             output_option,
         )
-        return _add(command, options)
+        return all_options(*options)(command)
 
     return add
 
@@ -151,7 +144,7 @@ def topic_options(command: F) -> F:
             help="end after this many messages, warm-up included, with whole batches [no limit]",
         ),
     )
-    return _add(command, options)
+    return all_options(*options)(command)
 
 
 def send_options(command: F) -> F:
@@ -169,7 +162,14 @@ def send_options(command: F) -> F:
         click.option(
             "--batch", type=WHOLE, default=1, show_default=True, help="messages per request"
         ),
-        click.option("--tag", default="", help="TAGS of every message"),
+        click.option(
+            "--tags",
+            "tag",
+            cls=AliasedOption,
+            aliases=["--tag"],
+            default="",
+            help="TAGS of every message",
+        ),
         click.option("--oneway", is_flag=True, help="ask for no replies"),
         click.option(
             "--wait/--no-wait",
@@ -184,7 +184,7 @@ def send_options(command: F) -> F:
             help="queues per broker of topics that this run creates [4]",
         ),
     )
-    return topic_options(_add(command, options))
+    return topic_options(all_options(*options)(command))
 
 
 def load_of(options: dict[str, Any], warmup: float = 0.0) -> dict[str, object]:

@@ -1,24 +1,24 @@
-"""`mqclient consume`: not built yet."""
+"""`mqclient consume`."""
+
+from typing import Any
 
 import click
 
-from mqstore.commands import exit_codes
+from mqclient.cli.reading import read_topic, reading_of, reading_options
+from mqclient.commands.connection import run_async
 
 __all__ = ["consume"]
 
-PURPOSE = "read a topic as a member of a consumer group"
 
+@click.command()
+@click.option("-g", "--group", required=True, help="consumer group")
+@reading_options("where a queue without a committed offset begins: earliest, latest or a time")
+def consume(group: str, **options: Any) -> int:
+    """Print TOPIC's messages, or run a command for each, as a member of a group.
 
-@click.command(
-    help=f"Not built yet: {PURPOSE}.",
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-)
-@click.pass_context
-def consume(context: click.Context) -> None:
-    """Say what reads meanwhile."""
-    click.echo(
-        f"{context.command_path} is not built yet (it will {PURPOSE}); "
-        f"mqclient tail reads without a group, mqclient.PushConsumer with one.",
-        err=True,
-    )
-    context.exit(exit_codes.USAGE)
+    The members share the queues. The offsets of what was handled are committed every 5 seconds
+    and at the end, so a message may come twice after a crash. With --queue, the command reads
+    these queues whatever other members read.
+    """
+    reading, handling = reading_of(options)
+    return run_async(read_topic(reading, handling, group))

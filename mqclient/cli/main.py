@@ -5,14 +5,15 @@ from collections.abc import Sequence
 import click
 
 from mqclient.commands.failures import failure_of
-from mqstore.commands import exit_codes, running
-from mqstore.commands.groups import LazyGroup, Listed
+from mqstore.commands import running
+from mqstore.commands.groups import LazyGroup, Listed, invoke
 
 __all__ = ["cli", "main"]
 
 COMMANDS = {
     "bench": Listed("mqclient.cli.bench", "Measure a broker: throughput and latency."),
-    "consume": Listed("mqclient.cli.consume", "Not built yet."),
+    "consume": Listed("mqclient.cli.consume", "Read a topic as a member of a group, and commit."),
+    "request": Listed("mqclient.cli.request", "Send a message and wait for the reply."),
     "send": Listed(
         "mqclient.cli.send", "Send messages, from arguments or from lines of standard input."
     ),
@@ -36,17 +37,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     arguments: without the program's name; None takes those of the process.
     """
-    words = None if arguments is None else list(arguments)
-    return running.run(
-        "mqclient",
-        lambda: cli.main(words, prog_name="mqclient", standalone_mode=False),
-        _judge,
-        broken_pipe=exit_codes.FAILED,  # what should have been sent may not be
-    )
-
-
-def _judge(error: Exception) -> running.Failure | None:
-    """Arguments that a client refuses are the user's: a wrong usage."""
-    if isinstance(error, ValueError | TypeError):
-        return running.Failure(str(error), exit_codes.USAGE)
-    return failure_of(error)
+    return running.run("mqclient", lambda: invoke(cli, "mqclient", arguments), failure_of)

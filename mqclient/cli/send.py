@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
@@ -11,12 +12,13 @@ import click
 
 from mqclient.aio import Message, Producer, SendResult
 from mqclient.cli.lines import Lines
+from mqclient.cli.message_options import message_of, message_options
 from mqclient.cli.send_file import Resend, send_file
-from mqclient.commands.connection import connection_options, run_async
-from mqclient.config import Credentials
+from mqclient.commands.connection import connection_of, connection_options, run_async
 from mqclient.signals import catching_signals
-from mqclient.tls import Tls
+from mqstore.commands.options import AliasedOption, topic_option
 from mqstore.commands.output import chosen_format, output_option, write_rows
+from mqstore.commands.running import drop_output, refusing_arguments
 from mqstore.offline.formats import FORMATS
 
 __all__ = ["send"]
@@ -29,105 +31,68 @@ COLUMNS = ("status", "msgId", "offsetMsgId", "topic", "brokerName", "queueId", "
 @click.command()
 @click.argument("topic", required=False)
 @click.argument("bodies", nargs=-1)
+@topic_option("the same as TOPIC; all arguments are then BODIES", argument="named")
 @click.option(
-    "--from",
-    "file",
+    "--file",
+    cls=AliasedOption,
+    aliases=["--from"],
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="send what `mqstore export` wrote",
 )
-@click.option("--keep-queue", is_flag=True, help="with --from: to the queue id it had")
-@click.option("--skip", type=click.IntRange(0), default=0, help="with --from: go on behind these")
-@click.option("--count", type=click.IntRange(0), help="with --from: send at most this many")
-@click.option("--tags", help="the messages' tag")
-@click.option("--keys", multiple=True, help="an index key; may be repeated")
-@click.option(
-    "--property", "properties", multiple=True, metavar="NAME=VALUE", help="may be repeated"
-)
-@click.option("--delay-level", type=click.IntRange(0), default=0, help="1 (1 s) to 18 (2 h)")
-@click.option("--timeout", type=float, default=3.0, show_default=True, help="seconds, each send")
+@click.option("--keep-queue", is_flag=True, help="with --file: to the queue id it had")
+@click.option("--skip", type=click.IntRange(0), default=0, help="with --file: go on behind these")
+@click.option("--count", type=click.IntRange(0), help="with --file: send at most this many")
+@message_options
 @connection_options
 @output_option
 def send(
-    topic: str | None,
-    bodies: tuple[str, ...],
-    namesrv: str | None,
-    address_map: dict[str, str],
-    credentials: Credentials,
-    tls: Tls | None,
-    timeout: float,
-    output: str | None,
-    **fields: Any,
+    topic: str | None, bodies: tuple[str, ...], named: str | None, output: str | None, **fields: Any
 ) -> int:
     """Send BODIES to TOPIC, a message each; without any, the lines of standard input.
 
     A line is sent as soon as it is read. Ctrl-C or SIGTERM ends the reading: what was read is
     sent, and the exit code is 130 or 143.
 
-    With --from, the messages of a file that mqstore export wrote, with the unique key, born
+    With --file, the messages of a file that mqstore export wrote, with the unique key, born
     time, tag, keys and properties they had; to the topic they had unless TOPIC is given.
     """
-    options = {"address_map": address_map, "timeout": timeout, "tls": tls, **credentials}
+    if named is not None:
+        bodies, topic = bodies if topic is None else (topic, *bodies), named
+    options = {**connection_of(fields), "timeout": fields.pop("timeout")}
     if fields["file"] is not None:
-        plan = _resend(topic, bodies, fields, namesrv, options)
-        return run_async(send_file(plan, output))
+        return run_async(send_file(_resend(topic, bodies, fields, options), output))
     if topic is None:
-        raise click.UsageError("name a TOPIC, or a file: mqclient send --from FILE")
+        raise click.UsageError("name a TOPIC, or a file: mqclient send --file FILE")
     for option in ("keep_queue", "skip", "count"):
         if fields[option]:
-            raise click.UsageError(f"--{option.replace('_', '-')} goes with --from only")
-    message = partial(_message, topic, fields)
-    given = [body.encode() for body in bodies]
-    return run_async(_send(message, given, namesrv, options, output))
+            raise click.UsageError(f"--{option.replace('_', '-')} goes with --file only")
+    message = partial(message_of, topic, fields)
+    return run_async(_send(message, [body.encode() for body in bodies], options, output))
 
 
 def _resend(
-    topic: str | None,
-    bodies: tuple[str, ...],
-    fields: dict[str, Any],
-    namesrv: str | None,
-    options: dict[str, Any],
+    topic: str | None, bodies: tuple[str, ...], fields: dict[str, Any], options: dict[str, Any]
 ) -> Resend:
-    """What --from asks for; the messages are as they are in the file."""
+    """What --file asks for; the messages are as they are in the file."""
     given = [name for name in ("tags", "keys", "properties", "delay_level") if fields[name]]
     if bodies or given:
-        raise click.UsageError("--from sends messages as they are: no BODIES, tags, keys, ...")
+        raise click.UsageError("--file sends messages as they are: no BODIES, tags, keys, ...")
     if not fields["file"].name.endswith(tuple(f".{name}" for name in FORMATS)):
         ends = ", ".join(f".{name}" for name in FORMATS)
-        raise click.UsageError(f"--from {fields['file']}: its name must end in one of {ends}")
+        raise click.UsageError(f"--file {fields['file']}: its name must end in one of {ends}")
     return Resend(
         path=fields["file"],
         topic=topic,
         keep_queue=fields["keep_queue"],
         skip=fields["skip"],
         count=fields["count"],
-        namesrv=namesrv,
         options=options,
     )
-
-
-def _message(topic: str, fields: dict[str, Any], body: bytes) -> Message:
-    properties = dict(_pair(text) for text in fields["properties"])
-    return Message(
-        topic,
-        body,
-        tags=fields["tags"],
-        keys=list(fields["keys"]) or None,
-        properties=properties,
-        delay_level=fields["delay_level"],
-    )
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise click.UsageError(f"--property {text!r} must be NAME=VALUE")
-    return name, value
 
 
 async def _send(
     message: Callable[[bytes], Message],
     bodies: list[bytes],
-    namesrv: str | None,
     options: dict[str, Any],
     output: str | None,
 ) -> int:
@@ -146,7 +111,9 @@ async def _send(
             loop.call_soon_threadsafe(lines.stop)
 
     with catching_signals(end):
-        async with Producer(namesrv, **options) as producer:
+        with refusing_arguments():
+            new = Producer(**options)
+        async with new as producer:
             sending = _Sending(producer, message, output)
             sent = await sending.run(lines.batches() if lines else _given(bodies))
     if not signals:
@@ -184,14 +151,15 @@ class _Sending:
             await asyncio.gather(feeding, return_exceptions=True)
             await self._cancel_rest()
             if self._rows:
-                write_rows(self._rows, COLUMNS, self._output)
+                self._write(self._rows, self._output)
 
     async def _feed(self, batches: AsyncIterator[list[bytes]]) -> None:
         try:
             async for bodies in batches:
                 for body in bodies:
                     await self._room.acquire()
-                    sending = self._producer.send(self._message(body))
+                    with refusing_arguments():
+                        sending = self._producer.send(self._message(body))
                     self._under_way.put_nowait(asyncio.ensure_future(sending))
         finally:
             self._under_way.put_nowait(None)
@@ -201,16 +169,25 @@ class _Sending:
         count = 0
         while (task := await self._under_way.get()) is not None:
             try:
-                row = _row(await task)
+                with refusing_arguments():
+                    row = _row(await task)
             finally:
                 task.cancel()
             self._room.release()
             count += 1
             if self._at_once:
-                write_rows([row], COLUMNS, "jsonl")
+                self._write([row], "jsonl")
             else:
                 self._rows.append(row)
         return count
+
+    def _write(self, rows: list[dict[str, Any]], output: str | None) -> None:
+        """Write results; without a reader, the messages are sent nevertheless."""
+        try:
+            write_rows(rows, COLUMNS, output)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            drop_output()
 
     async def _cancel_rest(self) -> None:
         tasks = []

@@ -1,4 +1,4 @@
-"""`mqclient send --from FILE`: what `mqstore export` wrote, put into a running broker."""
+"""`mqclient send --file FILE`: what `mqstore export` wrote, put into a running broker."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import click
 from mqclient.aio import Message, Producer, SendResult
 from mqstore.commands.output import chosen_format, write_rows
 from mqstore.commands.progress import Report, progress
+from mqstore.commands.running import refusing_arguments
 from mqstore.message import MessageQueue
 from mqstore.names import INNER_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
 from mqstore.offline.exported import ExportedMessage, read_export
@@ -47,8 +48,6 @@ class Resend:
     """Number of messages to skip at the start."""
     count: int | None
     """Largest number of messages to send."""
-    namesrv: str | None
-    """NameServers; None: the environment's, else this machine's."""
     options: dict[str, Any] = field(repr=False)
     """Arguments of the producer."""
 
@@ -69,8 +68,9 @@ async def send_file(plan: Resend, output: str | None) -> int:
     """
     counts = _Counts()
     try:
-        with progress() as bar:
-            async with Producer(plan.namesrv, **plan.options) as producer:
+        # What is wrong with the file, or with a message in it, is the user's to mend.
+        with progress() as bar, refusing_arguments():
+            async with Producer(**plan.options) as producer:
                 await _Sending(producer, plan, counts).run(bar)
     except BaseException:
         done = plan.skip + counts.sent + counts.left_out

@@ -14,8 +14,16 @@ import click
 from mqclient.config import Credentials, read_address_map
 from mqclient.credentials import read_credentials
 from mqclient.tls import ENVIRONMENT, Tls, read_tls
+from mqstore.commands.options import AliasedOption, all_options
 
-__all__ = ["OPTIONS", "connection_options", "options_of", "run_async"]
+__all__ = [
+    "NAMESRV_OPTION",
+    "OPTIONS",
+    "connection_of",
+    "connection_options",
+    "options_of",
+    "run_async",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -65,28 +73,38 @@ OPTIONS = (
 """The options besides the NameServer's, whose flag differs between commands."""
 
 
+NAMESRV_OPTION = click.option(
+    "-n",
+    "--namesrv",
+    cls=AliasedOption,
+    aliases=["--namesrvAddr"],
+    envvar="NAMESRV_ADDR",
+    help="NameServers HOST:PORT, several by ';' [NAMESRV_ADDR, else 127.0.0.1:9876]",
+)
+"""-n/--namesrv; mqadmin's has RocketMQ's own spelling."""
+
+
 def connection_options(command: F) -> F:
-    """Add -n/--namesrv and OPTIONS to a click command."""
-    for option in reversed(OPTIONS):
-        add = click.option(
-            option.flag,
-            option.argument,
-            metavar=option.value,
-            callback=_callback(option.read),
+    """Add -n/--namesrv and OPTIONS to a click command; `connection_of` reads them."""
+    own = [
+        click.option(
+            option.flag, option.argument, metavar=option.value, callback=_always(option.read),
             help=option.help,
         )
-        command = add(command)
-    namesrv = click.option(
-        "-n",
-        "--namesrv",
-        "--namesrvAddr",
-        envvar="NAMESRV_ADDR",
-        help="NameServers HOST:PORT, several by ';' [NAMESRV_ADDR, else 127.0.0.1:9876]",
-    )
-    return namesrv(command)
+        for option in OPTIONS
+    ]  # fmt: skip
+    return all_options(NAMESRV_OPTION, *own)(command)
 
 
-def _callback(read: Callable[[str | None], T]) -> Callable[..., T]:
+def connection_of(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the connection options out of a command's: the arguments of a client."""
+    credentials: dict[str, Any] = options.pop("credentials")
+    return {name: options.pop(name) for name in ("namesrv", "address_map", "tls")} | credentials
+
+
+def _always(read: Callable[[str | None], T]) -> Callable[..., T]:
+    """A callback that reads the option also where it is not given."""
+
     def checked(_context: click.Context, _option: click.Parameter, text: str | None) -> T:
         try:
             return read(text)

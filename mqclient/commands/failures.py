@@ -6,6 +6,7 @@ from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, Unreachab
 from mqclient.wire.codes import ResponseCode
 from mqstore.commands import exit_codes, running
 from mqstore.commands.running import Failure
+from mqstore.message import DecodeError
 
 __all__ = ["failure_of"]
 
@@ -14,7 +15,7 @@ def failure_of(error: Exception) -> Failure | None:
     """The line and the exit code of an error of the client, or of any command."""
     if isinstance(error, RocketMQError):
         return Failure(str(error), _code_of(error))
-    return running.failure_of(error)
+    return Failure(str(error)) if isinstance(error, DecodeError) else running.failure_of(error)
 
 
 def _code_of(error: RocketMQError) -> int:

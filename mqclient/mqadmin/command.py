@@ -110,6 +110,7 @@ class Command:
         for own in connection.OPTIONS:
             parser.add_argument(own.flag, dest=own.argument)
         parser.add_argument("--output", choices=FORMATS)
+        parser.add_argument("--debug", action="store_true")
         return parser
 
     def _check(self, values: Mapping[str, object]) -> None:

@@ -72,5 +72,6 @@ CONNECTION_NOTE = "".join(
 )
 OUTPUT_NOTE = (
     "Also: --output table|json|jsonl|csv (table, RocketMQ's own text, unless given);"
+    "\n--debug shows the traceback of a defect;"
     "\nwithout -n the address comes from NAMESRV_ADDR, else 127.0.0.1:9876."
 )

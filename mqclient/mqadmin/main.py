@@ -32,6 +32,11 @@ def _connected(arguments: Arguments) -> Admin:
 def main(argv: Sequence[str] | None = None, connect: AdminMaker = _connected) -> int:
     """Run the command line and return the exit code. argv: words after the program's name."""
     words = list(sys.argv[1:] if argv is None else argv)
+    return running.run("mqadmin", lambda: _main(words, connect), failure_of)
+
+
+def _main(words: Sequence[str], connect: AdminMaker) -> int:
+    """Show a list or help, or run a command; returns the exit code."""
     if not words or words in (["help"], ["-h"], ["--help"]):
         print(listing())
         return exit_codes.OK
@@ -64,12 +69,14 @@ def _run(command: Command, words: Sequence[str], connect: AdminMaker) -> int:
         if arguments.flag("help"):
             print(full_help(command))
         else:
+            if arguments.flag("debug"):
+                running.show_tracebacks()
             asyncio.run(_execute(command, arguments, connect))
 
     def judge(error: Exception) -> Failure | None:
         if isinstance(error, UsageError):
             return Failure(f"{error}\n{usage(command)}", exit_codes.USAGE)
-        return Failure(str(error)) if isinstance(error, ValueError) else failure_of(error)
+        return failure_of(error)
 
     return running.run("mqadmin", work, judge, label=f"mqadmin {command.name}")
 

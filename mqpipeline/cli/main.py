@@ -9,7 +9,7 @@ import click
 from mqclient.commands.failures import failure_of
 from mqpipeline.errors import PipelineError, UsageError
 from mqstore.commands import exit_codes, running
-from mqstore.commands.groups import LazyGroup, Listed
+from mqstore.commands.groups import LazyGroup, Listed, invoke
 from mqstore.errors import StoreDamaged, StoreError
 
 __all__ = ["cli", "main"]
@@ -42,12 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     arguments: without the program's name; None takes those of the process.
     """
-    words = None if arguments is None else list(arguments)
-    return running.run(
-        "mqpipeline",
-        lambda: cli.main(words, prog_name="mqpipeline", standalone_mode=False),
-        _judge,
-    )
+    return running.run("mqpipeline", lambda: invoke(cli, "mqpipeline", arguments), _judge)
 
 
 EXTRA = ("pyarrow", "pygal")

@@ -11,10 +11,12 @@ from typing import Any, TypeVar
 
 import click
 
+from mqclient.commands.connection import NAMESRV_OPTION
 from mqpipeline.errors import UsageError
 from mqpipeline.session import open_session, read_pairs, require_spark
 from mqpipeline.topics import Moment, Piece
 from mqstore.commands.moments import read_milliseconds
+from mqstore.commands.options import all_options, read_by
 from mqstore.commands.output import output_option
 
 __all__ = [
@@ -49,9 +51,7 @@ def job_options(command: F) -> F:
         ),
         output_option,
     ]  # fmt: skip
-    for option in reversed(add):
-        command = option(command)
-    return command
+    return all_options(*add)(command)
 
 
 def namesrv_options(command: F) -> F:
@@ -62,10 +62,7 @@ def namesrv_options(command: F) -> F:
         help="an option of format(\"rocketmq\"), as addressMap, credentials, tlsConfig, tag; "
         "may be repeated",
     )(command)  # fmt: skip
-    return click.option(
-        "-n", "--namesrv", envvar="NAMESRV_ADDR",
-        help="NameServers HOST:PORT, several by ';' [NAMESRV_ADDR, else 127.0.0.1:9876]",
-    )(command)  # fmt: skip
+    return NAMESRV_OPTION(command)
 
 
 def _pairs(pairs: tuple[str, ...], flag: str) -> dict[str, str]:
@@ -82,14 +79,13 @@ def moment_option(flag: str, argument: str, default: str | None, text: str) -> C
         argument,
         default=default,
         show_default=default is not None,
-        callback=lambda _context, _option, given: _moment(given),
+        metavar="TIME",
+        callback=read_by(_moment),
         help=text,
     )
 
 
-def _moment(text: str | None) -> Moment | None:
-    if text is None:
-        return None
+def _moment(text: str) -> Moment:
     if text == "earliest":
         return "earliest"
     if text == "latest":
@@ -97,7 +93,7 @@ def _moment(text: str | None) -> Moment | None:
     try:
         return read_milliseconds(text)
     except ValueError as error:
-        raise click.BadParameter(f"{error}; or earliest, or latest") from None
+        raise ValueError(f"{error}; or earliest, or latest") from None
 
 
 def session_of(job: str, master: str, conf: tuple[str, ...]) -> Callable[[], Any]:

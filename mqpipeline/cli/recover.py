@@ -10,6 +10,7 @@ import msgspec
 from mqpipeline.cli.options import job_options, progress_bar, session_of
 from mqpipeline.jobs import recover as job
 from mqstore.commands.exit_codes import DAMAGED
+from mqstore.commands.options import topic_option
 from mqstore.commands.output import chosen_format, write_rows
 
 __all__ = ["recover"]
@@ -22,7 +23,7 @@ PLAN_COLUMNS = ("store", "first", "end")
 @click.argument("stores", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False))
 @click.option("--lake", required=True, help="a folder, or s3://BUCKET/PATH, gs://..., hdfs://...")
 @click.option("--name", default=job.JOB, show_default=True, help="of the job's state in the lake")
-@click.option("--topic", help="only this topic")
+@topic_option("only this topic")
 @click.option(
     "--by",
     type=click.Choice(["hour", "day"]),

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 import msgspec
 
 from mqpipeline.cli.options import job_options, namesrv_options, progress_bar, session_of
 from mqpipeline.jobs import replay as job
-from mqstore.commands.moments import read_milliseconds
+from mqstore.commands.options import milliseconds_option, tags_option, topic_option
 from mqstore.commands.output import chosen_format, write_rows
 from mqstore.spark_options import tag_names
 
@@ -19,20 +17,13 @@ COLUMNS = ("topic", "messages", "files", "units")
 PLAN_COLUMNS = ("unit", "file", "first", "last")
 
 
-def _milliseconds(_context: Any, _option: Any, text: str | None) -> int | None:
-    try:
-        return None if text is None else read_milliseconds(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-
-
 @click.command()
 @click.argument("lake")
-@click.option("--topic", "target", required=True, help="where to send; the topic must exist")
+@topic_option("where to send; the topic must exist", argument="target", required=True)
 @click.option("--of", "topics", multiple=True, help="only this topic of the lake; may be repeated")
-@click.option("--from", "start_ms", callback=_milliseconds, help="only stored then or later")
-@click.option("--until", "--to", "end_ms", callback=_milliseconds, help="only stored before")
-@click.option("--tags", help="only these: 'TagA || TagB'")
+@milliseconds_option("--from", "start_ms", "only stored then or later")
+@milliseconds_option("--until", "end_ms", "only stored before", "--to")
+@tags_option()
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="messages a second")
 @click.option(
     "--speed",

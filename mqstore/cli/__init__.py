@@ -5,7 +5,6 @@ Exit codes: 0 all is well, 1 failed, 2 wrong usage, 5 damage found.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 from mqstore.commands.shortage import telling_shortage
@@ -14,8 +13,8 @@ with telling_shortage("mqstore"):
     import click
 
     from mqstore.commands import exit_codes, running
-    from mqstore.commands.groups import LazyGroup, Listed
-    from mqstore.errors import StoreDamaged, StoreError
+    from mqstore.commands.groups import LazyGroup, Listed, invoke
+    from mqstore.errors import DecodeError, StoreDamaged, StoreError
 
 __all__ = ["main"]
 
@@ -45,18 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     arguments: without the program's name; None takes those of the process.
     """
-    words = list(sys.argv[1:] if arguments is None else arguments)
-
-    def work() -> None:
-        with cli.make_context("mqstore", words) as context:
-            cli.invoke(context)
-
-    return running.run("mqstore", work, _judge)
+    return running.run("mqstore", lambda: invoke(cli, "mqstore", arguments), _judge)
 
 
 def _judge(error: Exception) -> running.Failure | None:
     if isinstance(error, StoreDamaged):
         return running.Failure(str(error), exit_codes.DAMAGED)
-    if isinstance(error, StoreError | ValueError) and not isinstance(error, OSError):
+    if isinstance(error, StoreError | DecodeError) and not isinstance(error, OSError):
         return running.Failure(str(error))
     return running.failure_of(error)

@@ -124,7 +124,7 @@ def _check_usage(
 
 
 def _follow_start(reader: StoreReader, chosen: dict[str, Any]) -> int | None:
-    """--offset, else the first of --begin, else the end of the log."""
+    """--offset, else the first of --from, else the end of the log."""
     if chosen["offset"] is not None or chosen["begin"] is not None:
         return chosen["offset"]  # type: ignore[no-any-return]
     last = reader.last_message()

@@ -16,6 +16,7 @@ from mqstore.cli.options import (
 from mqstore.commands.exit_codes import DAMAGED
 from mqstore.commands.output import chosen_format, output_option, write_rows
 from mqstore.commands.progress import progress
+from mqstore.commands.running import refusing_arguments
 from mqstore.offline import open as open_store
 from mqstore.offline.export import ExportReport
 from mqstore.offline.export import export as write_export
@@ -48,7 +49,7 @@ def export(
 ) -> None:
     """Write the messages of the store in DIRECTORY to a file, in the order they were stored.
 
-    The name says the format: .jsonl, .jsonl.zst, .csv or .parquet. `mqclient send --from FILE`
+    The name says the format: .jsonl, .jsonl.zst, .csv or .parquet. `mqclient send --file FILE`
     puts the messages into a running broker. Left out: what no consumer would get any more
     (copies for retries, delivered delayed messages, half messages). Exits 5 when damage was
     left out.
@@ -56,7 +57,7 @@ def export(
     reader = open_store(directory)
     start = check_start(reader, chosen)
     check_stored_topic(reader, chosen["topic"])
-    with progress() as report_progress:
+    with progress() as report_progress, refusing_arguments():
         report = write_export(
             reader,
             to,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from mqstore.cli.options import check_stored_topic
+from mqstore.commands.options import topic_option
 from mqstore.commands.output import chosen_format, output_option, write_rows
 from mqstore.offline import StoreReader
 from mqstore.offline import open as open_store
@@ -16,7 +17,7 @@ COLUMNS = ("topic", "queueId", "minOffset", "maxOffset", "messages")
 
 @click.command()
 @click.argument("directory", type=click.Path())
-@click.option("--topic", help="only this topic")
+@topic_option("only this topic")
 @output_option
 def ls(directory: str, topic: str | None, output: str | None) -> None:
     """List the consume queues of the store in DIRECTORY."""

@@ -8,8 +8,10 @@ from typing import Any, TypeVar
 import click
 
 from mqstore.cli.options import directory_argument
+from mqstore.commands.options import all_options
 from mqstore.commands.output import chosen_format, output_option, write_rows
 from mqstore.commands.progress import progress
+from mqstore.commands.running import refusing_arguments
 from mqstore.offline import RepairReport
 from mqstore.offline import rebuild as rebuild_store
 from mqstore.offline import repair as repair_store
@@ -42,9 +44,7 @@ def _target_options(command: F) -> F:
             help="the broker's maxIndexNum; needed where the index files do not tell it",
         ),
     )
-    for option in reversed(options):
-        command = option(command)
-    return command
+    return all_options(*options)(command)
 
 
 @click.command()
@@ -87,7 +87,7 @@ def _mend(
             "--in-place changes it"
         )
     try:
-        with progress() as bar:
+        with progress() as bar, refusing_arguments():
             report = work(directory, to, in_place=in_place, progress=bar, **made_with)
     except FileExistsError:
         raise click.ClickException(

@@ -9,7 +9,15 @@ from typing import Any, TypeVar
 import click
 
 from mqstore.commands.moments import read_milliseconds
+from mqstore.commands.options import (
+    all_options,
+    milliseconds_option,
+    read_by,
+    tags_option,
+    topic_option,
+)
 from mqstore.offline import StoreReader, Wanted
+from mqstore.spark_options import tag_names
 
 __all__ = [
     "check_start",
@@ -22,15 +30,6 @@ __all__ = [
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _milliseconds(
-    _context: click.Context, _option: click.Parameter, text: str | None
-) -> int | None:
-    try:
-        return None if text is None else read_milliseconds(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-
-
 def directory_argument(command: F) -> F:
     """The argument DIRECTORY."""
     return click.argument("directory", type=click.Path())(command)
@@ -41,26 +40,22 @@ def filter_options(command: F) -> F:
     options = (
         click.option("--offset", type=int, help="start at this physical offset (of a record)"),
         click.option("--stop", type=int, help="end before this physical offset"),
-        click.option(
+        milliseconds_option(
+            "--from", "begin",
+            "only stored then or later: 2026-01-31T12:00 (UTC without a zone), -1h, or ms",
             "--begin",
-            callback=_milliseconds,
-            metavar="TIME",
-            help="only stored then or later: 2026-01-31T12:00 (UTC without a zone), or ms",
         ),
+        milliseconds_option("--until", "until", "only stored before"),
         click.option(
-            "--end",
-            callback=_milliseconds,
-            metavar="TIME",
+            "--end", "end", callback=read_by(read_milliseconds), hidden=True,
             help="only stored then or earlier",
         ),
         click.option("--count", type=click.IntRange(0), help="at most this many messages"),
-        click.option("--topic", help="only this topic"),
+        topic_option("only this topic"),
         click.option("--queue", type=int, help="only this queue id"),
-        click.option("--tag", help="only messages with this tag"),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+        tags_option("--tag"),
+    )  # fmt: skip
+    return all_options(*options)(command)
 
 
 def wanted_of(chosen: dict[str, Any], *, check_crc: bool = False) -> Wanted:
@@ -69,11 +64,18 @@ def wanted_of(chosen: dict[str, Any], *, check_crc: bool = False) -> Wanted:
         stop=chosen["stop"],
         topic=chosen["topic"],
         queue_id=chosen["queue"],
-        tag=chosen["tag"],
+        tag=None if tag_names(chosen["tags"]) is None else chosen["tags"],
         begin_ms=chosen["begin"],
-        end_ms=chosen["end"],
+        end_ms=_end_ms(chosen),
         check_crc=check_crc,
     )
+
+
+def _end_ms(chosen: dict[str, Any]) -> int | None:
+    """The last store time, of --until (before it) or the older --end (at it)."""
+    until: int | None = chosen["until"]
+    end: int | None = chosen["end"]
+    return end if until is None else until - 1
 
 
 def check_stored_topic(reader: StoreReader, topic: str | None) -> None:
@@ -91,9 +93,10 @@ def check_stored_topic(reader: StoreReader, topic: str | None) -> None:
 
 
 def check_start(reader: StoreReader, chosen: dict[str, Any]) -> int | None:
-    """--offset, where a record must start; checks --begin and --end too."""
-    if None not in (chosen["begin"], chosen["end"]) and chosen["begin"] > chosen["end"]:
-        raise click.UsageError("--begin is later than --end")
+    """--offset, where a record must start; checks --from and --until too."""
+    begin, end = chosen["begin"], _end_ms(chosen)
+    if begin is not None and end is not None and begin > end:
+        raise click.UsageError("--from is later than --until")
     offset: int | None = chosen["offset"]
     if offset is not None and reader.message_at(offset) is None:
         raise click.ClickException(

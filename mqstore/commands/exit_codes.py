@@ -11,5 +11,7 @@ DENIED = 4
 """Access control refused the account."""
 DAMAGED = 5
 """Damage was found in a store."""
+DEFECT = 70
+"""A defect of this project, not a mistake of the user."""
 INTERRUPTED = 130
 """Ended by Ctrl-C: 128 and the number of SIGINT."""

@@ -2,13 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import sys
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
 import click
+from click.shell_completion import shell_complete
 
-__all__ = ["LazyGroup", "Listed"]
+from mqstore.commands.options import DEBUG
+
+__all__ = ["LazyGroup", "Listed", "add_debug", "invoke"]
+
+
+def invoke(cli: click.Command, program: str, words: Sequence[str] | None = None) -> Any:
+    """Run a command line, for `running.run`; returns what the command returns.
+
+    words: without the program's name; None takes those of the process. Unlike `cli.main`, it
+    leaves a broken pipe to the caller.
+    """
+    wish = f"_{program.upper()}_COMPLETE"
+    if wish in os.environ:
+        raise click.exceptions.Exit(shell_complete(cli, {}, program, wish, os.environ[wish]))
+    with cli.make_context(program, list(sys.argv[1:] if words is None else words)) as context:
+        return cli.invoke(context)
+
+
+def add_debug(command: click.Command) -> None:
+    """Give --debug to a command, and to those of a group."""
+    if DEBUG not in command.params:
+        command.params.append(DEBUG)
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            add_debug(inner)
 
 
 class Listed(NamedTuple):
@@ -30,6 +57,7 @@ class LazyGroup(click.Group):
     def __init__(self, *args: Any, listed: Mapping[str, Listed], **options: Any) -> None:
         super().__init__(*args, **options)
         self._listed = listed
+        self.params.append(DEBUG)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Every sub-command, by name."""
@@ -41,6 +69,7 @@ class LazyGroup(click.Group):
             return None
         module = import_module(self._listed[cmd_name].module)
         command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        add_debug(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -3,27 +3,52 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Literal
 
-__all__ = ["read_milliseconds", "read_moment"]
+__all__ = ["Start", "read_milliseconds", "read_moment", "read_start"]
 
-FORM = "2026-01-31T12:00:00+00:00 (UTC without a zone)"
+FORM = "2026-01-31T12:00:00+00:00 (UTC without a zone), or -1h for an hour ago (s, m, h, d)"
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+Start = Literal["earliest", "latest"] | datetime
+"""Where reading begins."""
 
 
 def read_moment(text: str) -> datetime:
-    """Read ISO 8601; UTC if it has no zone. Raises ValueError."""
+    """Read ISO 8601, UTC if it has no zone, or a time before now: -30s, -5m, -1h, -7d.
+
+    Raises ValueError.
+    """
     try:
+        if ago := re.fullmatch(r"-(\d+(?:\.\d+)?)([smhd])", text):
+            return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: float(ago[1])})
         moment = datetime.fromisoformat(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ValueError(f"{text!r} is no time: give {FORM}") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def read_milliseconds(text: str) -> int:
-    """Read ISO 8601 or milliseconds since 1970, of five digits or more. Raises ValueError."""
+    """Read what `read_moment` reads, or milliseconds since 1970, of five digits or more.
+
+    Raises ValueError.
+    """
     if re.fullmatch(r"\d{5,}", text):
         return int(text)
     try:
         return round(read_moment(text).timestamp() * 1000)
     except ValueError as error:
         raise ValueError(f"{error}, or milliseconds since the epoch") from None
+
+
+def read_start(text: str) -> Start:
+    """Read earliest, latest, or what `read_milliseconds` reads. Raises ValueError."""
+    if text == "earliest":
+        return "earliest"
+    if text == "latest":
+        return "latest"
+    try:
+        return datetime.fromtimestamp(read_milliseconds(text) / 1000, UTC)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{error}; or earliest, or latest") from None

@@ -6,6 +6,7 @@ A `Report` has a text of its own where others have a table, as RocketMQ's comman
 from __future__ import annotations
 
 import itertools
+import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ __all__ = [
     "FORMATS",
     "Report",
     "Row",
+    "RowStream",
     "chosen_format",
     "output_option",
     "printable",
@@ -61,42 +63,55 @@ def write_rows(rows: Iterable[Row], columns: Sequence[str], output: str | None) 
     columns: what a table and CSV show, in this order; JSON has every field of a row.
     output: one of FORMATS, None to choose by where standard output goes.
     """
-    writers = {"table": _table, "json": _json, "jsonl": _jsonl, "csv": _csv}
-    writers[chosen_format(output)](rows, columns)
-
-
-def _jsonl(rows: Iterable[Row], columns: Sequence[str]) -> None:
-    import json
-
-    write = sys.stdout.write
+    chosen = chosen_format(output)
+    if chosen == "table":
+        _table(rows, columns)
+        return
+    stream = RowStream(columns, chosen)
     for row in rows:
-        write(json.dumps(row, ensure_ascii=False) + "\n")
+        stream.write(row)
+    stream.finish()
 
 
-def _json(rows: Iterable[Row], columns: Sequence[str]) -> None:
-    import json
+class RowStream:
+    """Writes rows to standard output as they come.
 
-    between = "[\n"
-    for row in rows:
-        sys.stdout.write(between + json.dumps(row, ensure_ascii=False))
-        between = ",\n"
-    sys.stdout.write("[]\n" if between == "[\n" else "\n]\n")
+    columns: the columns of CSV, in this order. output: json, jsonl or csv.
+    """
 
+    def __init__(self, columns: Sequence[str], output: str) -> None:
+        self._columns = columns
+        self._write = {"json": self._json, "jsonl": self._jsonl, "csv": self._csv}[output]
+        self._is_json, self._before = output == "json", "[\n"
+        if output == "csv":
+            import csv
 
-def _csv(rows: Iterable[Row], columns: Sequence[str]) -> None:
-    import csv
+            self._csv_writer = csv.writer(sys.stdout, lineterminator="\n")
+            if columns:
+                self._csv_writer.writerow(columns)
 
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    if columns:
-        writer.writerow(columns)
-    for row in rows:
-        writer.writerow([_csv_cell(row.get(name)) for name in columns])
+    def write(self, row: Row) -> None:
+        """Write one row; standard output may hold it back until its next flush."""
+        self._write(row)
+
+    def finish(self) -> None:
+        """End the document; only JSON has an end."""
+        if self._is_json:
+            sys.stdout.write("[]\n" if self._before == "[\n" else "\n]\n")
+
+    def _jsonl(self, row: Row) -> None:
+        sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+    def _json(self, row: Row) -> None:
+        sys.stdout.write(self._before + json.dumps(row, ensure_ascii=False))
+        self._before = ",\n"
+
+    def _csv(self, row: Row) -> None:
+        self._csv_writer.writerow([_csv_cell(row.get(name)) for name in self._columns])
 
 
 def _csv_cell(value: object) -> object:
     """Nested values are JSON text; None is an empty cell."""
-    import json
-
     if isinstance(value, bool | dict | list):
         return json.dumps(value, ensure_ascii=False)
     return "" if value is None else value
@@ -129,8 +144,6 @@ def write_report(report: Report, output: str) -> None:
 
 
 def _json_object(row: Row) -> None:
-    import json
-
     sys.stdout.write(json.dumps(row, ensure_ascii=False, indent=2) + "\n")
 
 

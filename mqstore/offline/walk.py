@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
+from mqstore.spark_options import tag_names
+
 if TYPE_CHECKING:
     from mqstore.message import ReceivedMessage
 
@@ -56,7 +58,7 @@ class Wanted:
     queue_id: int | None = None
     """Only this queue id."""
     tag: str | None = None
-    """Only messages with this tag."""
+    """Only messages with this tag, or with one of several: "TagA || TagB"."""
     begin_ms: int | None = None
     """Only messages stored at this time or later, milliseconds since the epoch."""
     end_ms: int | None = None
@@ -70,7 +72,7 @@ class Wanted:
         return (
             (self.topic is None or message.topic == self.topic)
             and (self.queue_id is None or message.queue_id == self.queue_id)
-            and (self.tag is None or message.tags == self.tag)
+            and (self.tag is None or message.tags in (tag_names(self.tag) or ()))
             and (self.stop is None or at < self.stop)
             and (self.begin_ms is None or time_ms >= self.begin_ms)
             and (self.end_ms is None or time_ms <= self.end_ms)

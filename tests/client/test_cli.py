@@ -118,7 +118,7 @@ def test_tail_table_and_tags(cluster, capsys):
         (["send", "T", "x", "-n", "h:x"], 2, "not an address"),
         (["tail", "T", "--from", "noon"], 2, "earliest"),
         (["tail", "T", "--address-map", "x"], 2, "HOST:PORT=HOST:PORT"),
-        (["consume", "T", "-g", "g"], 2, "not built yet"),
+        (["consume", "T"], 2, "--group"),
         (["nothing"], 2, "No such command"),
     ],
 )
@@ -151,5 +151,5 @@ def test_help_lists_every_command(capsys):
 def test_a_file_of_no_known_format_is_wrong_usage(tmp_path, capsys):
     path = tmp_path / "passwd"
     path.write_text("root\n")
-    assert main(["send", "--from", str(path), "-n", "127.0.0.1:1"]) == 2
-    assert f"--from {path}: its name must end in one of .jsonl" in capsys.readouterr().err
+    assert main(["send", "--file", str(path), "-n", "127.0.0.1:1"]) == 2
+    assert f"--file {path}: its name must end in one of .jsonl" in capsys.readouterr().err

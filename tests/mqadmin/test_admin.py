@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
 from mqclient.admin import Admin
+from mqclient.admin.channel import Room
 from mqclient.admin.sync import Admin as BlockingAdmin
+from mqclient.admin.sync import BlockingRoom
 from mqclient.errors import BrokerError, ClosedError, NoRouteError, RocketMQError
 from mqclient.mock import MockTransport
 from mqclient.wire import Frame, RequestCode, ResponseCode
@@ -323,9 +327,34 @@ def test_a_blocking_admin_that_is_not_started_says_so() -> None:
 
 def test_the_blocking_rooms_have_every_method() -> None:
     admin = BlockingAdmin(NAMESRV, transport=TwoBrokers())
-    for room in ("access", "brokers", "topics", "groups", "offsets", "messages"):
-        blocking = getattr(admin, room)
+    rooms = {name: room for name, room in vars(admin).items() if isinstance(room, BlockingRoom)}
+    assert rooms.keys() == {n for n, room in vars(admin._twin).items() if isinstance(room, Room)}
+    for room, blocking in rooms.items():
         names = {name for name in dir(blocking._twin) if not name.startswith("_")}
         assert names == {name for name in dir(blocking) if not name.startswith("_")}, (
             f"each method of mqclient/admin/{room}.py has a line in mqclient/admin/sync.py"
         )
+
+
+def test_the_page_names_methods_that_exist() -> None:
+    page = (Path(__file__).parents[2] / "docs/client.md").read_text()
+    table = page.split("`DefaultMQAdminExt` has one here:")[1].split("\n\n")[1]
+    named = re.findall(r"`(\w+)\.(\w+)`", table)
+    assert len(named) > 50
+    admin = BlockingAdmin(NAMESRV, transport=TwoBrokers())
+    for room, method in named:
+        assert callable(getattr(getattr(admin, room), method)), f"{room}.{method}"
+
+
+async def test_a_change_goes_to_every_name_server() -> None:
+    second = "10.0.0.8:9876"
+    failing = TwoBrokers(PUT_KV_CONFIG=b"")
+    failing._answers = {
+        "PUT_KV_CONFIG": lambda address, request: request.reply(
+            ResponseCode.SYSTEM_ERROR if address == "namesrv" else ResponseCode.SUCCESS, "full"
+        )
+    }
+    async with Admin([NAMESRV, second], transport=failing) as admin:
+        with pytest.raises(BrokerError, match="full"):
+            await admin.namesrv.put_kv("s", "k", "v")
+    assert failing.brokers_asked(RequestCode.PUT_KV_CONFIG) == ["namesrv", second]

@@ -88,7 +88,7 @@ def test_with_too_many_topics_the_error_names_a_command_that_works(
 ) -> None:
     monkeypatch.setattr(unique_keys, "TOPICS_MAX", 1)
     code, _, errors = run("queryMsgById", "-n", mq.namesrv, "-i", sent["msgId"])
-    assert code == 1
+    assert code == 2
     command = errors.strip().rpartition("mqadmin ")[2].replace("TOPIC", sent["topic"])
     assert run(*command.split())[0] == 0
 

@@ -84,6 +84,10 @@ def test_dump_chooses(run, golden_store):
     )] == [190, 380, 570]  # fmt: skip
     tagged = lines(run("dump", store, "--tag", "TagA")[1])
     assert {row["tags"] for row in tagged} == {"TagA"}
+    several = lines(run("dump", store, "--tags", "TagA || TagB")[1])
+    assert several == [row for row in everything if row["tags"] in ("TagA", "TagB")]
+    assert len(several) > len(tagged)
+    assert lines(run("dump", store, "--tags", "*")[1]) == everything
     keyed = next(row for row in everything if row["keys"])
     key = keyed["keys"].split()[0]
     found = lines(run("dump", store, "--topic", keyed["topic"], "--key", key)[1])
@@ -160,6 +164,9 @@ def test_dump_by_id_and_time(run, golden_store):
     assert late == [row for row in everything if row["storeTimestamp"] >= middle]
     early = lines(run("dump", store, "--end", one["storeTime"])[1])
     assert early == [row for row in everything if row["storeTimestamp"] <= middle]
+    assert lines(run("dump", store, "--until", middle)[1]) == [
+        row for row in everything if row["storeTimestamp"] < middle
+    ]
     unzoned = one["storeTime"].removesuffix("+00:00")
     assert lines(run("dump", store, "--begin", unzoned, "--count", 3)[1]) == late[:3]
 
@@ -200,7 +207,7 @@ def test_a_table_is_safe_for_a_terminal(run, tmp_path):
         (("--follow", "--msg-id", "1"), "--follow does not go with"),
         (("--follow", "--output", "csv"), "other formats need an end"),
         (("--begin", "yesterday"), "'yesterday' is no time"),
-        (("--begin", "2026-01-02", "--end", "2026-01-01"), "--begin is later than --end"),
+        (("--begin", "2026-01-02", "--end", "2026-01-01"), "--from is later than --until"),
         (("--body", "raw"), "'raw'"),
         (("--count", "-1"), "--count"),
     ],

@@ -193,7 +193,7 @@ def test_the_command_chooses(golden_store: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["--to", "{}/out.txt"], 1, "end it with .jsonl, .jsonl.zst, .csv or .parquet"),
+        (["--to", "{}/out.txt"], 2, "end it with .jsonl, .jsonl.zst, .csv or .parquet"),
         (["--to", "{}/none/out.csv"], 1, "none: the directory does not exist"),
         (["--to", "{}/out.csv", "--offset", "5"], 1, "no record starts at offset 5"),
         (["--to", "{}/out.csv", "--begin", "today"], 2, "'today' is no time"),

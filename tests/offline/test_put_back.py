@@ -1,4 +1,4 @@
-"""`mqclient send --from`: an export goes into a running broker as it came out of the dead one."""
+"""`mqclient send --file`: an export goes into a running broker as it came out of the dead one."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_every_message_comes_back(
     mq: Standalone, run: Run, exported: Path, golden_store: Any
 ) -> None:
     before = mqstore.open(mq.data).end_physical_offset()
-    code, rows, err = run("--from", exported)
+    code, rows, err = run("--from", exported)  # the older spelling
     assert (code, err) == (0, "")
     assert rows == [
         {"file": str(exported), "read": 576, "sent": 576, "notDurable": 0, "leftOut": 0}
@@ -89,7 +89,7 @@ def test_delayed_messages_that_were_pending_are_delayed_again(
     file = tmp_path / "out.jsonl"
     assert export(reader, file).messages == 576
     before = mqstore.open(mq.data).end_physical_offset()
-    assert run("--from", file)[0] == 0
+    assert run("--file", file)[0] == 0
     again = [m for m in stored(mq, before).values() if m.topic == "SCHEDULE_TOPIC_XXXX"]
     assert {m.msg_id for m in again} == {m.msg_id for m in pending}
     assert {m.properties["REAL_TOPIC"] for m in again} == {"TopicDelay"}
@@ -103,7 +103,7 @@ def test_to_another_topic_the_same_queues_and_a_part(
     export(reader, file, mqstore.Wanted(topic="TopicOrder"))
     order = [m.body for m in reader.records(topic="TopicOrder")]
     assert len(order) == 8
-    code, rows, _ = run("TopicOther", "--from", file, "--keep-queue", "--skip", 2, "--count", 5)
+    code, rows, _ = run("TopicOther", "--file", file, "--keep-queue", "--skip", 2, "--count", 5)
     assert (code, rows[0]["sent"]) == (0, 5)
     got = mqstore.open(mq.data).records(topic="TopicOther", queue_id=2)
     assert [m.body for m in got] == order[2:7]
@@ -119,7 +119,7 @@ def test_what_rocketmq_keeps_for_itself_is_not_sent(
         mqstore.Wanted(topic="RMQ_SYS_TRANS_HALF_TOPIC"),
         everything=True,
     )
-    code, rows, _ = run("--from", file)
+    code, rows, _ = run("--file", file)
     assert (code, rows[0]["sent"], rows[0]["leftOut"]) == (0, 0, report.messages)
     assert report.messages > 3
 
@@ -133,12 +133,12 @@ def test_a_failure_says_where_and_how_to_go_on(
     row = json.loads(whole[6])
     row["bodyCRC"] += 1
     file.write_text("\n".join([*whole[:6], json.dumps(row), *whole[7:]]))
-    code, _, err = run("--from", file)
+    code, _, err = run("--file", file)
     assert code == 2
     assert "line 7: its body does not match its bodyCRC" in err
     assert "stopped; 0 messages are sent" in err or "--skip 6" in err
     file.write_text("\n".join(whole))
-    code, rows, _ = run("--from", file, "--keep-queue", "--skip", 6)
+    code, rows, _ = run("--file", file, "--keep-queue", "--skip", 6)
     assert (code, rows[0]["sent"]) == (0, 4)
 
 
@@ -146,12 +146,12 @@ def test_a_failure_says_where_and_how_to_go_on(
     ("arguments", "words"),
     [
         ((), "name a TOPIC, or a file"),
-        (("T", "body", "--keep-queue"), "--keep-queue goes with --from only"),
-        (("T", "--from", "{file}", "--tags", "a"), "no BODIES, tags, keys"),
-        (("T", "body", "--from", "{file}"), "no BODIES, tags, keys"),
-        (("--from", "/no/such/file.jsonl"), "/no/such/file.jsonl"),
-        (("--from", "{other}"), "in.txt: its name must end in one of .jsonl, .jsonl.zst, .csv,"),
-        (("--from", "{file}"), "line 1: not JSON"),
+        (("T", "body", "--keep-queue"), "--keep-queue goes with --file only"),
+        (("T", "--file", "{file}", "--tags", "a"), "no BODIES, tags, keys"),
+        (("T", "body", "--file", "{file}"), "no BODIES, tags, keys"),
+        (("--file", "/no/such/file.jsonl"), "/no/such/file.jsonl"),
+        (("--file", "{other}"), "in.txt: its name must end in one of .jsonl, .jsonl.zst, .csv,"),
+        (("--file", "{file}"), "line 1: not JSON"),
     ],
 )
 def test_wrong_input(run: Run, tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
@@ -170,7 +170,7 @@ def test_a_queue_that_is_missing_is_said(
     export(mqstore.open(golden_store("store")), file, mqstore.Wanted(topic="TopicTest"), count=1)
     row = json.loads(file.read_text())
     file.write_text(json.dumps(row | {"queueId": 77}))
-    code, _, err = run("--from", file, "--keep-queue")
+    code, _, err = run("--file", file, "--keep-queue")
     assert code == 2
     assert "'TopicTest' has no queue 77" in err
 
@@ -185,7 +185,7 @@ def test_ctrl_c_says_how_to_go_on_and_nothing_is_lost(
             assert store.put("TopicStopped", item * 1000, batch=True).status == "PUT_OK"
     file = tmp_path / "out.jsonl"
     export(mqstore.open(tmp_path / "store"), file)
-    opened = terminal("send", "-n", mq.namesrv, "--from", file, package="mqclient")
+    opened = terminal("send", "-n", mq.namesrv, "--file", file, package="mqclient")
     assert "send" in opened.shown("send")
     os.kill(opened.process.pid, signal.SIGINT)
     said = opened.shown()
@@ -193,7 +193,7 @@ def test_ctrl_c_says_how_to_go_on_and_nothing_is_lost(
     assert "Traceback" not in said
     skip = re.search(r"--skip (\d+)", said)
     assert skip is not None, said
-    assert main(["send", "-n", mq.namesrv, "--from", str(file), "--skip", skip[1]]) == 0
+    assert main(["send", "-n", mq.namesrv, "--file", str(file), "--skip", skip[1]]) == 0
     left = json.loads(capsys.readouterr().out)["sent"]
     assert left == 20_000 - int(skip[1])
     stored = sum(1 for _ in mqstore.open(mq.data).records(topic="TopicStopped"))

@@ -16,6 +16,7 @@ from mqclient.mqadmin.command import Arguments, Command, Option, UsageError
 from mqclient.mqadmin.java_text import java_map, millis_text
 from mqclient.wire.bodies.running import ConsumeMessageDirectlyResult
 from mqstore.commands.output import Report
+from mqstore.commands.running import refusing_arguments
 from mqstore.message import ReceivedMessage, parse_offset_msg_id
 
 Found = tuple[ReceivedMessage, list[MessageTrack]]
@@ -32,7 +33,8 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
         return await _consume(admin, group, client, ids, topic)
     found = []
     for msg_id in ids:
-        message = await admin.messages.view(msg_id, topic)
+        with refusing_arguments():
+            message = await admin.messages.view(msg_id, topic)
         found.append((message, await admin.messages.track(message)))
     rows = [message_row(message, tracks) for message, tracks in found]
     return Report(rows, lambda: "\n".join(map(message_text, found)), single=len(rows) == 1)
@@ -55,7 +57,8 @@ async def _consume(
     """Let one member consume each message now."""
     results = []
     for msg_id in ids:
-        message = await admin.messages.view(msg_id, topic)
+        with refusing_arguments():
+            message = await admin.messages.view(msg_id, topic)
         results.append(await admin.messages.consume_directly(group, client, message))
     rows = [result.to_plain() for result in results]
     return Report(rows, lambda: "\n".join(map(_result_text, results)), single=len(rows) == 1)

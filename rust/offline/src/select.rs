@@ -29,7 +29,7 @@ pub struct Filter<'a> {
     pub topic: Option<&'a str>,
     /// Only this queue.
     pub queue_id: Option<i32>,
-    /// Only messages with this tag.
+    /// Only messages with this tag, or with one of several: `TagA || TagB`.
     pub tag: Option<&'a str>,
     /// Stored at this time or later, milliseconds since the epoch.
     pub begin_ms: Option<i64>,
@@ -95,8 +95,9 @@ impl Filter<'_> {
             && self
                 .end_ms
                 .is_none_or(|end| record.store_timestamp_ms <= end)
-            && self.tag.is_none_or(|tag| {
-                properties::get(record.properties, properties::TAGS) == Some(tag.as_bytes())
+            && self.tag.is_none_or(|tags| {
+                properties::get(record.properties, properties::TAGS)
+                    .is_some_and(|own| tags.split("||").any(|tag| tag.trim().as_bytes() == own))
             })
     }
 

@@ -90,6 +90,11 @@ fn filters_pass_what_they_say_and_nothing_else() {
         Filter { tag, ..any },
         only(&|s| s.tag.as_deref() == Some("TagA")),
     );
+    let tag = Some("TagA || TagB");
+    check(
+        Filter { tag, ..any },
+        only(&|s| matches!(s.tag.as_deref(), Some("TagA" | "TagB"))),
+    );
     let stop = Some(every[70].at);
     check(Filter { stop, ..any }, only(&|s| s.at < every[70].at));
     let begin_ms = Some(middle);

@@ -1,0 +1,24 @@
+"""Producers that brokers know."""
+
+from __future__ import annotations
+
+from mqclient.admin import broker_calls
+from mqclient.admin.channel import Room
+from mqclient.wire import calls
+from mqclient.wire.bodies.groups import ProducerConnection, ProducerInfo
+
+
+class Producers(Room):
+    """Producer groups and their members."""
+
+    async def connection(self, group: str, topic: str) -> ProducerConnection:
+        """Members of a producer group (`examineProducerConnectionInfo`).
+
+        topic: a topic whose brokers are asked, in turn. Raises BrokerError when none knows the
+        group.
+        """
+        return await self._channel.ask_any(topic, calls.producer_connection(group))
+
+    async def all(self, broker: str) -> dict[str, list[ProducerInfo]]:
+        """Every producer that one broker knows, by group (`getAllProducerInfo`)."""
+        return (await self._channel.ask_broker(broker, broker_calls.all_producers())).data

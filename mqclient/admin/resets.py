@@ -1,0 +1,142 @@
+"""Offsets of groups that go to another time, or to another group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from mqclient.admin import broker_calls
+from mqclient.admin.channel import Room, reachable
+from mqclient.errors import BrokerError
+from mqclient.wire import calls
+from mqclient.wire.bodies.groups import OffsetWrapper
+from mqclient.wire.codes import ResponseCode
+from mqstore.message import MessageQueue
+
+END_MS = -1
+"""The time that means the end of a queue, on the wire too."""
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackStats:
+    """What became of a queue's offset (RocketMQ's `RollbackStats`).
+
+    broker_offset: the queue's end. consumer_offset: the group's offset before.
+    timestamp_offset: the offset at the time. rollback_offset: the group's offset now.
+    """
+
+    queue: MessageQueue
+    broker_offset: int
+    consumer_offset: int
+    timestamp_offset: int
+    rollback_offset: int
+
+
+class Resets(Room):
+    """Moves groups to another time.
+
+    to: an aware datetime, milliseconds since 1970, or END_MS for the end of each queue. force:
+    move forward too; without it no offset becomes higher.
+    """
+
+    async def reset(self, topic: str, group: str, to: datetime | int) -> dict[MessageQueue, int]:
+        """Move a group (`resetOffsetNew`): `online`, or `offline` if no member is online.
+
+        Returns the offset of each queue now.
+        """
+        try:
+            return await self.online(topic, group, to)
+        except BrokerError as error:
+            if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
+                raise
+        stats = await self.offline(topic, group, to)
+        return {row.queue: row.rollback_offset for row in stats}
+
+    async def online(
+        self, topic: str, group: str, to: datetime | int, *, force: bool = True
+    ) -> dict[MessageQueue, int]:
+        """Move a group whose members run (`resetOffsetByTimestamp`): the brokers tell the members.
+
+        Returns the offset of each queue. Raises BrokerError, with code 206 when no member is
+        online.
+        """
+        call = broker_calls.reset_offset(topic, group, _milliseconds(to), force=force)
+        offsets: dict[MessageQueue, int] = {}
+        for address in await self._channel.addresses(topic):
+            told = await self._channel.ask_broker(address, call, slow=True)
+            offsets |= told
+        return offsets
+
+    async def offline(
+        self, topic: str, group: str, to: datetime | int, *, force: bool = True
+    ) -> list[RollbackStats]:
+        """Move a group that nobody is a member of (`resetOffsetByTimestampOld`): its offsets are
+        committed anew. A member that runs would overwrite them.
+        """
+        route = await self._channel.route(topic)
+        queues = {data.broker_name: data.read_queue_nums for data in route.queue_datas}
+        found = []
+        for data in route.broker_datas:
+            address = reachable(data)
+            if address is not None:
+                count = queues.get(data.broker_name, 0)
+                known = await self._known(address, group, topic, data.broker_name, count)
+                for queue, offsets in sorted(known.items()):
+                    ms = _milliseconds(to)
+                    found.append(await self._move(address, group, queue, offsets, ms, force))
+        return found
+
+    async def _known(
+        self, address: str, group: str, topic: str, broker_name: str, count: int
+    ) -> dict[MessageQueue, OffsetWrapper]:
+        """A group's offsets on one broker; of a group without any, the start of each queue."""
+        stats = await self._channel.ask_broker(address, calls.consume_stats(group), slow=True)
+        known = {q: offsets for q, offsets in stats.offset_table.items() if q.topic == topic}
+        if known:
+            return known
+        table = (await self._channel.ask_broker(address, calls.topic_stats(topic))).offset_table
+        all_queues = (MessageQueue(topic, broker_name, at) for at in range(count))
+        return {
+            queue: OffsetWrapper(table[queue].max_offset, table[queue].min_offset)
+            for queue in all_queues
+            if queue in table
+        }
+
+    async def _move(
+        self,
+        address: str,
+        group: str,
+        queue: MessageQueue,
+        offsets: OffsetWrapper,
+        ms: int,
+        force: bool,
+    ) -> RollbackStats:
+        where = calls.max_offset(queue) if ms == END_MS else calls.search_offset(queue, ms)
+        new = await self._channel.ask_broker(address, where)
+        now = offsets.consumer_offset
+        if force or new <= now:
+            call = calls.update_consumer_offset(group, queue, new)
+            await self._channel.ask_broker(address, call)
+            now = new
+        return RollbackStats(queue, offsets.broker_offset, offsets.consumer_offset, new, now)
+
+    async def clone(self, source: str, target: str, topic: str, *, offline: bool = False) -> None:
+        """Copy a group's offsets of a topic to another group (`cloneGroupOffset`).
+
+        offline: copy also if the source group is online and does not subscribe to the topic.
+        """
+        call = broker_calls.clone_offset(source, target, topic, offline=offline)
+        for address in await self._channel.addresses(topic):
+            await self._channel.ask_broker(address, call, slow=True)
+
+
+def _milliseconds(to: datetime | int) -> int:
+    if isinstance(to, datetime):
+        if to.tzinfo is None:
+            raise ValueError("to needs a datetime with a time zone: datetime.now(UTC)")
+        return int(to.timestamp() * 1000)
+    if isinstance(to, bool) or not isinstance(to, int):
+        raise TypeError(f"to must be a datetime or milliseconds, not {type(to).__name__}")
+    if to < END_MS:
+        raise ValueError(f"to must be milliseconds since 1970, or {END_MS} for the end, not {to}")
+    return to

@@ -1,0 +1,52 @@
+"""The options of commands that send: what a message carries besides its body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from mqclient.aio import Message
+from mqstore.commands.options import all_options
+
+__all__ = ["message_of", "message_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def message_options(command: F) -> F:
+    """--tags, --keys, --property, --delay-level and --timeout."""
+    return all_options(
+        click.option("--tags", help="the messages' tag"),
+        click.option("--keys", multiple=True, help="an index key; may be repeated"),
+        click.option(
+            "--property", "properties", multiple=True, metavar="NAME=VALUE", help="may be repeated"
+        ),
+        click.option(
+            "--delay-level", type=click.IntRange(0), default=0, help="1 (1 s) to 18 (2 h)"
+        ),
+        click.option(
+            "--timeout", type=click.FloatRange(0.001), default=3.0, show_default=True,
+            help="seconds, each message",
+        ),
+    )(command)  # fmt: skip
+
+
+def message_of(topic: str, fields: dict[str, Any], body: bytes) -> Message:
+    """A message as `message_options` say. Raises ValueError, click.UsageError."""
+    return Message(
+        topic,
+        body,
+        tags=fields["tags"],
+        keys=list(fields["keys"]) or None,
+        properties=dict(_pair(text) for text in fields["properties"]),
+        delay_level=fields["delay_level"],
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise click.UsageError(f"--property {text!r} must be NAME=VALUE")
+    return name, value

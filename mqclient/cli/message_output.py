@@ -1,0 +1,119 @@
+"""How commands write messages: -f, --output and --body."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import click
+
+from mqclient.cli.message_format import LETTERS, compile_format
+from mqstore.commands.options import all_options, read_by
+from mqstore.commands.output import RowStream, chosen_format, output_option, printable, write_bytes
+from mqstore.message import ReceivedMessage
+from mqstore.offline.rows import BODIES, message_row
+
+__all__ = [
+    "MessageOutput",
+    "MessageWriter",
+    "message_output_options",
+    "output_of",
+    "writer_of",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+COLUMNS = ("storeTime", "queueId", "queueOffset", "tags", "keys", "body")
+
+
+@dataclass(frozen=True, slots=True)
+class MessageOutput:
+    """What the options say. form: -f; output: --output; body: --body."""
+
+    form: Callable[[ReceivedMessage], bytes] | None
+    output: str | None
+    body: str
+
+
+class MessageWriter(Protocol):
+    """Writes messages to standard output."""
+
+    def write(self, message: ReceivedMessage) -> None:
+        """Write one; a later flush may have to bring it out."""
+        ...
+
+    def finish(self) -> None:
+        """Write what ends the document."""
+        ...
+
+
+def message_output_options(command: F) -> F:
+    """-f/--format, --output and --body; `output_of` reads them."""
+    return all_options(
+        click.option(
+            "-f", "--format", "form", callback=read_by(compile_format), metavar="FORMAT",
+            help=f"write messages like '%t %p %o %k %s\\n': {LETTERS}",
+        ),
+        output_option,
+        click.option(
+            "--body", type=click.Choice([*BODIES, "none"]), default="text", show_default=True,
+            help="how --output writes bodies",
+        ),
+    )(command)  # fmt: skip
+
+
+def output_of(options: dict[str, Any]) -> MessageOutput:
+    """Take the options of `message_output_options` out of a command's."""
+    chosen = MessageOutput(options.pop("form"), options.pop("output"), options.pop("body"))
+    if chosen.form is not None and chosen.output is not None:
+        raise click.UsageError("give -f or --output, not both: each says how messages are written")
+    return chosen
+
+
+def writer_of(chosen: MessageOutput) -> MessageWriter:
+    """The writer that the options ask for."""
+    if chosen.form is not None:
+        return _Formatted(chosen.form)
+    output = chosen_format(chosen.output)
+    return _Lines(chosen.body) if output == "table" else _Rows(chosen.body, output)
+
+
+class _Formatted:
+    def __init__(self, form: Callable[[ReceivedMessage], bytes]) -> None:
+        self._form = form
+
+    def write(self, message: ReceivedMessage) -> None:
+        write_bytes(self._form(message))
+
+    def finish(self) -> None:
+        pass
+
+
+class _Rows:
+    def __init__(self, body: str, output: str) -> None:
+        self._body = body
+        self._rows = RowStream(COLUMNS, output)
+
+    def write(self, message: ReceivedMessage) -> None:
+        self._rows.write(message_row(message, self._body))
+
+    def finish(self) -> None:
+        self._rows.finish()
+
+
+class _Lines:
+    """A table's rows, whose widths do not depend on rows to come."""
+
+    def __init__(self, body: str) -> None:
+        self._body = body
+
+    def write(self, message: ReceivedMessage) -> None:
+        row = {name: printable(cell) for name, cell in message_row(message, self._body).items()}
+        sys.stdout.write(
+            f"{row['storeTime']}  {row['queueId']:>3} {row['queueOffset']:>8}  "
+            f"{row['tags']:<12} {row['keys']:<16} {row.get('body', '')}\n"
+        )
+
+    def finish(self) -> None:
+        pass

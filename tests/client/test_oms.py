@@ -1,0 +1,84 @@
+"""Access points: what they say, what they make, what is wrong with them."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from mqclient import Admin, LitePullConsumer, Message, Producer, PushConsumer
+from mqclient import aio as mqaio
+from mqclient.config import ClientSettings
+from mqclient.mock import MockTransport
+from mqclient.oms import AccessPoint
+
+from .cluster import Cluster
+
+HAS_NAMESPACES = "namespace" in {item.name for item in fields(ClientSettings)}
+
+
+@pytest.mark.parametrize(
+    ("url", "point"),
+    [
+        ("oms:rocketmq://h:1", AccessPoint(("h:1",))),
+        ("oms:rocketmq://h", AccessPoint(("h:9876",))),
+        ("oms:rocketmq://h:1,i:2/", AccessPoint(("h:1", "i:2"))),
+        ("oms:rocketmq://[::1]:1/shop-1", AccessPoint(("[::1]:1",), "shop-1")),
+    ],
+)
+def test_what_they_say(url: str, point: AccessPoint) -> None:
+    assert AccessPoint.read(url) == point
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("rocketmq://h:1", "is no access point; give oms:rocketmq://HOST:PORT"),
+        ("oms:kafka://h:1", "is no access point"),
+        ("oms:rocketmq://", "is no access point"),
+        ("oms:rocketmq://h:1/a?b=c", "is no access point"),
+        ("oms:rocketmq://alice@h:1", "pass access_key and secret_key"),
+        ("oms:rocketmq://h:x", "is not an address"),
+        ("oms:rocketmq://h:1/eu:shop", "may hold only letters"),
+        ("oms:rocketmq://h:1/a/b", "may hold only letters"),
+    ],
+)
+def test_what_is_wrong_with_them(url: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        AccessPoint.read(url)
+
+
+def test_only_text_is_read() -> None:
+    with pytest.raises(TypeError, match="not bytes"):
+        AccessPoint.read(b"oms:rocketmq://h:1")  # type: ignore[arg-type]
+
+
+def test_they_make_clients() -> None:
+    cluster = Cluster(T=1)
+    point = AccessPoint.read("oms:rocketmq://h:1,i:2")
+    with point.make(Producer, transport=cluster.transport, retries=0) as producer:
+        producer.send(Message("T", b"x"))
+    assert {address for address, _ in cluster.transport.sent} <= {"h:1", "i:2", "127.0.0.1:10911"}
+    transport = MockTransport()
+    made: list[Any] = [
+        point.make(PushConsumer, "readers", transport=transport),
+        point.make(mqaio.LitePullConsumer, None, transport=transport),
+        point.make(Admin, transport=transport),
+    ]
+    assert [type(client) for client in made] == [PushConsumer, mqaio.LitePullConsumer, Admin]
+
+
+@pytest.mark.skipif(HAS_NAMESPACES, reason="clients have namespaces")
+@pytest.mark.parametrize("kind", [Producer, LitePullConsumer, Admin])
+def test_a_namespace_that_no_client_knows_is_refused(kind: Any) -> None:
+    point = AccessPoint.read("oms:rocketmq://h:1/shop")
+    with pytest.raises(ValueError, match=f"{kind.__name__} cannot work in a namespace"):
+        point.make(kind)
+
+
+@pytest.mark.skipif(not HAS_NAMESPACES, reason="no client has namespaces")
+def test_a_namespace_reaches_the_client() -> None:
+    point = AccessPoint.read("oms:rocketmq://h:1/shop")
+    producer = point.make(mqaio.Producer, transport=MockTransport())
+    assert producer._client.settings.namespace == "shop"  # type: ignore[attr-defined]

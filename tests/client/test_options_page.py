@@ -1,0 +1,38 @@
+"""The page of options is what the settings classes say, and they explain each option."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+import mqclient
+from mqclient import aio, config
+from scripts.client_options_page import SECTIONS, explained, page
+
+PAGE = Path(__file__).parents[2] / "docs/client-options.md"
+
+
+def test_the_page_is_what_the_classes_say() -> None:
+    wanted = "run: python -m scripts.client_options_page > docs/client-options.md"
+    assert PAGE.read_text() == page(), wanted
+
+
+@pytest.mark.parametrize("title", SECTIONS)
+def test_each_option_is_explained_and_typed(title: str) -> None:
+    settings, base, options = SECTIONS[title]
+    inherited = set() if base is object else {item.name for item in fields(base)}
+    own = {item.name for item in fields(settings)} - inherited
+    explains: dict[str, Any] = explained(settings)
+    missing = own - explains.keys()
+    assert not missing, f"say in the docstring of {settings.__name__} what they mean: {missing}"
+    untyped = own - {"namesrv", "group"} - get_type_hints(options).keys()
+    assert not untyped, f"{options.__name__} lacks {untyped}"
+
+
+def test_settings_are_exported_by_both_faces() -> None:
+    for name in config.__all__:
+        assert getattr(mqclient, name) is getattr(aio, name) is getattr(config, name)
+    assert {settings.__name__ for settings, _, _ in SECTIONS.values()} <= {*config.__all__}

@@ -1,0 +1,20 @@
+"""`mqclient.Admin` at Java's servers and at ours: the same scenarios hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from mqclient import Admin
+from tests.admin_scenarios import SCENARIOS, Place
+
+from .clusters import Cluster
+
+pytestmark = pytest.mark.parametrize("cluster", ["our_cluster", "java_cluster"], indirect=True)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_a_scenario(cluster: Cluster, scenario: Callable[[Place], None]) -> None:
+    with Admin(cluster.namesrv, timeout=20) as admin:
+        scenario(Place(admin, cluster.namesrv, cluster.broker))
