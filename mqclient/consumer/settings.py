@@ -50,11 +50,12 @@ class ConsumerSettings:
     threads: handlers that run at once. batch_size: messages a handler gets at once. pull_batch:
     messages asked for at once. pull_interval: seconds between two pulls of a queue.
     queue_count_max, queue_bytes_max, queue_span_max: what may be held of one queue before pulling
-    pauses (messages, bytes, offsets); the span does not count for orderly consumers. topic_count_max, topic_bytes_max: the same of a topic, shared evenly by all
-    queues that the consumer reads, in place of the queue's limit; -1 is none. retries_max:
-    redeliveries; -1 is RocketMQ's 16, and no limit for orderly consumers. consume_timeout: seconds
-    after which a message that is still handled is sent back; not for orderly consumers.
-    commit_interval: seconds between offset commits. rebalance_interval: seconds between
+    pauses (messages, bytes, offsets); the span does not count for orderly consumers.
+    topic_count_max, topic_bytes_max: the same of a topic, shared evenly by all queues that the
+    consumer reads, in place of the queue's limit; -1 is none. retries_max: redeliveries; -1 is
+    RocketMQ's 16, and no limit for orderly consumers. consume_timeout: seconds after which a
+    message that is still handled is sent back; not for orderly consumers. commit_interval: seconds
+    between offset commits. rebalance_interval: seconds between
     rebalances. suspend: seconds the broker holds an empty pull.
     """
 
