@@ -81,7 +81,7 @@ def explained(settings: type[Any]) -> dict[str, str]:
 
 def _type_text(hint: Any) -> str:
     if get_origin(hint) is Literal:
-        return ", ".join(f"`{choice}`" for choice in get_args(hint))
+        return ", ".join(f"`{choice}`" for choice in sorted(get_args(hint)))
     if get_origin(hint) is Callable:
         return "function"
     if get_origin(hint) is os.PathLike:

@@ -135,13 +135,13 @@ class LitePullSettings:
 
     group: consumer group; None reads assigned queues without a group and commits nothing.
     consume_from: where a queue without a committed offset starts. allocate: how a group that
-    subscribes shares queues, as for ConsumerSettings. auto_commit: commit positions every
-    auto_commit_interval seconds, when a queue is given up, and at close. pull_batch: messages
-    asked for at once; RocketMQ asks for 10, which halves the rate. queue_count_max,
-    queue_bytes_max, queue_span_max: what may be held of one queue before its pulling pauses
-    (messages, bytes, offsets). total_count_max, total_bytes_max: the same of all queues;
-    RocketMQ does not limit those bytes. rebalance_interval: seconds between rebalances. suspend:
-    seconds the broker holds an empty pull.
+    subscribes shares queues, as for ConsumerSettings. auto_commit: commit positions regularly, when
+    a queue is given up, and at close. auto_commit_interval: time between two such commits.
+    pull_batch: messages asked for at once; RocketMQ asks for 10, which halves the rate.
+    queue_count_max, queue_bytes_max, queue_span_max: what may be held of one queue before its
+    pulling pauses (messages, bytes, offsets). total_count_max, total_bytes_max: the same of all
+    queues; RocketMQ does not limit those bytes. rebalance_interval: seconds between rebalances.
+    suspend: seconds the broker holds an empty pull.
     """
 
     group: str | None = None
