@@ -132,6 +132,8 @@ def test_a_send_and_its_handler_are_one_trace(mq: Standalone, spans: Spans) -> N
     assert process.parent is not None
     assert process.parent.span_id == send.context.span_id
     assert attributes(process)["messaging.consumer.group.name"] == "otel_one"
+    assert attributes(process)["messaging.rocketmq.consumption_model"] == "clustering"
+    assert attributes(process)["messaging.client.id"] == consumer.client_id
     assert attributes(process)["messaging.message.id"] == result.msg_id
     assert attributes(process)["messaging.operation.type"] == "process"
     inside = spans.one("inside")
