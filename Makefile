@@ -110,7 +110,7 @@ wheel: $(VENV)/.tools
 
 # The pages of docs/ and the API, in build/site. Fails on a broken link; needs no network.
 docs: setup
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:
 	rm -rf build dist $(VENV) rust/target mqstore/*.so

@@ -70,8 +70,10 @@ def traced(
 
     A span of one message continues the trace of its sender, and of several has a link to each.
     """
-    tracer = _tracer(tracer_provider)
-    attributes = {"messaging.consumer.group.name": group}
+    return _traced(handler, _tracer(tracer_provider), {"messaging.consumer.group.name": group})
+
+
+def _traced(handler: Handler, tracer: trace.Tracer, attributes: Attributes) -> Handler:
     if is_async(handler):
 
         async def handle_async(messages: list[ReceivedMessage], context: ConsumeContext) -> Any:
@@ -104,7 +106,6 @@ class _Tracing:
 
     def __init__(self, client: Any, tracer_provider: trace.TracerProvider | None) -> None:
         self._client = client
-        self._provider = tracer_provider
         self._tracer = _tracer(tracer_provider)
 
     def around_send(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -160,8 +161,13 @@ class _Tracing:
         def subscribe(topic: str, expression: Any, handler: Handler) -> Any:
             if not callable(handler):
                 return original(topic, expression, handler)  # says what is wrong
-            group = _settings(self._client).group
-            return original(topic, expression, traced(handler, group, self._provider))
+            settings = _settings(self._client)
+            attributes = {
+                "messaging.client.id": self._client.client_id,
+                "messaging.consumer.group.name": settings.group,
+                "messaging.rocketmq.consumption_model": settings.model,
+            }
+            return original(topic, expression, _traced(handler, self._tracer, attributes))
 
         return subscribe
 

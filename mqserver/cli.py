@@ -6,6 +6,7 @@ import gc
 import sys
 
 from mqstore.commands import running
+from mqstore.commands.groups import add_debug, invoke
 from mqstore.commands.running import Failure
 
 NEEDS_MIB = {"broker": 2_560, "standalone": 512, "quickstart": 512, "namesrv": 128}
@@ -28,7 +29,6 @@ def _command() -> object:
     gc.disable()
     # Where memory is short, loading the compiled core is the first thing that fails.
     from mqserver.commands import cli
-    from mqstore.commands.groups import add_debug, invoke
 
     add_debug(cli)
     return invoke(cli, "mqserver")

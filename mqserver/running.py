@@ -56,7 +56,11 @@ def judge(error: Exception) -> Failure | None:
     """What an error of a command means; None for a defect."""
     if isinstance(error, SettingsError):
         return Failure(str(error), USAGE)
-    return Failure(str(error)) if isinstance(error, StoreError) else failure_of(error)
+    failure = Failure(str(error)) if isinstance(error, StoreError) else failure_of(error)
+    log = logging.getLogger("mqserver")
+    if failure is None and log.hasHandlers():  # a server that ran leaves the traceback in its log
+        log.critical("the server ends because of a defect", exc_info=error)
+    return failure
 
 
 def on_signals() -> Ending:

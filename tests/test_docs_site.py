@@ -17,6 +17,7 @@ pytest.importorskip("mkdocstrings")
 from scripts.docs_site import PACKAGES
 
 ROOT = Path(__file__).parent.parent
+MISSING = "nowhere" + ".md"
 FOREIGN = re.compile(r"""<(?:script|link|img|iframe)\b[^>]*(?:src|href)=["']?(?:https?:)?//""")
 
 

@@ -62,6 +62,17 @@ def test_a_defect_is_one_line_and_exit_code_70(
     assert "Usage" not in err
 
 
+def test_a_server_leaves_the_traceback_in_its_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    target, main, words = CASES["mqserver"]
+    monkeypatch.setattr(target, broken)
+    assert main(words) == 70
+    (record,) = [found for found in caplog.records if found.name == "mqserver"]
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], KeyError)
+
+
 def test_a_type_error_is_no_wrong_usage(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,6 +1,6 @@
 """The command `mqclient`: messages in and out of any RocketMQ from a shell.
 
-Exit codes: 0 all is well, 1 failed, 2 wrong usage, 3 unreachable, 4 denied.
+Exit codes: 0 all is well, 1 failed, 2 wrong usage, 3 unreachable, 4 denied, 70 a defect.
 """
 
 from mqstore.commands.shortage import telling_shortage

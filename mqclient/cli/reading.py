@@ -164,6 +164,7 @@ class _Reader:
         self._consumer, self._reading, self._handling = consumer, reading, handling
         self._commits = group is not None
         self._committed: dict[MessageQueue, int] = {}
+        self._lost: set[MessageQueue] = set()
         self._delivered: dict[MessageQueue, int] = {}
         self._ends: dict[MessageQueue, int] = {}
         self._assigns = group is None or bool(reading.queues)
@@ -184,13 +185,16 @@ class _Reader:
         due = time.monotonic() + COMMIT_INTERVAL_S
         while left is None or left > 0:
             messages = await consumer.poll(BATCH if left is None else min(BATCH, left), wait)
-            await self._handling.handle(messages)
             self._delivered |= {queue_of(m): m.queue_offset + 1 for m in messages}
+            if reading.exit_at_end:  # later messages stay for the next run
+                ends = self._ends
+                messages = [m for m in messages if m.queue_offset < ends.get(queue_of(m), 0)]
+            await self._handling.handle(messages)
             left = None if left is None else left - len(messages)
             if time.monotonic() >= due:
                 await self.commit()
                 due = time.monotonic() + COMMIT_INTERVAL_S
-            if reading.exit_at_end and not messages and await self._is_at_end():
+            if reading.exit_at_end and await self._is_at_end():
                 return
 
     async def _begin(self) -> list[MessageQueue]:
@@ -207,15 +211,25 @@ class _Reader:
         await consumer.wait_assigned()
         return queues
 
-    async def _assigned(self, _gained: list[MessageQueue], lost: list[MessageQueue]) -> None:
+    async def _assigned(self, gained: list[MessageQueue], lost: list[MessageQueue]) -> None:
+        """Commit what is handled of lost queues; from now on their next owner commits."""
         await self.commit()
+        handled = self._handling.handled
+        for queue in gained:  # what was handled before it was lost is old
+            self._lost.discard(queue)
+            if queue in handled:
+                self._committed[queue] = handled[queue]
         for queue in lost:
+            self._lost.add(queue)
             self._delivered.pop(queue, None)
 
     async def commit(self) -> None:
         """Write the offsets of what is handled to the brokers, in a group."""
-        handled = dict(self._handling.handled)
-        moved = {q: offset for q, offset in handled.items() if self._committed.get(q) != offset}
+        moved = {
+            queue: offset
+            for queue, offset in self._handling.handled.items()
+            if queue not in self._lost and self._committed.get(queue) != offset
+        }
         if self._commits and moved:
             await self._consumer.commit(moved)
             self._committed |= moved

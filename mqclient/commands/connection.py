@@ -19,6 +19,7 @@ from mqstore.commands.options import AliasedOption, all_options
 __all__ = [
     "NAMESRV_OPTION",
     "OPTIONS",
+    "ConnectionOption",
     "connection_of",
     "connection_options",
     "options_of",

@@ -32,19 +32,22 @@ def _connected(arguments: Arguments) -> Admin:
 def main(argv: Sequence[str] | None = None, connect: AdminMaker = _connected) -> int:
     """Run the command line and return the exit code. argv: words after the program's name."""
     words = list(sys.argv[1:] if argv is None else argv)
-    return running.run("mqadmin", lambda: _main(words, connect), failure_of)
+    name = full_name(words[0]) if words else None
+    command = None if name is None else command_of(name)
+    if command is not None:
+        return _run(command, words[1:], connect)
+    return running.run("mqadmin", lambda: _show(words), failure_of)
 
 
-def _main(words: Sequence[str], connect: AdminMaker) -> int:
-    """Show a list or help, or run a command; returns the exit code."""
+def _show(words: list[str]) -> int:
+    """Show a list, a help or the version, or say which command there is not; the exit code."""
     if not words or words in (["help"], ["-h"], ["--help"]):
         print(listing())
         return exit_codes.OK
     if words == ["--version"]:
         print(f"mqadmin {version()}")
         return exit_codes.OK
-    wants_help = words[0].lower() == "help"
-    if wants_help:
+    if words[0].lower() == "help":
         words = words[1:]
     name = full_name(words[0])
     if name is None:
@@ -55,10 +58,8 @@ def _main(words: Sequence[str], connect: AdminMaker) -> int:
         built = ", ".join(sorted(command.name for command in BUILT.values()))
         print(f"mqadmin {name}: not built yet. Built: {built}", file=sys.stderr)
         return exit_codes.USAGE
-    if wants_help:
-        print(full_help(command))
-        return exit_codes.OK
-    return _run(command, words[1:], connect)
+    print(full_help(command))
+    return exit_codes.OK
 
 
 def _run(command: Command, words: Sequence[str], connect: AdminMaker) -> int:

@@ -9,11 +9,11 @@ import click
 
 from mqpipeline.cli.options import (
     PIECE_COLUMNS,
+    Run,
     job_options,
     moment_option,
     namesrv_options,
     piece_row,
-    session_of,
 )
 from mqpipeline.errors import UsageError
 from mqpipeline.jobs import audit as job
@@ -51,10 +51,7 @@ def audit(
     html: str | None,
     namesrv: str | None,
     options: dict[str, str],
-    master: str,
-    conf: tuple[str, ...],
-    dry_run: bool,
-    output: str | None,
+    run: Run,
     **moments: Any,
 ) -> None:
     """Look for gaps and repeated messages in TOPICS, and say how long messages take.
@@ -65,18 +62,18 @@ def audit(
         raise click.UsageError("name topics, or --lake")
     if html is not None and not os.path.isdir(os.path.dirname(html) or "."):
         raise UsageError(f"--html {html}: there is no such folder")
-    if dry_run:
+    if run.dry_run:
         if lake is not None:
             raise click.UsageError("--dry-run goes with topics of a cluster")
         plan = job.plan_audit(topics, options, namesrv=namesrv, **moments)
-        write_rows(map(piece_row, plan.pieces), PIECE_COLUMNS, output)
+        write_rows(map(piece_row, plan.pieces), PIECE_COLUMNS, run.output)
         return
-    session = session_of("audit", master, conf)
+    session = run.session("audit")
     if lake is not None:
         report = job.audit_lake(lake, topics, spark=session)
     else:
         report = job.audit(topics, options, namesrv=namesrv, spark=session, **moments)
-    _write(report, chosen_format(output))
+    _write(report, chosen_format(run.output))
     if html is not None:
         from mqpipeline.audit_page import page
 

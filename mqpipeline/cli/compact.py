@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from mqpipeline.cli.options import job_options, progress_bar, session_of
+from mqpipeline.cli.options import Run, job_options, progress_bar
 from mqpipeline.jobs import compact as job
 from mqstore.commands.output import chosen_format, write_rows
 
@@ -28,19 +28,16 @@ PLAN_COLUMNS = ("folder", "files", "bytes")
 def compact(
     lake: str,
     target_mib: int,
-    master: str,
-    conf: tuple[str, ...],
-    dry_run: bool,
-    output: str | None,
+    run: Run,
 ) -> None:
     """Merge the small files of LAKE, hour by hour or day by day; its jobs must have stopped."""
     target_bytes = target_mib << 20
-    if dry_run:
+    if run.dry_run:
         plans = job.plan_compact(lake, target_bytes=target_bytes)
         rows = [{**msgspec.to_builtins(plan), "files": len(plan.files)} for plan in plans]
-        write_rows(rows, PLAN_COLUMNS, output)
+        write_rows(rows, PLAN_COLUMNS, run.output)
         return
-    session = session_of(job.JOB, master, conf)
+    session = run.session(job.JOB)
     with progress_bar(job.JOB, "files") as show:
         report = job.compact(lake, target_bytes=target_bytes, spark=session, on_progress=show)
-    write_rows([msgspec.to_builtins(report)], COLUMNS, chosen_format(output))
+    write_rows([msgspec.to_builtins(report)], COLUMNS, chosen_format(run.output))

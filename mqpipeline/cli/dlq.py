@@ -10,10 +10,10 @@ import msgspec
 
 from mqpipeline.cli.options import (
     PIECE_COLUMNS,
+    Run,
     job_options,
     namesrv_options,
     piece_row,
-    session_of,
 )
 from mqpipeline.jobs import dlq as job
 from mqstore.commands.output import chosen_format, write_rows
@@ -36,19 +36,16 @@ def dlq(
     sample: int,
     namesrv: str | None,
     options: dict[str, str],
-    master: str,
-    conf: tuple[str, ...],
-    dry_run: bool,
-    output: str | None,
+    run: Run,
 ) -> None:
     """Report what lies in the dead-letter topics of GROUPS, of all groups unless some are named."""
-    if dry_run:
+    if run.dry_run:
         plan = job.plan_dlq(groups, options, namesrv=namesrv)
-        write_rows(map(piece_row, plan), PIECE_COLUMNS, output)
+        write_rows(map(piece_row, plan), PIECE_COLUMNS, run.output)
         return
-    session = session_of(job.JOB, master, conf)
+    session = run.session(job.JOB)
     reports = job.dlq(groups, options, namesrv=namesrv, samples=sample, spark=session)
-    output = chosen_format(output)
+    output = chosen_format(run.output)
     if output in ("json", "jsonl"):
         write_rows([msgspec.to_builtins(report) for report in reports], (), output)
         return

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
-from mqclient.commands.connection import NAMESRV_OPTION
+from mqclient.commands.connection import NAMESRV_OPTION, OPTIONS, ConnectionOption
 from mqpipeline.errors import UsageError
 from mqpipeline.session import open_session, read_pairs, require_spark
 from mqpipeline.topics import Moment, Piece
@@ -21,23 +23,41 @@ from mqstore.commands.output import output_option
 
 __all__ = [
     "PIECE_COLUMNS",
+    "Run",
     "job_options",
     "moment_option",
     "namesrv_options",
     "piece_row",
     "progress_bar",
-    "session_of",
     "until_stopped",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+SPARK_OPTIONS = {"address_map": "addressMap", "credentials": "credentials", "tls": "tlsConfig"}
+"""Options of format("rocketmq") by the argument of a client that they stand for."""
 PIECE_COLUMNS = ("topic", "broker", "queue", "first", "end", "rows")
 """What a plan shows of each queue."""
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How a job runs. master, conf: Spark's. output: the form of what it reports."""
+
+    master: str
+    conf: tuple[str, ...]
+    dry_run: bool
+    output: str | None
+
+    def session(self, job: str) -> Callable[[], Any]:
+        """How a job gets its session; what Spark needs is looked for at once."""
+        settings: Mapping[str, str] = read_pairs(self.conf, "--conf")
+        require_spark(self.master)
+        return partial(open_session, self.master, settings, f"mqpipeline {job}")
+
+
 def job_options(command: F) -> F:
-    """--master, --conf, --dry-run and --output."""
+    """--master, --conf, --dry-run and --output; the command gets them as `run`, a Run."""
     add = [
         click.option(
             "--master", default="local[*]", show_default=True, envvar="SPARK_MASTER",
@@ -51,18 +71,45 @@ def job_options(command: F) -> F:
         ),
         output_option,
     ]  # fmt: skip
-    return all_options(*add)(command)
+
+    @functools.wraps(command)
+    def with_run(*arguments: Any, **given: Any) -> Any:
+        names = ("master", "conf", "dry_run", "output")
+        run = Run(**{name: given.pop(name) for name in names})
+        return command(*arguments, run=run, **given)
+
+    return all_options(*add)(cast(F, with_run))
 
 
 def namesrv_options(command: F) -> F:
-    """-n/--namesrv and --option."""
-    command = click.option(
+    """-n/--namesrv, the connection options of other commands, and --option.
+
+    The command gets all but the first as `options`, those of format("rocketmq").
+    """
+    option = click.option(
         "--option", "options", multiple=True, metavar="KEY=VALUE",
-        callback=lambda _context, _option, pairs: _pairs(pairs, "--option"),
-        help="an option of format(\"rocketmq\"), as addressMap, credentials, tlsConfig, tag; "
-        "may be repeated",
-    )(command)  # fmt: skip
-    return NAMESRV_OPTION(command)
+        callback=lambda context, _option, pairs: _texts(context) | _pairs(pairs, "--option"),
+        help="an option of format(\"rocketmq\"), as tag; may be repeated",
+    )  # fmt: skip
+    return all_options(NAMESRV_OPTION, *map(_connection_option, OPTIONS), option)(command)
+
+
+def _connection_option(known: ConnectionOption) -> Callable[[F], F]:
+    """An option of every client whose text Spark's tasks read themselves."""
+
+    def note(context: click.Context, _option: click.Parameter, text: str | None) -> None:
+        if text is not None:
+            _texts(context)[SPARK_OPTIONS[known.argument]] = text
+
+    return click.option(
+        known.flag, known.argument, metavar=known.value, help=known.help, callback=note,
+        expose_value=False, is_eager=True,
+    )  # fmt: skip
+
+
+def _texts(context: click.Context) -> dict[str, str]:
+    texts: dict[str, str] = context.meta.setdefault(__name__, {})
+    return texts
 
 
 def _pairs(pairs: tuple[str, ...], flag: str) -> dict[str, str]:
@@ -94,13 +141,6 @@ def _moment(text: str) -> Moment:
         return read_milliseconds(text)
     except ValueError as error:
         raise ValueError(f"{error}; or earliest, or latest") from None
-
-
-def session_of(job: str, master: str, conf: tuple[str, ...]) -> Callable[[], Any]:
-    """How a job gets its session; what Spark needs is looked for at once."""
-    settings: Mapping[str, str] = read_pairs(conf, "--conf")
-    require_spark(master)
-    return partial(open_session, master, settings, f"mqpipeline {job}")
 
 
 def piece_row(piece: Piece) -> dict[str, Any]:

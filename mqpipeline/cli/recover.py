@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from mqpipeline.cli.options import job_options, progress_bar, session_of
+from mqpipeline.cli.options import Run, job_options, progress_bar
 from mqpipeline.jobs import recover as job
 from mqstore.commands.exit_codes import DAMAGED
 from mqstore.commands.options import topic_option
@@ -40,10 +40,7 @@ def recover(
     stores: tuple[str, ...],
     lake: str,
     skip_damage: bool,
-    master: str,
-    conf: tuple[str, ...],
-    dry_run: bool,
-    output: str | None,
+    run: Run,
     **chosen: Any,
 ) -> None:
     """Write the messages in the files of STORES to a lake.
@@ -51,11 +48,11 @@ def recover(
     A store is the directory of a broker, dead or live, ours or Java's. Driver and workers must see
     the same path. The lake remembers what was read; the next run goes on from there.
     """
-    if dry_run:
+    if run.dry_run:
         plan = job.plan_recover(lake, stores, **chosen)
-        write_rows([msgspec.to_builtins(piece) for piece in plan], PLAN_COLUMNS, output)
+        write_rows([msgspec.to_builtins(piece) for piece in plan], PLAN_COLUMNS, run.output)
         return
-    session = session_of(job.JOB, master, conf)
+    session = run.session(job.JOB)
     with progress_bar(job.JOB, "bytes") as show:
         report = job.recover(
             lake,
@@ -66,7 +63,7 @@ def recover(
             **chosen,
         )
     rows = [msgspec.to_builtins(store) for store in report.stores.values()]
-    write_rows(rows, COLUMNS, chosen_format(output))
+    write_rows(rows, COLUMNS, chosen_format(run.output))
     if report.damaged:
         click.echo("mqpipeline: damaged records were left out: mqstore verify STORE", err=True)
         context.exit(DAMAGED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from mqpipeline.cli.options import job_options, namesrv_options, progress_bar, session_of
+from mqpipeline.cli.options import Run, job_options, namesrv_options, progress_bar
 from mqpipeline.jobs import replay as job
 from mqstore.commands.options import milliseconds_option, tags_option, topic_option
 from mqstore.commands.output import chosen_format, write_rows
@@ -45,10 +45,7 @@ def replay(
     name: str,
     namesrv: str | None,
     options: dict[str, str],
-    master: str,
-    conf: tuple[str, ...],
-    dry_run: bool,
-    output: str | None,
+    run: Run,
 ) -> None:
     """Send messages of LAKE to a topic again.
 
@@ -58,19 +55,19 @@ def replay(
     if rate and speed:
         raise click.UsageError("give --rate or --speed, not both")
     chosen = job.Selection(topics, start_ms, end_ms, tuple(sorted(tag_names(tags) or ())))
-    if dry_run:
+    if run.dry_run:
         plan = job.plan_replay(lake, target, chosen, name=name, in_order_of_time=bool(speed))
         rows = [
             {"unit": unit, "file": file.path, "first": file.first, "last": file.last}
             for unit, files in enumerate(plan.units, 1)
             for file in files
         ]
-        write_rows(rows, PLAN_COLUMNS, output)
+        write_rows(rows, PLAN_COLUMNS, run.output)
         return
-    session = session_of(job.JOB, master, conf)
+    session = run.session(job.JOB)
     with progress_bar(job.JOB, "files") as show:
         report = job.replay(
             lake, target, chosen, options, namesrv=namesrv, name=name, rate=rate or 0.0,
             speed=speed or 0.0, spark=session, on_progress=show,
         )  # fmt: skip
-    write_rows([msgspec.to_builtins(report)], COLUMNS, chosen_format(output))
+    write_rows([msgspec.to_builtins(report)], COLUMNS, chosen_format(run.output))

@@ -10,12 +10,12 @@ import msgspec
 from mqpipeline.bodies import Body
 from mqpipeline.cli.options import (
     PIECE_COLUMNS,
+    Run,
     job_options,
     moment_option,
     namesrv_options,
     piece_row,
     progress_bar,
-    session_of,
     until_stopped,
 )
 from mqpipeline.jobs import to_lake as job
@@ -79,10 +79,7 @@ def to_lake(
     schema: str | None,
     follow: bool,
     every: float,
-    master: str,
-    conf: tuple[str, ...],
-    dry_run: bool,
-    output: str | None,
+    run: Run,
     **chosen: Any,
 ) -> None:
     """Write what is new in TOPICS to a lake, each message once.
@@ -91,12 +88,12 @@ def to_lake(
     from there, after a crash too.
     """
     chosen["rows_max"] = chosen.pop("rows")
-    if dry_run:
+    if run.dry_run:
         plan = job.plan_to_lake(lake, topics, options, namesrv=namesrv, **chosen)
         rows = [{**piece_row(piece), "rounds": plan.rounds} for piece in plan.backlog.pieces]
-        write_rows(rows, (*PIECE_COLUMNS, "rounds"), output)
+        write_rows(rows, (*PIECE_COLUMNS, "rounds"), run.output)
         return
-    session = session_of(job.JOB, master, conf)
+    session = run.session(job.JOB)
     chosen["body"] = _body(body, schema)
 
     def once(stopped: Any) -> None:
@@ -107,7 +104,7 @@ def to_lake(
             )  # fmt: skip
         if not follow or report.rounds:
             rows = [msgspec.to_builtins(topic) for topic in report.topics.values()]
-            write_rows(rows, COLUMNS, chosen_format(output))
+            write_rows(rows, COLUMNS, chosen_format(run.output))
 
     with until_stopped() as stopped:
         once(stopped)

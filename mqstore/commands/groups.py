@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import click
-from click.shell_completion import shell_complete
 
 from mqstore.commands.options import DEBUG
 
@@ -24,6 +23,8 @@ def invoke(cli: click.Command, program: str, words: Sequence[str] | None = None)
     """
     wish = f"_{program.upper()}_COMPLETE"
     if wish in os.environ:
+        from click.shell_completion import shell_complete
+
         raise click.exceptions.Exit(shell_complete(cli, {}, program, wish, os.environ[wish]))
     with cli.make_context(program, list(sys.argv[1:] if words is None else words)) as context:
         return cli.invoke(context)

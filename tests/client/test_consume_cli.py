@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 
 from mqclient import Admin, Message, MessageQueue, Producer, PushConsumer, reply
 from mqclient.cli import main
+from mqclient.cli.reading import Reading, _Reader
 from mqserver.standalone import Standalone
 from tests.waiting import until
 
@@ -71,6 +73,59 @@ def test_tail_ends_at_the_end(run: Run, topic: str) -> None:
     )
     head, *rows = run("tail", topic, "--from", "-1h", "-E", "--output", "csv")
     assert (head, len(rows)) == ("storeTime,queueId,queueOffset,tags,keys,body", 8)
+
+
+def test_the_end_comes_while_producers_go_on(run: Run, mq: Standalone) -> None:
+    fill(mq, "Busy", BODIES)
+    over = threading.Event()
+
+    def go_on() -> None:
+        with Producer(mq.namesrv) as producer:
+            while not over.is_set():
+                producer.send(Message("Busy", b"later"), timeout=30)
+
+    busy = threading.Thread(target=go_on)
+    with Admin(mq.namesrv) as admin, Producer(mq.namesrv) as producer:
+        queues = producer.queues("Busy")
+        busy.start()
+        try:
+            assert until(lambda: sum(map(admin.offsets.maximum, queues)) > 40)
+            words = ("consume", "Busy", "-g", "cli_busy", "--from", "earliest", "-E")
+            lines = run(*words, "-f", r"%s\n")
+            progress = admin.offsets.progress("cli_busy", "Busy").offset_table.values()
+        finally:
+            over.set()
+            busy.join()
+    assert sorted(set(lines) - {"later"}) == BODIES
+    assert sum(offset.consumer_offset for offset in progress) == len(lines)
+
+
+async def test_a_lost_queue_is_left_to_its_next_owner() -> None:
+    queue = MessageQueue("T", "b", 0)
+    committed: list[dict[MessageQueue, int]] = []
+
+    class Consumer:
+        async def commit(self, what: dict[MessageQueue, int]) -> None:
+            committed.append(dict(what))
+
+    class Handling:
+        handled = {queue: 3}
+
+    plan = Reading(
+        topic="T", tags="*", start="latest", queues=(), offset=None, count=None,
+        exit_at_end=False, connection={},
+    )  # fmt: skip
+    reader = _Reader(Consumer(), plan, Handling(), "g")  # type: ignore[arg-type]
+    await reader._assigned([], [queue])
+    assert committed == [{queue: 3}]
+    Handling.handled[queue] = 5  # a command that was still running
+    await reader.commit()
+    await reader._assigned([queue], [])
+    await reader.commit()
+    assert committed == [{queue: 3}], "its owner may be further by now"
+    Handling.handled[queue] = 9
+    await reader.commit()
+    assert committed == [{queue: 3}, {queue: 9}]
 
 
 def test_tags_that_nothing_has_end_too(run: Run, topic: str) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ from mqclient import (
 from mqclient import aio as mqaio
 from mqclient.otel import instrument, processing
 from mqserver.standalone import Standalone
+from tests.missing_packages import hide
 from tests.waiting import until
 
 MESSAGING = {value for value in vars(names).values() if isinstance(value, str)}
@@ -130,6 +132,8 @@ def test_a_send_and_its_handler_are_one_trace(mq: Standalone, spans: Spans) -> N
     assert process.parent is not None
     assert process.parent.span_id == send.context.span_id
     assert attributes(process)["messaging.consumer.group.name"] == "otel_one"
+    assert attributes(process)["messaging.rocketmq.consumption_model"] == "clustering"
+    assert attributes(process)["messaging.client.id"] == consumer.client_id
     assert attributes(process)["messaging.message.id"] == result.msg_id
     assert attributes(process)["messaging.operation.type"] == "process"
     inside = spans.one("inside")
@@ -251,3 +255,10 @@ def test_clients_do_not_load_opentelemetry() -> None:
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_without_opentelemetry_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "mqclient.otel")
+    hide(monkeypatch, "opentelemetry")
+    with pytest.raises(ImportError, match=r"pip install 'mqstack\[otel\]'"):
+        import_module("mqclient.otel")

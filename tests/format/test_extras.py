@@ -1,5 +1,6 @@
 """A package of an extra that is not installed is named, with what installs it."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -14,7 +15,9 @@ PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text
 
 def package_of(requirement: str) -> str:
     name = requirement.replace("-", "_")
-    return name[: min(name.find(c) for c in "<>=;[ " if c in name)]
+    name = name[: min(name.find(c) for c in "<>=;[ " if c in name)]
+    # The API and the SDK of OpenTelemetry are two packages with one name to import.
+    return re.sub("^opentelemetry_(api|sdk)$", "opentelemetry", name)
 
 
 @pytest.mark.parametrize(("package", "extra"), extras.EXTRAS.items())

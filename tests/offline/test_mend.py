@@ -150,7 +150,7 @@ def test_ctrl_c_leaves_the_original_and_no_half_store(golden_store: Any, tmp_pat
         ([], 2, "--to NEW_DIRECTORY leaves the store as it is"),
         (["--to", "{new}", "--in-place"], 2, "--to NEW_DIRECTORY leaves the store as it is"),
         (["--to", "{full}"], 1, "a directory that does not exist yet"),
-        (["--to", "{new}", "--delay-levels", "soon"], 1, "soon"),
+        (["--to", "{new}", "--delay-levels", "soon"], 2, "soon"),
     ],
 )
 def test_wrong_input(
