@@ -95,8 +95,10 @@ class ConsumerSettings:
         check_range("queue_count_max", self.queue_count_max, 1, 65535)
         check_range("queue_bytes_max", self.queue_bytes_max, 1, 1 << 30)
         check_range("queue_span_max", self.queue_span_max, 1, 65535)
-        check_range("topic_count_max", self.topic_count_max, -1, 6_553_500)
-        check_range("topic_bytes_max", self.topic_bytes_max, -1, 100 << 30)
+        if self.topic_count_max != -1:
+            check_range("topic_count_max", self.topic_count_max, 1, 6_553_500)
+        if self.topic_bytes_max != -1:
+            check_range("topic_bytes_max", self.topic_bytes_max, 1, 100 << 30)
         check_range("retries_max", self.retries_max, -1, 1 << 30)
         for name in (
             *("consume_timeout", "commit_interval", "rebalance_interval", "suspend"),
@@ -111,9 +113,9 @@ class ConsumerSettings:
         Rules: RocketMQ 4.9 `RebalancePushImpl.messageQueueChanged`.
         """
         count, size = self.queue_count_max, self.queue_bytes_max
-        if self.topic_count_max >= 0:
+        if self.topic_count_max != -1:
             count = max(1, self.topic_count_max // max(1, queues))
-        if self.topic_bytes_max >= 0:
+        if self.topic_bytes_max != -1:
             size = max(1, self.topic_bytes_max // max(1, queues))
         return QueueLimits(count, size, None if self.orderly else self.queue_span_max)
 

@@ -5,8 +5,8 @@ failures of about the last hour, sampled every 10 minutes. Unlike there, what ca
 sample counts too.
 """
 
-import time
 from collections import deque
+from time import monotonic
 from typing import NamedTuple
 
 from mqclient.wire.bodies.running import ConsumeStatus
@@ -50,7 +50,7 @@ class TopicCounts:
     def now(self) -> _Sample:
         """The counts of this moment."""
         return _Sample(
-            time.monotonic(),
+            monotonic(),
             self.consumed,
             self.failed,
             self.calls,

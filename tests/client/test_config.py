@@ -216,6 +216,10 @@ def test_ranges():
         PushConsumer("g", "a:1", consume_from="newest")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="AVG_BY_CIRCLE"):
         PushConsumer("g", "a:1", allocate="HASH")
+    with pytest.raises(ValueError, match="topic_count_max must be 1 to 6553500, not 0"):
+        PushConsumer("g", "a:1", topic_count_max=0)
+    with pytest.raises(TypeError, match="orderly must be bool, not int"):
+        PushConsumer("g", "a:1", orderly=1)  # type: ignore[arg-type]
 
 
 def test_address_map():

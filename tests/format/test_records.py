@@ -130,12 +130,14 @@ def test_a_copy_is_equal_and_keeps_changes(copied):
     message.properties["mine"] = "yes"
     message.transaction_id = "tx"
     message.consume_start_ms = 5
+    message.reconsume_times = 7
     again = copied(message)
     assert type(again) is ReceivedMessage
     assert str(again) == str(message)
     assert again.properties["mine"] == "yes"
     assert (again.consume_start_ms, again.properties["CONSUME_START_TIME"]) == (5, "5")
     assert (again.topic, again.broker_name) == ("Restored", "broker-a")
+    assert again.reconsume_times == 7
 
 
 def test_detach_lets_go_of_the_buffer():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mqclient import ConsumeContext, Message, Producer, PushConsumer
+from mqclient import ConsumeContext, LitePullConsumer, Message, Producer, PushConsumer
 from mqclient.wire import calls
 from mqserver.probe import Probe
 from mqstore.message import MessageQueue, ReceivedMessage
@@ -186,6 +186,20 @@ def test_a_message_that_fails_too_often_is_one_dead_letter(
     failed = [(body, times) for body in (b"1", b"2") for times in range(3)]
     assert tries == [(b"0", 0), *failed, (b"3", 0)]
     cluster.await_stored(f"%DLQ%{group}", 2)
+    with LitePullConsumer(None, cluster.namesrv) as reader:
+        queues = reader.queues(f"%DLQ%{group}")
+        reader.assign(queues)
+        for queue in queues:
+            reader.seek_to_begin(queue)
+        dead: list[ReceivedMessage] = []
+        while len(dead) < 2:
+            batch = reader.poll(timeout=DEADLINE)
+            assert batch, dead
+            dead += batch
+    assert [(message.body, message.properties["RETRY_TOPIC"]) for message in dead] == [
+        (b"1", topic),
+        (b"2", topic),
+    ]
 
 
 def test_a_broadcasting_consumer_goes_on_after_a_restart(
