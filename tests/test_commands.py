@@ -14,7 +14,9 @@ import mqclient.cli
 import mqpipeline.cli
 import mqstore.cli
 from mqclient.cli.main import COMMANDS as CLIENT
+from mqclient.cli.main import cli as client_cli
 from mqpipeline.cli.main import COMMANDS as PIPELINE
+from mqpipeline.cli.main import cli as pipeline_cli
 from mqstore.cli import COMMANDS as STORE
 
 ROOT = Path(__file__).parent.parent
@@ -76,3 +78,58 @@ def test_the_page_of_jobs_has_every_command() -> None:
     page = (ROOT / "docs/pipeline.md").read_text()
     missing = [name for name in PIPELINE if f"mqpipeline {name}" not in page]
     assert not missing, f"docs/pipeline.md: add mqpipeline {', '.join(missing)}"
+
+
+SHORT = {"--topic": "-t", "--group": "-g", "--namesrv": "-n"}
+OLD = {"--tag", "--begin", "--end", "--since", "--to-time", "--expression", "--namesrvAddr"}
+"""Spellings that only hidden aliases have."""
+
+
+def options() -> list[tuple[str, click.Option]]:
+    """Every visible option of every command, with the words that lead to it."""
+    found: list[tuple[str, click.Option]] = []
+
+    def walk(words: str, command: click.Command) -> None:
+        found.extend((words, p) for p in command.params if isinstance(p, click.Option))
+        if isinstance(command, click.Group):
+            with click.Context(command) as context:
+                for name in command.list_commands(context):
+                    inner = command.get_command(context, name)
+                    assert inner is not None
+                    walk(f"{words} {name}", inner)
+
+    for program, cli in PROGRAMS.items():
+        walk(program, cli)
+    return [(words, option) for words, option in found if not option.hidden]
+
+
+PROGRAMS = {
+    "mqstore": mqstore.cli.cli,
+    "mqclient": client_cli,
+    "mqpipeline": pipeline_cli,
+}
+
+
+def test_options_mean_the_same_in_every_command() -> None:
+    pytest.importorskip("pyspark.sql", exc_type=ImportError)
+    every = options()
+    assert len(every) > 150
+    for words, option in every:
+        where = f"{words} {'/'.join(option.opts)}"
+        assert not OLD & {*option.opts}, f"{where}: an older spelling is a hidden alias"
+        for name, short in SHORT.items():
+            assert (name in option.opts) == (short in option.opts), f"{where}: {name} is {short}"
+        if {"--from", "--until"} & {*option.opts} and words != "mqclient send":
+            assert option.metavar == "TIME", f"{where}: take it from mqstore.commands.options"
+
+
+@pytest.mark.parametrize("text", ["-1h", "2026-01-31", "1700000000000"])
+def test_times_are_read_alike(text: str) -> None:
+    pytest.importorskip("pyspark.sql", exc_type=ImportError)
+    times = [(w, o) for w, o in options() if {"--from", "--until"} & {*o.opts}]
+    assert len({words.split()[0] for words, _ in times}) == 3
+    for words, option in times:
+        with click.Context(click.Command(words)) as context:
+            assert option.process_value(context, text) is not None
+            with pytest.raises(click.BadParameter, match="is no time"):
+                option.process_value(context, "noon")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 from asyncio.subprocess import PIPE
 from collections import deque
 from collections.abc import Callable
@@ -16,7 +17,7 @@ import click
 from mqstore.commands import exit_codes
 from mqstore.commands.options import all_options
 from mqstore.commands.running import CommandError
-from mqstore.message import MessageQueue, ReceivedMessage
+from mqstore.message import DecodeError, MessageQueue, ReceivedMessage
 
 __all__ = ["Executing", "Execution", "execution_of", "execution_options"]
 
@@ -80,7 +81,7 @@ class Executing:
         """By queue, the offset before which every message is handled."""
         while self._under_way:
             queue, offset, task = self._under_way[0]
-            if not task.done() or task.cancelled() or task.exception() is not None:
+            if not task.done() or task.cancelled():
                 break
             if not task.result() and not self._execution.keep_going:
                 break  # this message and those after it come again
@@ -106,8 +107,13 @@ class Executing:
             _ = self.handled  # forgets what is done
         self._check()
 
-    async def finish(self) -> None:
+    async def finish(self, interrupted: bool) -> None:
         """Wait for the commands that run. Raises CommandError if any command failed."""
+        running = sum(not task.done() for _, _, task in self._under_way)
+        if interrupted and running:
+            click.echo(
+                f"mqclient: waiting for {running} commands; another signal ends them", err=True
+            )
         await asyncio.gather(*(task for _, _, task in self._under_way))
         if self._failed:
             raise CommandError("the command failed for a message; see above", exit_codes.FAILED)
@@ -119,28 +125,36 @@ class Executing:
     async def _run(self, message: ReceivedMessage) -> bool:
         """Run the command to its end; whether it succeeded."""
         try:
-            process = await asyncio.create_subprocess_shell(
-                self._execution.command,
-                stdin=PIPE,
-                env=os.environ | _environment(message),
-                start_new_session=True,  # Ctrl-C ends the reading, not what runs
-            )
-            try:
-                await process.communicate(message.body)
-            except asyncio.CancelledError:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, 15)
-                raise
+            code = await self._exit_code(message)
+            why = f"the command ended with {code}" if code else ""
+        except (OSError, DecodeError) as error:
+            why = f"the command could not be run: {error}"
         finally:
             self._room.release()
-        if process.returncode:
+        if why:
             self._failed = True
             click.echo(
-                f"mqclient: the command ended with {process.returncode} for message "
-                f"{message.msg_id} (queue {message.queue_id}, offset {message.queue_offset})",
+                f"mqclient: {why} for message {message.msg_id} (queue {message.queue_id}, offset "
+                f"{message.queue_offset})",
                 err=True,
             )
-        return process.returncode == 0
+        return not why
+
+    async def _exit_code(self, message: ReceivedMessage) -> int | None:
+        body = message.body
+        process = await asyncio.create_subprocess_shell(
+            self._execution.command,
+            stdin=PIPE,
+            env=os.environ | _environment(message),
+            start_new_session=True,  # Ctrl-C ends the reading, not what runs
+        )
+        try:
+            await process.communicate(body)
+        except asyncio.CancelledError:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+            raise
+        return process.returncode
 
 
 def _environment(message: ReceivedMessage) -> dict[str, str]:

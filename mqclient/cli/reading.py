@@ -63,8 +63,8 @@ class Handling(Protocol):
         """Take messages, in order; returns when more may come."""
         ...
 
-    async def finish(self) -> None:
-        """Wait for what is under way."""
+    async def finish(self, interrupted: bool) -> None:
+        """Wait for what is under way. interrupted: a signal ended the reading."""
         ...
 
 
@@ -134,7 +134,7 @@ class Printing:
         sys.stdout.flush()
         self.handled |= {queue_of(message): message.queue_offset + 1 for message in messages}
 
-    async def finish(self) -> None:
+    async def finish(self, interrupted: bool) -> None:
         """End the document."""
         self._writer.finish()
 

@@ -13,13 +13,14 @@ __all__ = ["run_until_signal"]
 
 async def run_until_signal(
     work: Coroutine[Any, Any, None],
-    finish: Callable[[], Awaitable[None]],
+    finish: Callable[[bool], Coroutine[Any, Any, None]],
     commit: Callable[[], Awaitable[None]],
 ) -> int:
     """Run `work`, then `finish`, then `commit`; the last two also after an error or a signal.
 
-    A signal ends the work, a second one also cancels `finish`. Returns the exit code: 0, or 128
-    and the signal's number. Raises what the work raised, else what `finish` raised.
+    finish: told whether a signal came. A signal ends the work, a second one also cancels `finish`.
+    Returns the exit code: 0, or 128 and the signal's number. Raises what the work raised, else
+    what `finish` raised.
     """
     loop = asyncio.get_running_loop()
     signals: list[int] = []
@@ -34,7 +35,7 @@ async def run_until_signal(
             try:
                 await _unless(signals, tasks[-1])
             finally:
-                tasks.append(asyncio.ensure_future(finish()))
+                tasks.append(asyncio.ensure_future(finish(bool(signals))))
                 await _unless(signals, tasks[-1])
         finally:
             await commit()

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from mqclient import Admin, Message, MessageQueue, Producer, PushConsumer, reply
+from mqclient import RocketMQError as MQError
 from mqclient.cli import main
 from mqclient.cli.reading import Reading, _Reader
 from mqserver.standalone import Standalone
@@ -186,6 +187,39 @@ def test_a_command_that_fails_ends_the_run_and_the_message_comes_again(
     run(*words, f"{note} test $MQ_KEYS != k5", "--keep-going", code=1)
     assert (tmp_path / "seen").read_text().split().count("k5") == 3
     assert run(*words[:-1], "-f", r"%s\n") == [], "failures are handled under --keep-going"
+
+
+def test_a_command_that_cannot_be_run_is_said(
+    run: Run, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def none(*_words: object, **_options: object) -> None:
+        raise OSError(11, "no process can be started")
+
+    monkeypatch.setattr("asyncio.create_subprocess_shell", none)
+    run("tail", topic, "--from", "earliest", "-E", "-e", "cat", code=1)
+    assert "the command could not be run: [Errno 11] no process can be started" in run.err
+
+
+def test_a_second_signal_ends_commands_too(mq: Standalone, tmp_path: Path) -> None:
+    fill(mq, "Twice", ["one"])
+    started, never = tmp_path / "started", tmp_path / "never"
+    os.mkfifo(never)
+    words = ["consume", "Twice", "-g", "cli_twice", "--from", "earliest", "-n", mq.namesrv]
+    command = f"echo $$ > {started}; cat {never}"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mqclient.cli", *words, "-e", command], stderr=subprocess.PIPE
+    )
+    assert until(lambda: started.exists() and started.read_text().endswith("\n"))
+    shell = int(started.read_text())
+    assert process.stderr is not None
+    process.send_signal(signal.SIGINT)
+    assert b"waiting for 1 commands; another signal ends them" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    assert process.stderr.read() == b""
+    assert process.wait(60) == 130
+    assert until(lambda: not Path(f"/proc/{shell}").exists()), "the command was ended"
+    with Admin(mq.namesrv) as admin, pytest.raises(MQError):
+        admin.offsets.progress("cli_twice")
 
 
 def test_given_queues_are_committed_for_the_group(run: Run, mq: Standalone, topic: str) -> None:
