@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from mqclient import Message, MessageQueue, Producer
 from mqclient.wire.frame import Frame, encode
 from mqserver.probe import Probe
 from mqserver.standalone import Standalone
@@ -265,6 +266,17 @@ def test_resuming_a_check_counts_from_the_start(plane: str) -> None:
         assert probe.call(Frame(323, {"msgId": last})).code == 0
         (message,) = decode_messages(probe.read().body)
         assert message.properties["TRANSACTION_CHECK_TIMES"] == "1"
+
+
+def test_a_message_that_is_no_half_holds_up_no_check(plane: str) -> None:
+    with checking(plane, transactionCheckMax="1000") as (mq, probe):
+        topic = mq.topic()
+        with Producer(mq.namesrv) as producer:
+            sent = producer.send(Message(topic, b"plain"), queue=MessageQueue(topic, "broker-a", 0))
+        assert probe.call(Frame(323, {"msgId": sent.offset_msg_id})).code == 0
+        probe.call(prepared(topic, "k-behind"))
+        (message,) = decode_messages(probe.read().body)
+        assert message.body == b"paid k-behind"
 
 
 def test_half_messages_can_be_refused(plane: str) -> None:

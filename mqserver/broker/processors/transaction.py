@@ -59,16 +59,15 @@ def _half(broker: BrokerContext, header: EndTransactionRequestHeader) -> Receive
     if record is None:
         raise system_error(NO_HALF_MESSAGE)
     half = decode_messages(record)[0]
-    properties = half.properties
     if half.topic != names.HALF_TOPIC:
         raise system_error(NO_HALF_MESSAGE)
-    if properties.get("PGROUP") != header.producer_group:
+    if half.properties.get("PGROUP") != header.producer_group:
         raise system_error("The producer group wrong")
     if half.queue_offset != header.tran_state_table_offset:
         raise system_error("The transaction state table offset wrong")
     if half.commit_log_offset != header.commit_log_offset:
         raise system_error("The commit log offset wrong")
-    if not properties.get("REAL_QID", "").isdecimal() or "REAL_TOPIC" not in properties:
+    if not writing.is_half(half):
         raise system_error(NO_HALF_MESSAGE)
     return half
 

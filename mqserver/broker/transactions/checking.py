@@ -85,6 +85,12 @@ class Checks:
         if record is None:
             return
         half = decode_messages(record)[0]
+        if not writing.is_half(half):
+            log.warning(
+                "the message at log offset %d in %s is no half message, so no producer is asked "
+                "about it", offset, names.HALF_TOPIC,
+            )  # fmt: skip
+            return
         group = half.properties.get("PGROUP", "")
         host, _, port = half.store_host.rpartition(":")
         header = CheckTransactionStateRequestHeader(

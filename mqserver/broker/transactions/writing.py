@@ -33,6 +33,12 @@ def half_text(text: bytes, topic: str, queue_id: int) -> bytes:
     return text + PAIR_END.encode() + real.encode()
 
 
+def is_half(message: ReceivedMessage) -> bool:
+    """Whether a message names the queue that it is for; resumed checks store any message."""
+    properties = message.properties
+    return properties.get("REAL_QID", "").isdecimal() and "REAL_TOPIC" in properties
+
+
 def put_final(broker: BrokerContext, half: ReceivedMessage) -> PutResult:
     """Store the committed message in its real topic; the call does not wait for the flush.
 
