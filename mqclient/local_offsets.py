@@ -62,9 +62,11 @@ class LocalOffsets(MemoryOffsets):
                     return
             self._stored = offsets
 
-    async def commit_surely(self, queues: Iterable[MessageQueue]) -> None:
-        """Write the offsets of these queues; a failure is logged."""
+    async def commit_surely(self, queues: Iterable[MessageQueue]) -> bool:
+        """Write the offsets of these queues. A failure is logged; False if there was one."""
+        queues = list(queues)
         await self.commit(queues)
+        return all(self._stored.get(queue) == self._table.get(queue) for queue in queues)
 
 
 def _save(path: str, content: bytes) -> None:

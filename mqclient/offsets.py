@@ -84,8 +84,9 @@ class MemoryOffsets:
     async def commit(self, queues: Iterable[MessageQueue]) -> None:
         """Commit without waiting for an answer."""
 
-    async def commit_surely(self, queues: Iterable[MessageQueue]) -> None:
-        """Commit and wait for the answers; a failure is logged."""
+    async def commit_surely(self, queues: Iterable[MessageQueue]) -> bool:
+        """Commit and wait for the answers. A failure is logged; False if there was one."""
+        return True
 
 
 class RemoteOffsets(MemoryOffsets):
@@ -114,18 +115,22 @@ class RemoteOffsets(MemoryOffsets):
                 except RocketMQError as error:
                     log.warning("offset %d of %s is not committed yet: %s", offset, queue, error)
 
-    async def commit_surely(self, queues: Iterable[MessageQueue]) -> None:
-        """Send the offsets of these queues and wait until the brokers have them."""
-        self._catch_up()
-        await asyncio.gather(*(self._commit_one(queue) for queue in queues))
+    async def commit_surely(self, queues: Iterable[MessageQueue]) -> bool:
+        """Send the offsets of these queues and wait until the brokers have them.
 
-    async def _commit_one(self, queue: MessageQueue) -> None:
+        A failure is logged; False if there was one.
+        """
+        self._catch_up()
+        return all(await asyncio.gather(*(self._commit_one(queue) for queue in queues)))
+
+    async def _commit_one(self, queue: MessageQueue) -> bool:
         offset = self._table.get(queue)
         if offset is None:
-            return
+            return True
         call = calls.update_consumer_offset(self._group, queue, offset)
         try:
             await self._client.invoke(self._client.address_of(queue), call, OFFSET_TIMEOUT)
+            return True
         except RocketMQError as error:
             log.warning(
                 "offset %d of %s could not be committed, its last messages will be delivered "
@@ -134,3 +139,4 @@ class RemoteOffsets(MemoryOffsets):
                 queue,
                 error,
             )
+            return False

@@ -32,6 +32,8 @@ LOCK_LIVE = 30.0
 """Seconds after the last renewal for which a lock is relied on."""
 FINISH_TIMEOUT = 2.0
 """Seconds that the end waits for a rebalance under way."""
+COMMIT_TRIES = 3
+"""How often a commit is tried before the next member may read a queue."""
 LOCK_RETRY = 1.0
 """Seconds until a renewal that a broker did not answer is tried again."""
 
@@ -140,7 +142,9 @@ class OrderlyAssignment(Assignment[ProcessQueue]):
         if offset is not None:
             self._offsets.update(queue, offset, forward_only=False)
         if commit:
-            await self._offsets.commit_surely([queue])
+            for _ in range(COMMIT_TRIES):
+                if await self._offsets.commit_surely([queue]):
+                    break
             self._let_go.add(queue)
             await self._unlock([queue])
         self._offsets.forget(queue)

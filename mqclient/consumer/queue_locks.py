@@ -17,8 +17,8 @@ from mqstore.message import MessageQueue
 __all__ = ["Locked", "QueueLocks"]
 
 log = logging.getLogger(__name__)
-LOCK_TIMEOUT = 1.0
-"""Seconds to wait for a broker's answer about locks."""
+LOCK_TIMEOUT, UNLOCK_TIMEOUT = 1.0, 5.0
+"""Seconds to wait for a broker's answer to a lock, and to an unlock."""
 
 
 class Locked(NamedTuple):
@@ -71,7 +71,7 @@ class QueueLocks:
     async def _unlock_at(self, queues: list[MessageQueue]) -> None:
         call = calls.unlock_queues(self._group, self._client.client_id, queues)
         try:
-            await self._client.invoke(self._master(queues[0]), call, LOCK_TIMEOUT)
+            await self._client.invoke(self._master(queues[0]), call, UNLOCK_TIMEOUT)
         except RocketMQError as error:
             broker = queues[0].broker_name
             log.warning(

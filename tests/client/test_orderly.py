@@ -272,6 +272,23 @@ async def test_locks_are_held_and_given_back(mq):
     assert sorted(free_for_another()) == queues
 
 
+async def test_a_commit_that_fails_is_tried_again_before_the_lock_goes_back():
+    cluster = Cluster(T=1)
+    cluster.put("T", b"0", b"1")
+    failures = [Frame(1, remark="no")] * 2
+
+    def update(address, request):
+        return failures.pop() if failures else cluster.update_offset(address, request)
+
+    seen = Seen()
+    async with reading(cluster, seen, commit_interval=60, **OPTIONS) as consumer:
+        await seen.until(2)
+        cluster.transport.scripts[int(RequestCode.UPDATE_CONSUMER_OFFSET)] = update
+        consumer.unsubscribe("T")
+        await until_async(lambda: cluster.requests(RequestCode.UNLOCK_BATCH_MQ))
+        assert cluster.committed[Q0] == 2
+
+
 async def test_a_lock_that_is_granted_during_the_close_is_given_back():
     cluster = Cluster(T=1)
     asked, go_on = asyncio.Event(), asyncio.Event()

@@ -34,7 +34,7 @@ def handle(messages, context):
 namesrv, group, topic = sys.argv[1:]
 with PushConsumer(group, namesrv, orderly=True, consume_from="earliest") as consumer:
     consumer.subscribe(topic, "*", handle)
-    consumer.wait_assigned()
+    consumer.wait_assigned(90)
     sys.stdout.write(f"assigned {consumer.client_id}\\n")
     sys.stdout.flush()
     threading.Event().wait()
@@ -81,7 +81,7 @@ class Log:
 
 def send(cluster: Cluster, topic: str, count: int, first: int = 0) -> None:
     """Messages first, first + 1, ... to each queue."""
-    with Producer(cluster.namesrv) as producer:
+    with Producer(cluster.namesrv, timeout=DEADLINE) as producer:
         for queue in producer.queues(topic):
             bodies = [b"%d" % i for i in range(first, first + count)]
             producer.send([Message(topic, body) for body in bodies], queue=queue)
