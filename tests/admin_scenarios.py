@@ -28,11 +28,15 @@ CLUSTER, NAME = "DefaultCluster", "broker-a"
 
 
 class Place(NamedTuple):
-    """A running cluster of one broker, and an Admin of it. broker: "host:port"."""
+    """A running cluster of one broker, and an Admin of it. broker: "host:port".
+
+    moves_alone: the broker itself moves a group that has no members, as RocketMQ 5's.
+    """
 
     admin: Admin
     namesrv: str
     broker: str
+    moves_alone: bool = False
 
     def topic(self, name: str, queues: int = 1) -> str:
         """Create a topic; returns its name once it has a route."""
@@ -171,15 +175,17 @@ def groups_without_members_are_moved(place: Place) -> None:
     group = "py_moved"
     place.admin.groups.update(SubscriptionGroupConfig(group), broker=place.broker)
     place.admin.offsets.commit(group, queue, 4)
-    with pytest.raises(BrokerError) as caught:
-        resets.online(topic, group, 0)
-    assert caught.value.code == 206
+    if not place.moves_alone:
+        with pytest.raises(BrokerError) as caught:
+            resets.online(topic, group, 0)
+        assert caught.value.code == 206
     hour_ago = datetime.now(UTC) - timedelta(hours=1)
     (moved,) = resets.offline(topic, group, hour_ago)
     assert moved == RollbackStats(queue, 4, 4, 0, 0)
     (kept,) = resets.offline(topic, group, END_MS, force=False)
     assert kept == RollbackStats(queue, 4, 0, 4, 0), "not forward without force"
     assert resets.reset(topic, group, END_MS) == {queue: 4}
+    place.admin.groups.update(SubscriptionGroupConfig("py_clone"), broker=place.broker)
     resets.clone(group, "py_clone", topic, offline=True)
     (again,) = resets.offline(topic, "py_clone", hour_ago)
     assert again.consumer_offset == 4, "it was cloned"

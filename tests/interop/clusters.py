@@ -5,16 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+import pytest
+
 from tests.waiting import answer_of, until
 
 from .contents import Server
 from .java_driver import JavaDriver
-from .java_servers import JavaBroker, JavaNamesrv
+from .java_servers import Java5Broker, Java5Namesrv, JavaBroker, JavaNamesrv
 from .our_servers import OurBroker, OurNamesrv
 
-Maker = Literal["ours", "java"]
-NAMESRV = {"ours": OurNamesrv, "java": JavaNamesrv}
-BROKER = {"ours": OurBroker, "java": JavaBroker}
+Maker = Literal["ours", "java", "java5"]
+NAMESRV = {"ours": OurNamesrv, "java": JavaNamesrv, "java5": Java5Namesrv}
+BROKER = {"ours": OurBroker, "java": JavaBroker, "java5": Java5Broker}
+OUR_CLIENTS_AT = [
+    "our_cluster",
+    "java_cluster",
+    pytest.param("java5_cluster", marks=pytest.mark.soak),
+]
+"""Where our clients are tested."""
 
 
 class Cluster:

@@ -52,6 +52,12 @@ def java_cluster(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture(scope="session")
+def java5_cluster(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A broker of RocketMQ 5 at a NameServer of RocketMQ 5."""
+    yield from _cluster(tmp_path_factory, "java5", "java5")
+
+
+@pytest.fixture(scope="session")
 def our_cluster(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Our broker at our NameServer."""
     yield from _cluster(tmp_path_factory, "ours", "ours")

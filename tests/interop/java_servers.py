@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 from mqserver.testing import free_port
-from scripts.java_rocketmq import OPEN_FLAGS, QUICK_START_FLAGS, class_path, prepare_home
+from scripts.java_rocketmq import (
+    INTEROP,
+    OPEN_FLAGS,
+    QUICK_START_FLAGS,
+    VERSUS,
+    Project,
+    class_path,
+    fetch,
+    prepare_home,
+)
 from scripts.server_process import ServerProcess
 
 from .conf import SMALL_STORE, broker_settings, write_conf
@@ -15,15 +25,20 @@ PATIENCE_FLAG = "-Dcom.rocketmq.remoting.client.connect.timeout=60000"
 """For a connection RocketMQ waits three seconds otherwise."""
 
 
-def java_command(home: Path, main: str, *arguments: str, flags: tuple[str, ...] = ()) -> list[str]:
+def java_command(
+    home: Path, main: str, *arguments: str, flags: tuple[str, ...] = (), jars: Project = INTEROP
+) -> list[str]:
     """A `java` command line that keeps everything RocketMQ writes under `home`."""
     homes = (f"-Drocketmq.home.dir={home}", f"-Duser.home={home}")
     options = (*QUICK_START_FLAGS, *OPEN_FLAGS, PATIENCE_FLAG, *homes, *flags)
-    return ["java", *options, "-cp", class_path(), main, *arguments]
+    path = class_path() if jars is INTEROP else f"{fetch(jars)}/*"
+    return ["java", *options, "-cp", path, main, *arguments]
 
 
 class JavaNamesrv:
     """`NamesrvStartup` on a free port; ready when the constructor returns."""
+
+    jars = INTEROP
 
     def __init__(
         self,
@@ -37,7 +52,7 @@ class JavaNamesrv:
         values = {"listenPort": self.port, **(settings or {})}
         conf = write_conf(prepare_home(home) / "namesrv.conf", values)
         main = "org.apache.rocketmq.namesrv.NamesrvStartup"
-        command = java_command(home, main, "-c", str(conf), flags=flags)
+        command = java_command(home, main, "-c", str(conf), flags=flags, jars=self.jars)
         self.process = ServerProcess(command, cwd=home, ready="The Name Server boot success")
 
     def stop(self) -> None:
@@ -50,6 +65,9 @@ class JavaNamesrv:
 
 class JavaBroker:
     """`BrokerStartup` on a free triple of ports over a store directory; registered when ready."""
+
+    jars = INTEROP
+    more: ClassVar[Mapping[str, object]] = {}
 
     def __init__(
         self,
@@ -68,9 +86,9 @@ class JavaBroker:
         self.store = store or home / "store"
         values = broker_settings(name, namesrv, self.port, self.store)
         extra = SMALL_STORE if settings is None else settings
-        conf = write_conf(prepare_home(home) / "broker.conf", {**values, **extra})
+        conf = write_conf(prepare_home(home) / "broker.conf", {**values, **extra, **self.more})
         main = "org.apache.rocketmq.broker.BrokerStartup"
-        command = java_command(home, main, "-c", str(conf), flags=flags)
+        command = java_command(home, main, "-c", str(conf), flags=flags, jars=self.jars)
         self.process = ServerProcess(command, cwd=home, ready="boot success")
 
     def stop(self) -> None:
@@ -83,3 +101,17 @@ class JavaBroker:
     def discard(self) -> None:
         """End it at once: its store is read by nobody."""
         self.process.kill()
+
+
+class Java5Namesrv(JavaNamesrv):
+    """RocketMQ 5's."""
+
+    jars = VERSUS
+
+
+class Java5Broker(JavaBroker):
+    """RocketMQ 5's."""
+
+    jars = VERSUS
+    # It asks about what ended since it last wrote down what ended: every 3 s otherwise.
+    more: ClassVar[Mapping[str, object]] = {"transactionOpBatchInterval": 100}

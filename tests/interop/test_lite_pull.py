@@ -10,10 +10,10 @@ import pytest
 from mqclient import LitePullConsumer, Message, Producer, aio
 from tests.waiting import until
 
-from .clusters import Cluster
+from .clusters import OUR_CLIENTS_AT, Cluster
 from .java_driver import JavaDriver
 
-pytestmark = pytest.mark.parametrize("cluster", ["java_cluster", "our_cluster"], indirect=True)
+pytestmark = pytest.mark.parametrize("cluster", OUR_CLIENTS_AT, indirect=True)
 EARLIEST = {"consume_from": "earliest"}
 
 

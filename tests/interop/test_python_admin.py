@@ -9,12 +9,15 @@ import pytest
 from mqclient import Admin
 from tests.admin_scenarios import SCENARIOS, Place
 
-from .clusters import Cluster
+from .clusters import OUR_CLIENTS_AT, Cluster
 
-pytestmark = pytest.mark.parametrize("cluster", ["our_cluster", "java_cluster"], indirect=True)
+pytestmark = pytest.mark.parametrize("cluster", OUR_CLIENTS_AT, indirect=True)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
-def test_a_scenario(cluster: Cluster, scenario: Callable[[Place], None]) -> None:
+def test_a_scenario(
+    cluster: Cluster, scenario: Callable[[Place], None], request: pytest.FixtureRequest
+) -> None:
+    is_five = request.node.callspec.params["cluster"] == "java5_cluster"
     with Admin(cluster.namesrv, timeout=20) as admin:
-        scenario(Place(admin, cluster.namesrv, cluster.broker))
+        scenario(Place(admin, cluster.namesrv, cluster.broker, is_five))

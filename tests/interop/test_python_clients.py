@@ -11,10 +11,10 @@ import pytest
 from mqclient import ConsumeContext, Message, Producer, PushConsumer
 from mqstore.message import ReceivedMessage
 
-from .clusters import Cluster
+from .clusters import OUR_CLIENTS_AT, Cluster
 from .java_driver import JavaDriver
 
-CLUSTERS = ["java_cluster", "our_broker_at_java", "java_broker_at_ours", "our_cluster"]
+CLUSTERS = [*OUR_CLIENTS_AT, "our_broker_at_java", "java_broker_at_ours"]
 
 pytestmark = pytest.mark.parametrize("cluster", CLUSTERS, indirect=True)
 

@@ -11,11 +11,11 @@ from mqclient import Message, Producer, PushConsumer
 from mqstore.message import ReceivedMessage
 from tests.waiting import answer_of, until
 
-from .clusters import Cluster
+from .clusters import OUR_CLIENTS_AT, Cluster
 from .java_driver import JavaDriver
 
 pytestmark = [
-    pytest.mark.parametrize("cluster", ["our_cluster", "java_cluster"], indirect=True),
+    pytest.mark.parametrize("cluster", OUR_CLIENTS_AT, indirect=True),
     pytest.mark.parametrize("orderly", [False, True], ids=["concurrent", "orderly"]),
 ]
 DEADLINE = 90

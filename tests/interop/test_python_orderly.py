@@ -16,10 +16,10 @@ from mqserver.probe import Probe
 from mqstore.message import MessageQueue, ReceivedMessage
 from tests.waiting import until
 
-from .clusters import Cluster
+from .clusters import OUR_CLIENTS_AT, Cluster
 from .java_driver import JavaDriver
 
-pytestmark = pytest.mark.parametrize("cluster", ["our_cluster", "java_cluster"], indirect=True)
+pytestmark = pytest.mark.parametrize("cluster", OUR_CLIENTS_AT, indirect=True)
 QUEUES = 4
 DEADLINE = 90
 KILLED = """

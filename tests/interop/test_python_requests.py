@@ -9,10 +9,10 @@ import pytest
 from mqclient import ClientTimeout, Message, Producer, PushConsumer, reply
 from mqclient import aio as mqaio
 
-from .clusters import Cluster
+from .clusters import OUR_CLIENTS_AT, Cluster
 from .java_driver import JavaDriver
 
-pytestmark = pytest.mark.parametrize("cluster", ["our_cluster", "java_cluster"], indirect=True)
+pytestmark = pytest.mark.parametrize("cluster", OUR_CLIENTS_AT, indirect=True)
 
 
 async def test_a_java_consumer_answers_ours(cluster: Cluster, java_driver: JavaDriver) -> None:

@@ -13,12 +13,11 @@ from mqclient import Message, TransactionProducer, TransactionState
 from mqclient import aio as mqaio
 from mqstore.message import ReceivedMessage
 
-from .clusters import Cluster
+from .clusters import OUR_CLIENTS_AT, Cluster
 from .java_driver import JavaDriver
 from .test_python_clients import listening
 
 COMMIT, ROLLBACK, UNKNOWN = TransactionState
-BOTH = ["our_cluster", "java_cluster"]
 DYING = """
 import os, sys
 from mqclient import Message, TransactionProducer
@@ -29,7 +28,7 @@ with TransactionProducer(group, namesrv, check=lambda message: None) as producer
         os._exit(9)
 """
 
-pytestmark = pytest.mark.parametrize("cluster", BOTH, indirect=True)
+pytestmark = pytest.mark.parametrize("cluster", OUR_CLIENTS_AT, indirect=True)
 
 
 class Database:
