@@ -193,6 +193,8 @@ class Producer:
         the producer's (3 s). The consumer makes its reply with `mqclient.reply`.
         Raises ClientTimeout when no reply comes, else as `send` does.
         """
+        if not isinstance(message, Message):
+            raise TypeError(f"a request is one Message, not {type(message).__name__}")
         if queue is not None:
             _check_queue(queue, message.topic)
         limit = self.settings.timeout if timeout is None else seconds(timeout)

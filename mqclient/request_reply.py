@@ -72,8 +72,6 @@ class Requests:
     ) -> ReceivedMessage:
         """Send a message and wait for its reply; see Producer.request."""
         self._client.check_running()
-        if not isinstance(message, Message):
-            raise TypeError(f"a request is one Message, not {type(message).__name__}")
         deadline = time.monotonic() + timeout
         correlation = str(uuid.uuid4())
         future: asyncio.Future[ReceivedMessage] = asyncio.get_running_loop().create_future()

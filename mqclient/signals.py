@@ -2,37 +2,13 @@
 
 import asyncio
 import contextlib
-import queue
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 
-__all__ = ["Ending", "catching_signals", "until_signal"]
+__all__ = ["catching_signals", "until_signal"]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-class Ending:
-    """An event that a signal handler may set.
-
-    threading.Event is not safe: a handler that interrupts wait() would wait for wait()'s own lock.
-    """
-
-    def __init__(self) -> None:
-        self._inbox: queue.SimpleQueue[None] = queue.SimpleQueue()  # put() is reentrant
-
-    def set(self) -> None:
-        """Make every wait() return True from now on."""
-        self._inbox.put(None)
-
-    def wait(self, timeout: float) -> bool:
-        """Wait up to `timeout` seconds; True if it is set."""
-        try:
-            self._inbox.get(timeout=timeout)
-        except queue.Empty:
-            return False
-        self._inbox.put(None)
-        return True
 
 
 async def until_signal(other: asyncio.Event, begin: Callable[[], Awaitable[None]]) -> None:

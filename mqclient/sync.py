@@ -21,7 +21,8 @@ from mqclient.errors import ClosedError
 from mqclient.loop_thread import LoopThread
 from mqclient.producer import Producer as AsyncProducer
 from mqclient.results import SendResult
-from mqclient.signals import Ending, catching_signals
+from mqclient.signals import catching_signals
+from mqstore.ending import Ending
 from mqstore.message import Message, MessageQueue, ReceivedMessage
 
 __all__ = ["BlockingFace", "Producer", "PushConsumer"]

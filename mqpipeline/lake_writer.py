@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from mqpipeline import layout
 from mqpipeline.storage import Lake
@@ -126,7 +125,7 @@ class LakeWriter:
 
     def open(self, path: str, schema: pa.Schema) -> Any:
         """A Parquet writer of a new file."""
-        return pq.ParquetWriter(self._lake.create(path), schema, compression="zstd")
+        return self._lake.new_parquet(path, schema)
 
     def finish(self, part: str, path: str) -> int:
         """Make the bytes of a file durable, give the file its name, and return its size."""

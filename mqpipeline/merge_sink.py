@@ -91,7 +91,7 @@ def _merge(lake: Lake, plan: Merge, staging: str, staged: str) -> Merged:
     schema = pa.unify_schemas([source.schema_arrow for source in sources])
     part = f"{staging}/{staged}.part"
     rows = 0
-    with pq.ParquetWriter(lake.create(part), schema, compression="zstd") as writer:
+    with lake.new_parquet(part, schema) as writer:
         waiting: list[pa.Table] = []
         for source in sources:
             for batch in source.iter_batches():

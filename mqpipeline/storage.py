@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyarrow import fs
 
 from mqpipeline.errors import BusyError, UsageError
@@ -71,11 +73,12 @@ class Lake:
             raise FileNotFoundError(f"{self.full(path)} is missing: did its disk change?")
         return json.loads(content)
 
-    def create(self, path: str) -> Any:
-        """A new file to write, in a folder that is made if it is missing."""
+    def new_parquet(self, path: str, schema: pa.Schema) -> pq.ParquetWriter:
+        """A writer of a new Parquet file, in a folder that is made if it is missing."""
         full = self.full(path)
         self._make_folder(full.rpartition("/")[0])
-        return self.fs.open_output_stream(full)
+        # A path, not a stream: the writer closes only what it opened.
+        return pq.ParquetWriter(full, schema, filesystem=self.fs, compression="zstd")
 
     def finish(self, part: str, path: str) -> int:
         """Give a written file its name, with its bytes on the disk; returns its size."""

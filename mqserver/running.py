@@ -9,7 +9,6 @@ import resource
 import shutil
 import signal
 import sys
-import threading
 import time
 from contextlib import suppress
 from types import FrameType
@@ -20,6 +19,7 @@ from mqserver.logs import set_up
 from mqstore.commands.error_line import end
 from mqstore.commands.exit_codes import FAILED, INTERRUPTED, POISONED, USAGE
 from mqstore.commands.running import Failure, failure_of
+from mqstore.ending import Ending
 from mqstore.errors import StoreError
 
 BURST_S = 0.3
@@ -59,18 +59,18 @@ def judge(error: Exception) -> Failure | None:
     return Failure(str(error)) if isinstance(error, StoreError) else failure_of(error)
 
 
-def on_signals() -> threading.Event:
+def on_signals() -> Ending:
     """An event that SIGTERM or Ctrl-C sets; a second signal ends the process at once (130).
 
     Signals within BURST_S count as one, because `timeout`, for instance, signals both the process
     and its group.
     """
-    stopped = threading.Event()
-    first = [0.0]
+    stopped = Ending()
+    first: list[float] = []
 
     def handle(_number: int, _frame: FrameType | None) -> None:
-        if not stopped.is_set():
-            first[0] = time.monotonic()
+        if not first:
+            first.append(time.monotonic())
             stopped.set()
         elif time.monotonic() - first[0] > BURST_S:
             os._exit(INTERRUPTED)

@@ -26,6 +26,35 @@ time.sleep(60)
 """
 
 
+INTERRUPTED_WAIT = """
+import signal, sys
+from mqserver.running import on_signals
+
+def interrupt(line):
+    lines = iter(range(1000))
+
+    def trace(frame, event, _argument):
+        if event == "line" and next(lines) == line:
+            signal.raise_signal(signal.SIGTERM)
+        return trace
+
+    return trace
+
+for line in range(4):
+    stopped = on_signals()
+    sys.settrace(interrupt(line))
+    stopped.wait(0.1)
+    sys.settrace(None)
+print("stopping")
+"""
+
+
+def test_a_signal_at_any_line_of_the_wait_ends_it() -> None:
+    command = [sys.executable, "-c", INTERRUPTED_WAIT]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    assert done.stdout == "stopping\n"
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_does_not_wait(number: int) -> None:
     process = subprocess.Popen([sys.executable, "-c", STUCK], stdout=subprocess.PIPE, text=True)

@@ -219,7 +219,7 @@ async def test_errors_and_bad_arguments():
         await sender.request(Message("T", b"ping"))
     async with sender:
         with pytest.raises(TypeError, match="a request is one Message, not list"):
-            await sender.request([Message("T", b"ping")])
+            await sender.request([Message("T", b"ping")], queue=MessageQueue("T", "broker-a", 0))
         with pytest.raises(ValueError, match="does not belong"):
             await sender.request(Message("T", b"ping"), queue=MessageQueue("U", "broker-a", 0))
         with pytest.raises(ValueError, match="timeout"):

@@ -15,7 +15,7 @@ from mqpipeline.cli.main import _cause, main
 ROOT = Path(__file__).parent.parent.parent
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def topic(mq):
     topic = mq.topic("Commands", queues=2)
     with Producer(mq.namesrv, queue_index_start=0) as producer:

@@ -19,7 +19,7 @@ STEPS = [("planned", 1), ("staged", 1), ("journaled", 1), ("moved", 1), ("delete
          ("deleted", 12), ("committed", 1)]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def topic(mq):
     topic = mq.topic("Small", queues=2)
     send(mq, topic, 24)

@@ -40,7 +40,7 @@ def send(mq, topic, count):
     mq.wait_dispatched()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def orders(mq):
     """A topic with 40 messages in four queues."""
     topic = mq.topic("DeltaOrders")

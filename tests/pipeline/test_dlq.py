@@ -12,7 +12,7 @@ from mqstore.names import dead_letter_topic
 from tests.pipeline.test_to_lake import no_session
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def group(mq):
     """A group with five dead letters, as a broker stores them, and one with none."""
     topic = mq.topic(dead_letter_topic("billing"), queues=1)

@@ -18,7 +18,7 @@ from tests.pipeline.test_to_lake import Killed, killed_at, no_session
 START = datetime(2026, 11, 25, 7, tzinfo=UTC)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def lake(mq, tmp_path_factory):
     """A lake with 12 messages of a topic in two queues, in four files of two rounds."""
     from tests.pipeline.in_process import InProcess

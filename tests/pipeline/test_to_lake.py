@@ -54,7 +54,7 @@ def bodies_of(lake):
     return Counter(row["body"].decode() for row in rows_of(lake))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def orders(mq):
     """A topic with 40 messages in four queues."""
     topic = mq.topic("Orders")

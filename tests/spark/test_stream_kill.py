@@ -6,13 +6,13 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from mqclient import Message, Producer
 from mqserver import Standalone
 from tests.spark.test_streams import ROWS
 from tests.waiting import until
 
-CYCLES = 3
-"""Kills of one run; 20 by hand, before a release."""
 ROWS_PER_CYCLE = 3000
 KILL_TIMEOUT_S = 240
 
@@ -73,13 +73,14 @@ def rows_in_the_end(mq, topic, folder, environment):
     return [tuple(row) for row in json.loads(done.stdout.splitlines()[-1])]
 
 
-def test_kills_of_the_driver_cost_nothing(spark_environment, tmp_path):
+@pytest.mark.parametrize("cycles", [3, pytest.param(20, marks=pytest.mark.soak)])
+def test_kills_of_the_driver_cost_nothing(spark_environment, tmp_path, cycles):
     with Standalone() as mq:
         topic = mq.topic("SparkKilled", queues=3)
-        for cycle in range(CYCLES):
+        for cycle in range(cycles):
             send(mq, topic, cycle * ROWS_PER_CYCLE)
             run_and_kill(mq, topic, tmp_path, spark_environment)
         rows = rows_in_the_end(mq, topic, tmp_path, spark_environment)
-        assert sorted(body for body, _, _ in rows) == list(range(CYCLES * ROWS_PER_CYCLE))
+        assert sorted(body for body, _, _ in rows) == list(range(cycles * ROWS_PER_CYCLE))
         stored = {(m.queue_id, m.queue_offset) for m in mq.messages(topic)}
         assert {(queue_id, queue_offset) for _, queue_id, queue_offset in rows} == stored

@@ -90,7 +90,9 @@ public final class Driver {
     private DefaultMQProducer producer(JSONObject command, String purpose) throws Exception {
         String namesrv = command.getString("namesrv");
         String trace = command.getString("trace"); // the topic, without which none is kept
-        String instance = Account.instance(purpose + "@" + namesrv.replace(':', '_'), command);
+        // Client ids are of one JVM: a broker pushes a reply to who introduced itself last.
+        String name = purpose + ProcessHandle.current().pid() + "@" + namesrv.replace(':', '_');
+        String instance = Account.instance(name, command);
         instance = trace == null ? instance : instance + "_" + trace;
         DefaultMQProducer known = producers.get(instance);
         if (known != null) {
