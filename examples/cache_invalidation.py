@@ -8,12 +8,18 @@ needs no message from before its start: it reads from "latest" on and keeps no o
 """
 
 import argparse
+import sys
 import threading
 
 from mqclient import Message, Producer, PushConsumer, ReceivedMessage
 
 TOPIC = "PriceChanges"
 database = {"tea": 3, "coffee": 4}  # in life, a server that is slower than a dict
+
+
+def say(line: str) -> None:
+    """Print a line by one write, so that lines of several threads do not mix."""
+    sys.stdout.write(f"{line}\n")
 
 
 class PriceCache:
@@ -30,13 +36,13 @@ class PriceCache:
         """The price of an item, from the cache if it is there."""
         if item not in self._prices:
             self._prices[item] = database[item]
-            print(f"{self.name} reads the price of {item}: {database[item]}", flush=True)
+            say(f"{self.name} reads the price of {item}: {database[item]}")
         return self._prices[item]
 
     def _drop(self, message: ReceivedMessage) -> None:
         item = message.body.decode()
         self._prices.pop(item, None)
-        print(f"{self.name} drops the price of {item}", flush=True)
+        say(f"{self.name} drops the price of {item}")
         self.dropped.set()
 
 

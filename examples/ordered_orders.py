@@ -41,16 +41,17 @@ def main() -> None:
     parser.add_argument("--namesrv", help="NameServer host:port; default: NAMESRV_ADDR")
     arguments = parser.parse_args()
     seen: defaultdict[str, list[str]] = defaultdict(list)
-    all_shipped = threading.Event()
+    lock, all_shipped = threading.Lock(), threading.Event()
     consumer = PushConsumer("shipping", arguments.namesrv, orderly=True, consume_from="earliest")
 
     @consumer.on_message(TOPIC)
     def handle(message: ReceivedMessage) -> None:
         order, step = message.keys or "", message.body.decode()
-        seen[order].append(step)
-        print(f"{order} is {step}", flush=True)
-        if all(len(seen[each]) >= len(STEPS) for each in ORDERS):
-            all_shipped.set()
+        with lock:  # handlers of different queues run at once
+            seen[order].append(step)
+            print(f"{order} is {step}", flush=True)
+            if all(len(seen[each]) >= len(STEPS) for each in ORDERS):
+                all_shipped.set()
 
     with consumer:
         send(arguments.namesrv)

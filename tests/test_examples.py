@@ -33,7 +33,8 @@ pytestmark = pytest.mark.timeout(120)
 @pytest.fixture(scope="module")
 def mq() -> Iterator[Standalone]:
     """A broker of this module's own: the examples choose the names of topics and groups."""
-    with Standalone(settings={"transactionTimeOut": "1000"}) as standalone:
+    checks = {"transactionTimeOut": "1000", "transactionCheckInterval": "1000"}
+    with Standalone(settings=checks) as standalone:
         yield standalone
 
 
