@@ -43,7 +43,7 @@ class Running:
 
     def __init__(self, name: str, folder: Path, *arguments: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-X", "dev", str(EXAMPLES / name), *arguments],
+            [sys.executable, "-W", "always", str(EXAMPLES / name), *arguments],
             cwd=folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

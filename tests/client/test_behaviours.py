@@ -1,0 +1,401 @@
+"""How clients behave inside a process of the user: forks, signals, exits, blocked loops, files.
+
+Each program runs in a process of its own, against a broker. The address of the NameServer is its
+first argument.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mqclient import LitePullConsumer, Message, Producer, PushConsumer, aio
+from mqserver.child import Child
+from mqserver.standalone import Standalone
+
+pytestmark = pytest.mark.timeout(120)
+EXIT_TIMEOUT_S = 30.0
+"""Far more than a process needs to end, and far less than what it would wait for."""
+
+
+class Program:
+    """A Python program in a process of its own, whose warnings are errors' like: printed."""
+
+    def __init__(self, text: str, *arguments: str, **environment: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "always", "-c", textwrap.dedent(text), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **environment},
+        )
+
+    def __enter__(self) -> Program:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def wait_for(self, line: str) -> None:
+        assert self.process.stdout
+        for found in self.process.stdout:
+            if found.strip() == line:
+                return
+        raise AssertionError(f"no line {line!r}: {self.process.communicate()}")
+
+    def end(self, number: int | None = None) -> tuple[int, str, str]:
+        """Exit code, output and complaints, after a signal if there is one."""
+        if number is not None:
+            self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=EXIT_TIMEOUT_S)
+        return self.process.returncode, out, err
+
+
+def run(text: str, *arguments: str, **environment: str) -> tuple[int, str, str]:
+    with Program(text, *arguments, **environment) as program:
+        return program.end()
+
+
+@pytest.fixture(scope="module")
+def namesrv(mq_broker: Standalone) -> str:
+    return mq_broker.namesrv
+
+
+@pytest.fixture
+def topic(mq_broker: Standalone) -> str:
+    return mq_broker.topic()
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """A NameServer that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+# --- processes
+
+
+IN_PROCESSES = """
+    import concurrent.futures, multiprocessing, sys
+    from mqclient import ClosedError, Message, Producer, PushConsumer
+
+    namesrv, topic, method = sys.argv[1:]
+    parents = None
+
+    def in_child(number):
+        if parents is not None:  # a fork copies it
+            try:
+                parents.send(Message(topic, b"x"))
+            except ClosedError as error:
+                assert "make a new one after the fork" in str(error), error
+            parents.close()
+        with Producer(namesrv) as own:
+            return own.send(Message(topic, b"child %d" % number)).status.value
+
+    if __name__ == "__main__":
+        with Producer(namesrv) as parents, PushConsumer("parents", namesrv) as consumer:
+            consumer.subscribe(topic, "*", lambda messages, context: None)
+            parents.send(Message(topic, b"parent"))
+            context = multiprocessing.get_context(method)
+            with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
+                print(*pool.map(in_child, range(4)))
+            parents.send(Message(topic, b"parent again"))
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_a_child_process_makes_clients_of_its_own(
+    mq_broker: Standalone, topic: str, method: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "script.py"  # spawn imports the main module again
+    script.write_text(textwrap.dedent(IN_PROCESSES))
+    command = [sys.executable, str(script), mq_broker.namesrv, topic, method]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "SEND_OK " * 3 + "SEND_OK\n", "")
+    found = sorted(message.body for message in mq_broker.messages(topic))
+    assert found == [b"child 0", b"child 1", b"child 2", b"child 3", b"parent", b"parent again"]
+
+
+@pytest.mark.parametrize("face", [Producer, PushConsumer, LitePullConsumer, aio.Producer])
+def test_a_client_cannot_be_sent_to_another_process(face: type) -> None:
+    client = face("127.0.0.1:9876") if face.__name__ == "Producer" else face("g")
+    with pytest.raises(TypeError, match=r"cannot pickle|make a new one"):
+        pickle.dumps(client)
+
+
+# --- the end of the interpreter
+
+
+LEFT_RUNNING = """
+    import sys, threading, time, warnings
+    from mqclient import LitePullConsumer, Message, Producer, PushConsumer
+
+    warnings.simplefilter("ignore", ResourceWarning)  # unclosed clients are reported by it
+    namesrv, topic = sys.argv[1:]
+    handling = threading.Event()
+
+    def handle(messages, context):
+        handling.set()
+        time.sleep(3600)
+
+    producer = Producer(namesrv)
+    producer.start()
+    producer.send(Message(topic, b"x"))
+    push = PushConsumer("left_" + topic, namesrv, consume_from="earliest")
+    push.subscribe(topic, "*", handle)
+    push.start()
+    assert handling.wait(60)
+    lite = LitePullConsumer("lite_" + topic, namesrv, consume_from="earliest")
+    lite.subscribe(topic)
+    lite.start()
+    assert lite.poll(timeout=60)
+    print("the end")
+"""
+
+LEFT_RUNNING_ON_A_LOOP = """
+    import asyncio, sys, warnings
+    from mqclient.aio import LitePullConsumer, Message, Producer, PushConsumer
+
+    warnings.simplefilter("ignore", ResourceWarning)
+    namesrv, topic = sys.argv[1:]
+
+    async def main():
+        handling = asyncio.Event()
+
+        async def handle(messages, context):
+            handling.set()
+            await asyncio.sleep(3600)
+
+        producer = Producer(namesrv)
+        await producer.start()
+        await producer.send(Message(topic, b"x"))
+        push = PushConsumer("left_" + topic, namesrv, consume_from="earliest")
+        push.subscribe(topic, "*", handle)
+        await push.start()
+        await asyncio.wait_for(handling.wait(), 60)
+        lite = LitePullConsumer("lite_" + topic, namesrv, consume_from="earliest")
+        lite.subscribe(topic)
+        await lite.start()
+        assert await lite.poll(timeout=60)
+        print("the end")
+
+    asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("program", [LEFT_RUNNING, LEFT_RUNNING_ON_A_LOOP], ids=["sync", "aio"])
+def test_an_exit_with_running_clients_is_clean(namesrv: str, topic: str, program: str) -> None:
+    assert run(program, namesrv, topic) == (0, "the end\n", "")
+
+
+# --- Ctrl-C
+
+
+BLOCKING = """
+    import sys, threading, time
+    from mqclient import LitePullConsumer, Message, Producer, PushConsumer
+
+    def tell():
+        seen, main = 0, threading.main_thread().ident
+        while seen < 5:
+            waits = sys._current_frames()[main].f_code.co_name in ("wait", "call")
+            seen = seen + 1 if waits else 0
+            time.sleep(0.01)
+        print("ready", flush=True)
+
+    namesrv, topic = sys.argv[1:]
+    producer = Producer(namesrv, timeout=3600, request_timeout=3600)
+    push = PushConsumer("push_" + topic, namesrv)
+    lite = LitePullConsumer("lite_" + topic, namesrv)
+    try:
+        {setup}
+        threading.Thread(target=tell, daemon=True).start()
+        {call}
+        print("returned")
+    except KeyboardInterrupt:
+        print("interrupted")
+    {client}.close()
+"""
+BLOCKING_ON_A_LOOP = """
+    import asyncio, sys
+    from mqclient.aio import LitePullConsumer, Message, Producer, PushConsumer
+
+    namesrv, topic = sys.argv[1:]
+
+    async def main():
+        producer = Producer(namesrv, timeout=3600, request_timeout=3600)
+        push = PushConsumer("push_" + topic, namesrv)
+        lite = LitePullConsumer("lite_" + topic, namesrv)
+        try:
+            {setup}
+            asyncio.get_running_loop().call_soon(print, "ready")
+            {call}
+            print("returned")
+        finally:
+            await {client}.close()
+
+    sys.stdout.reconfigure(line_buffering=True)
+    try:
+        asyncio.run(main())
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+CALLS = {
+    # name: client, what is done before, the call, how it ends
+    "send": ("producer", "producer.start()", "producer.send(Message(topic, b'x'))"),
+    "request": ("producer", "producer.start()", "producer.request(Message(topic, b'x'))"),
+    "run": ("push", "push.subscribe(topic, '*', print)", "push.run()"),
+    "wait_assigned": (
+        "push",
+        "push.subscribe('No' + topic, '*', print); push.start()",
+        "push.wait_assigned(3600)",
+    ),
+    "poll": ("lite", "lite.subscribe(topic); lite.start()", "lite.poll(timeout=3600)"),
+    "next": ("lite", "lite.subscribe(topic); lite.start()", "next(iter(lite))"),
+    "lite_wait_assigned": (
+        "lite",
+        "lite.subscribe('No' + topic); lite.start()",
+        "lite.wait_assigned(3600)",
+    ),
+}
+
+
+def interrupted(program: str, name: str, namesrv: str, topic: str) -> tuple[int, str, str]:
+    client, setup, call = CALLS[name]
+    if program is BLOCKING_ON_A_LOOP:
+        setup = setup.replace("producer.start()", "await producer.start()")
+        setup = setup.replace("; ", "; await ")
+        call = "await " + call.replace("next(iter(lite))", "anext(lite)")
+    text = textwrap.dedent(program).format(client=client, setup=setup, call=call)
+    with Program(text, namesrv, topic) as running:
+        running.wait_for("ready")
+        return running.end(signal.SIGINT)
+
+
+@pytest.mark.parametrize("program", [BLOCKING, BLOCKING_ON_A_LOOP], ids=["sync", "aio"])
+@pytest.mark.parametrize("name", CALLS)
+def test_ctrl_c_ends_every_call_that_waits(
+    namesrv: str, silent: str, topic: str, name: str, program: str
+) -> None:
+    """Senders ask a NameServer that never answers; consumers wait for messages or for a topic."""
+    server = silent if name == "send" else namesrv
+    wanted = "returned\n" if name == "run" else "interrupted\n"
+    assert interrupted(program, name, server, topic) == (0, wanted, "")
+
+
+def test_ctrl_c_ends_a_send_to_a_broker_that_hangs() -> None:
+    """Its route is known, so the sending thread itself waits for the answer."""
+    text = textwrap.dedent(BLOCKING).format(
+        client="producer",
+        setup="producer.start(); producer.send(Message(topic, b'x')); print('sent', flush=True); "
+        "sys.stdin.readline()",
+        call="producer.send(Message(topic, b'x'))",
+    )
+    with Standalone(process=True) as mq, Program(text, mq.namesrv, mq.topic()) as running:
+        running.wait_for("sent")
+        assert isinstance(mq.servers, Child)
+        os.kill(mq.servers.pid, signal.SIGSTOP)
+        try:
+            assert running.process.stdin
+            running.process.stdin.write("\n")
+            running.process.stdin.flush()
+            running.wait_for("ready")
+            assert running.end(signal.SIGINT) == (0, "interrupted\n", "")
+        finally:
+            os.kill(mq.servers.pid, signal.SIGCONT)
+
+
+# --- SIGTERM
+
+
+DRAINING = """
+    import sys, threading
+    from mqclient import PushConsumer
+
+    namesrv, topic = sys.argv[1:]
+    told = threading.Event()
+
+    def handle(message):
+        print("began", flush=True)
+        told.wait(1.0)
+        print("finished", flush=True)
+
+    consumer = PushConsumer("draining_" + topic, namesrv, consume_from="earliest")
+    consumer.on_message(topic)(handle)
+    consumer.run()
+    print("returned")
+"""
+DRAINING_ON_A_LOOP = """
+    import asyncio, sys
+    from mqclient.aio import PushConsumer
+
+    namesrv, topic = sys.argv[1:]
+
+    async def handle(message):
+        print("began", flush=True)
+        await asyncio.sleep(1.0)
+        print("finished", flush=True)
+
+    async def main():
+        consumer = PushConsumer("draining_" + topic, namesrv, consume_from="earliest")
+        consumer.on_message(topic)(handle)
+        await consumer.run()
+        print("returned")
+
+    asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("program", [DRAINING, DRAINING_ON_A_LOOP], ids=["sync", "aio"])
+def test_sigterm_lets_the_message_in_hand_finish(
+    mq_broker: Standalone, topic: str, program: str
+) -> None:
+    with Producer(mq_broker.namesrv) as producer:
+        producer.send(Message(topic, b"x"))
+    with Program(program, mq_broker.namesrv, topic) as running:
+        running.wait_for("began")
+        assert running.end(signal.SIGTERM) == (0, "finished\nreturned\n", "")
+    mq_broker.wait_consumed(f"draining_{topic}", topic)
+
+
+# --- files
+
+
+WRITING = """
+    import sys
+    from mqclient import LitePullConsumer, Message, Producer, PushConsumer
+
+    namesrv, topic = sys.argv[1:]
+    with Producer(namesrv) as producer:
+        producer.send(Message(topic, b"x"))
+    with PushConsumer("all_" + topic, namesrv, model="broadcasting") as consumer:
+        consumer.subscribe(topic, "*", print)
+        consumer.wait_assigned()
+    with LitePullConsumer("lite_" + topic, namesrv, consume_from="earliest") as consumer:
+        consumer.subscribe(topic)
+        print(len(consumer.poll(timeout=60)))
+"""
+
+
+def test_nothing_is_written_to_the_home_directory(namesrv: str, topic: str, tmp_path: Path) -> None:
+    """RocketMQ's client writes logs and offsets of broadcasting consumers there."""
+    home = tmp_path / "home"
+    home.mkdir()
+    places = {"HOME": str(home), "XDG_CONFIG_HOME": "", "XDG_CACHE_HOME": ""}
+    assert run(WRITING, namesrv, topic, **places) == (0, "1\n", "")
+    for command in (["send", topic, "x"], ["tail", topic, "--from", "earliest", "--count", "1"]):
+        line = [sys.executable, "-m", "mqclient.cli", *command, "-n", namesrv]
+        subprocess.run(line, env={**os.environ, **places}, check=True, capture_output=True)
+    assert list(home.iterdir()) == []
