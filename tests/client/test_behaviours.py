@@ -21,6 +21,7 @@ import pytest
 from mqclient import LitePullConsumer, Message, Producer, PushConsumer, aio
 from mqserver.child import Child
 from mqserver.standalone import Standalone
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(120)
 EXIT_TIMEOUT_S = 30.0
@@ -210,7 +211,7 @@ BLOCKING = """
     def tell():
         seen, main = 0, threading.main_thread().ident
         while seen < 5:
-            waits = sys._current_frames()[main].f_code.co_name in ("wait", "call")
+            waits = sys._current_frames()[main].f_code.co_name in ("wait", "block_on")
             seen = seen + 1 if waits else 0
             time.sleep(0.01)
         print("ready", flush=True)
@@ -307,14 +308,38 @@ def test_ctrl_c_ends_a_send_to_a_broker_that_hangs() -> None:
         running.wait_for("sent")
         assert isinstance(mq.servers, Child)
         os.kill(mq.servers.pid, signal.SIGSTOP)
+        threads = list(Path(f"/proc/{mq.servers.pid}/task").iterdir())
+        assert until(lambda: all(" T " in (one / "stat").read_text() for one in threads))
+        assert running.process.stdin
+        running.process.stdin.write("\n")
+        running.process.stdin.flush()
+        running.wait_for("ready")
+        assert running.end(signal.SIGINT) == (0, "interrupted\n", "")
+        mq.kill()
+
+
+ANOTHER_THREADS = """
+    import signal, sys, threading
+    from mqclient import LitePullConsumer
+
+    namesrv, topic = sys.argv[1:]
+
+    def receive():
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    with LitePullConsumer("lite_" + topic, namesrv) as consumer:
+        consumer.subscribe(topic)
+        threading.Timer(0.2, receive).start()
         try:
-            assert running.process.stdin
-            running.process.stdin.write("\n")
-            running.process.stdin.flush()
-            running.wait_for("ready")
-            assert running.end(signal.SIGINT) == (0, "interrupted\n", "")
-        finally:
-            os.kill(mq.servers.pid, signal.SIGCONT)
+            consumer.poll(timeout=3600)
+        except KeyboardInterrupt:
+            print("interrupted")
+"""
+
+
+def test_ctrl_c_that_another_thread_receives_ends_a_call(namesrv: str, topic: str) -> None:
+    """The kernel chooses the thread. Python tells the main thread only when it wakes."""
+    assert run(ANOTHER_THREADS, namesrv, topic) == (0, "interrupted\n", "")
 
 
 # --- SIGTERM
