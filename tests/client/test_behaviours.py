@@ -144,7 +144,7 @@ def test_a_client_cannot_be_sent_to_another_process(face: type) -> None:
 
 
 LEFT_RUNNING = """
-    import sys, threading, time, warnings
+    import sys, threading, warnings
     from mqclient import LitePullConsumer, Message, Producer, PushConsumer
 
     warnings.simplefilter("ignore", ResourceWarning)  # unclosed clients are reported by it
@@ -153,7 +153,7 @@ LEFT_RUNNING = """
 
     def handle(messages, context):
         handling.set()
-        time.sleep(3600)
+        threading.Event().wait()
 
     producer = Producer(namesrv)
     producer.start()
@@ -209,15 +209,15 @@ def test_an_exit_with_running_clients_is_clean(namesrv: str, topic: str, program
 
 
 BLOCKING = """
-    import sys, threading, time
+    import sys, threading
     from mqclient import LitePullConsumer, Message, Producer, PushConsumer
 
     def tell():
-        seen, main = 0, threading.main_thread().ident
+        seen, main, pause = 0, threading.main_thread().ident, threading.Event()
         while seen < 5:
             waits = sys._current_frames()[main].f_code.co_name in ("wait", "block_on")
             seen = seen + 1 if waits else 0
-            time.sleep(0.01)
+            pause.wait(0.01)
         print("ready", flush=True)
 
     namesrv, topic = sys.argv[1:]
