@@ -104,7 +104,7 @@ IN_PROCESSES = """
             try:
                 parents.send(Message(topic, b"x"))
             except ClosedError as error:
-                assert "make a new one after the fork" in str(error), error
+                assert "make a new one after" in str(error), error
             parents.close()
         with Producer(namesrv) as own:
             return own.send(Message(topic, b"child %d" % number)).status.value
@@ -131,6 +131,63 @@ def test_a_child_process_makes_clients_of_its_own(
     assert (done.returncode, done.stdout, done.stderr) == (0, "SEND_OK " * 3 + "SEND_OK\n", "")
     found = sorted(message.body for message in mq_broker.messages(topic))
     assert found == [b"child 0", b"child 1", b"child 2", b"child 3", b"parent", b"parent again"]
+
+
+FORKED_ON_A_LOOP = """
+    import asyncio, os, sys, traceback
+    from mqclient.aio import ClosedError, LitePullConsumer, Message, Producer, PushConsumer
+
+    namesrv, topic = sys.argv[1:]
+
+    async def handle(messages, context):
+        pass
+
+    async def refused(call):
+        try:
+            await call()
+        except ClosedError as error:
+            assert "make a new one after" in str(error), error
+        else:
+            raise AssertionError("a client of the parent works in the child")
+
+    async def in_child(producer, push, lite):
+        await refused(lambda: producer.send(Message(topic, b"x")))
+        await refused(push.wait_assigned)
+        await refused(lite.poll)
+        async with Producer(namesrv) as own:
+            await own.send(Message(topic, b"child"))
+
+    async def main():
+        push = PushConsumer("push_" + topic, namesrv)
+        push.subscribe(topic, "*", handle)
+        lite = LitePullConsumer("lite_" + topic, namesrv)
+        lite.subscribe(topic)
+        async with Producer(namesrv) as producer, push, lite:
+            await producer.send(Message(topic, b"parent"))
+            child = os.fork()
+            if child == 0:
+                try:
+                    asyncio.run(in_child(producer, push, lite))
+                    print("the child ends", flush=True)
+                    os._exit(0)
+                finally:
+                    traceback.print_exc()
+                    os._exit(1)
+            _, status = await asyncio.to_thread(os.waitpid, child, 0)
+            await producer.send(Message(topic, b"parent again"))
+            print("exit code", os.waitstatus_to_exitcode(status))
+
+    asyncio.run(main())
+"""
+
+
+def test_a_forked_child_of_a_loop_makes_clients_of_its_own(
+    mq_broker: Standalone, topic: str
+) -> None:
+    output = run(FORKED_ON_A_LOOP, mq_broker.namesrv, topic)
+    assert output == (0, "the child ends\nexit code 0\n", "")
+    found = sorted(message.body for message in mq_broker.messages(topic))
+    assert found == [b"child", b"parent", b"parent again"]
 
 
 @pytest.mark.parametrize("face", [Producer, PushConsumer, LitePullConsumer, aio.Producer])
@@ -361,7 +418,7 @@ DRAINING = """
         told.wait(1.0)
         print("finished", flush=True)
 
-    consumer = PushConsumer("draining_" + topic, namesrv, consume_from="earliest")
+    consumer = PushConsumer("draining_" + topic, namesrv, threads=1, consume_from="earliest")
     consumer.on_message(topic)(handle)
     consumer.run()
     print("returned")
@@ -378,7 +435,7 @@ DRAINING_ON_A_LOOP = """
         print("finished", flush=True)
 
     async def main():
-        consumer = PushConsumer("draining_" + topic, namesrv, consume_from="earliest")
+        consumer = PushConsumer("draining_" + topic, namesrv, threads=1, consume_from="earliest")
         consumer.on_message(topic)(handle)
         await consumer.run()
         print("returned")
@@ -388,15 +445,16 @@ DRAINING_ON_A_LOOP = """
 
 
 @pytest.mark.parametrize("program", [DRAINING, DRAINING_ON_A_LOOP], ids=["sync", "aio"])
-def test_sigterm_lets_the_message_in_hand_finish(
-    mq_broker: Standalone, topic: str, program: str
-) -> None:
+def test_sigterm_lets_the_message_in_hand_finish(mq_broker: Standalone, program: str) -> None:
+    topic = mq_broker.topic(queues=1)
     with Producer(mq_broker.namesrv) as producer:
-        producer.send(Message(topic, b"x"))
+        producer.send([Message(topic, b"in hand"), Message(topic, b"next"), Message(topic, b"x")])
     with Program(program, mq_broker.namesrv, topic) as running:
         running.wait_for("began")
         assert running.end(signal.SIGTERM) == (0, "finished\nreturned\n", "")
-    mq_broker.wait_consumed(f"draining_{topic}", topic)
+    with LitePullConsumer(f"draining_{topic}", mq_broker.namesrv) as reader:
+        (queue,) = reader.queues(topic)
+        assert reader.committed(queue) == 1, "the messages after it are left to other members"
 
 
 # --- blocked loops
