@@ -4,7 +4,8 @@
     python examples/cache_invalidation.py --namesrv 127.0.0.1:9876
 
 With model="broadcasting" each member of the group gets every message. A cache starts empty, so it
-needs no message from before its start: it reads from "latest" on and keeps no offsets.
+needs no message from before its start: it reads from "latest" on and keeps no offsets. Give prices
+a maximum age too: a thread that has read the old price when the message comes may still cache it.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import threading
 from mqclient import Message, Producer, PushConsumer, ReceivedMessage
 
 TOPIC = "PriceChanges"
-database = {"tea": 3, "coffee": 4}  # in life, a server that is slower than a dict
+database = {"tea": 3, "coffee": 4}  # in production, a server that is slower than a dict
 
 
 def say(line: str) -> None:

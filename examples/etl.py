@@ -10,6 +10,7 @@ consumerProgress -g clicks_etl).
 
 import argparse
 import sqlite3
+from contextlib import closing
 
 from mqclient import LitePullConsumer, MessageQueue, ReceivedMessage
 
@@ -58,12 +59,14 @@ def main() -> None:
     parser.add_argument("--namesrv", help="NameServer host:port; default: NAMESRV_ADDR")
     parser.add_argument("--database", default="clicks.db")
     arguments = parser.parse_args()
-    database = sqlite3.connect(arguments.database)
-    database.executescript(TABLES)
-    with LitePullConsumer("clicks_etl", arguments.namesrv, auto_commit=False) as consumer:
+    with (
+        closing(sqlite3.connect(arguments.database)) as database,
+        LitePullConsumer("clicks_etl", arguments.namesrv, auto_commit=False) as consumer,
+    ):
+        database.executescript(TABLES)
         seek(consumer, database)
         count = load(consumer, database)
-    (total,) = database.execute("select count(*) from clicks").fetchone()
+        (total,) = database.execute("select count(*) from clicks").fetchone()
     print(f"loaded {count} messages; the table has {total} rows")
 
 

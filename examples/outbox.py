@@ -13,6 +13,7 @@ import argparse
 import os
 import sqlite3
 import threading
+from contextlib import closing
 
 from mqclient import Message, ReceivedMessage, TransactionProducer, TransactionState
 
@@ -39,14 +40,17 @@ def main() -> None:
 
     def was_saved(message: ReceivedMessage) -> TransactionState:
         order = message.keys or ""
-        found = database(arguments.database).execute("select 1 from orders where id = ?", [order])
-        state = TransactionState.COMMIT if found.fetchone() else TransactionState.ROLLBACK
+        with closing(database(arguments.database)) as saved:
+            found = saved.execute("select 1 from orders where id = ?", [order]).fetchone()
+        state = TransactionState.COMMIT if found else TransactionState.ROLLBACK
         print(f"the broker asked for {order}: {state.value}", flush=True)
         checked.set()
         return state
 
-    saved = database(arguments.database)
-    with TransactionProducer("order_service", arguments.namesrv, check=was_saved) as producer:
+    with (
+        closing(database(arguments.database)) as saved,
+        TransactionProducer("order_service", arguments.namesrv, check=was_saved) as producer,
+    ):
         for order in arguments.orders:
             message = Message(TOPIC, f"{order} was placed".encode(), keys=order)
             with producer.transaction(message) as transaction:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -170,7 +171,7 @@ def test_outbox(mq: Standalone, tmp_path: Path) -> None:
     asked = run("outbox.py", mq, tmp_path, "--wait")
     assert asked == ["the broker asked for order-3: COMMIT"]
     assert until(lambda: len(bodies(mq, "OrdersPlaced")) == 3)
-    with sqlite3.connect(tmp_path / "orders.db") as database:
+    with closing(sqlite3.connect(tmp_path / "orders.db")) as database:
         assert database.execute("select count(*) from orders").fetchone() == (3,)
 
 
@@ -207,7 +208,7 @@ def test_etl_loads_each_message_once(mq: Standalone, tmp_path: Path) -> None:
     send(mq, "Clicks", "page 5")
     mq.wait_dispatched()
     assert run("etl.py", mq, tmp_path) == ["loaded 1 messages; the table has 6 rows"]
-    with sqlite3.connect(tmp_path / "clicks.db") as database:
+    with closing(sqlite3.connect(tmp_path / "clicks.db")) as database:
         rows = database.execute("select body from clicks order by body").fetchall()
     assert rows == [(f"page {number}",) for number in range(6)]
 
@@ -261,6 +262,3 @@ def test_pytest_project() -> None:
     tests = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert tests.returncode == 0, tests.stdout
     assert "2 passed" in tests.stdout
-
-
-PROJECT = "pytest_project"

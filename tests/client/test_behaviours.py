@@ -134,7 +134,7 @@ def test_a_child_process_makes_clients_of_its_own(
 
 
 FORKED_ON_A_LOOP = """
-    import asyncio, os, sys, traceback
+    import asyncio, os, sys, traceback, warnings
     from mqclient.aio import ClosedError, LitePullConsumer, Message, Producer, PushConsumer
 
     namesrv, topic = sys.argv[1:]
@@ -164,6 +164,7 @@ FORKED_ON_A_LOOP = """
         lite.subscribe(topic)
         async with Producer(namesrv) as producer, push, lite:
             await producer.send(Message(topic, b"parent"))
+            warnings.simplefilter("ignore", DeprecationWarning)  # of forks with threads
             child = os.fork()
             if child == 0:
                 try:
