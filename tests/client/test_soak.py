@@ -79,11 +79,12 @@ CLIENTS = """
                 assert await consumer.poll(timeout=60)
 
     begin = time.monotonic()
-    left = PushConsumer("soak_" + topic, namesrv, consume_from="earliest", batch_size=32)
-    left.subscribe(topic, "*", handle)
+    options = {"consume_from": "earliest", "batch_size": 32, "threads": 4}
+    push = PushConsumer("soak_" + topic, namesrv, **options)
+    push.subscribe(topic, "*", handle)
     lite = LitePullConsumer("lite_" + topic, namesrv, consume_from="earliest")
     lite.subscribe(topic)
-    with Producer(namesrv) as producer, left, lite:
+    with Producer(namesrv) as producer, push, lite:
         done = 0
         while done < int(rounds) or time.monotonic() - begin < float(seconds):
             send_and_consume(producer, lite)
