@@ -10,66 +10,22 @@ import asyncio
 import os
 import pickle
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mqclient import LitePullConsumer, Message, Producer, PushConsumer, aio
-from mqserver.child import Child
 from mqserver.standalone import Standalone
 from tests.waiting import until
 
 from .cluster import NAMESRV, Cluster
+from .programs import Program, run
 
 pytestmark = pytest.mark.timeout(120)
-EXIT_TIMEOUT_S = 30.0
-"""Far more than a process needs to end, and far less than what it would wait for."""
-
-
-class Program:
-    """A Python program in a process of its own, whose warnings are errors' like: printed."""
-
-    def __init__(self, text: str, *arguments: str, **environment: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-W", "always", "-c", textwrap.dedent(text), *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **environment},
-        )
-
-    def __enter__(self) -> Program:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.communicate()
-
-    def wait_for(self, line: str) -> None:
-        assert self.process.stdout
-        for found in self.process.stdout:
-            if found.strip() == line:
-                return
-        raise AssertionError(f"no line {line!r}: {self.process.communicate()}")
-
-    def end(self, number: int | None = None) -> tuple[int, str, str]:
-        """Exit code, output and complaints, after a signal if there is one."""
-        if number is not None:
-            self.process.send_signal(number)
-        out, err = self.process.communicate(timeout=EXIT_TIMEOUT_S)
-        return self.process.returncode, out, err
-
-
-def run(text: str, *arguments: str, **environment: str) -> tuple[int, str, str]:
-    with Program(text, *arguments, **environment) as program:
-        return program.end()
 
 
 @pytest.fixture(scope="module")
@@ -80,13 +36,6 @@ def namesrv(mq_broker: Standalone) -> str:
 @pytest.fixture
 def topic(mq_broker: Standalone) -> str:
     return mq_broker.topic()
-
-
-@pytest.fixture
-def silent() -> Iterator[str]:
-    """A NameServer that accepts connections and never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
 # --- processes
@@ -261,147 +210,6 @@ LEFT_RUNNING_ON_A_LOOP = """
 @pytest.mark.parametrize("program", [LEFT_RUNNING, LEFT_RUNNING_ON_A_LOOP], ids=["sync", "aio"])
 def test_an_exit_with_running_clients_is_clean(namesrv: str, topic: str, program: str) -> None:
     assert run(program, namesrv, topic) == (0, "the end\n", "")
-
-
-# --- Ctrl-C
-
-
-BLOCKING = """
-    import sys, threading
-    from mqclient import LitePullConsumer, Message, Producer, PushConsumer
-
-    def tell():
-        seen, main, pause = 0, threading.main_thread().ident, threading.Event()
-        while seen < 5:
-            waits = sys._current_frames()[main].f_code.co_name in ("wait", "block_on")
-            seen = seen + 1 if waits else 0
-            pause.wait(0.01)
-        print("ready", flush=True)
-
-    namesrv, topic = sys.argv[1:]
-    producer = Producer(namesrv, timeout=3600, request_timeout=3600)
-    push = PushConsumer("push_" + topic, namesrv)
-    lite = LitePullConsumer("lite_" + topic, namesrv)
-    try:
-        {setup}
-        threading.Thread(target=tell, daemon=True).start()
-        {call}
-        print("returned")
-    except KeyboardInterrupt:
-        print("interrupted")
-    {client}.close()
-"""
-BLOCKING_ON_A_LOOP = """
-    import asyncio, sys
-    from mqclient.aio import LitePullConsumer, Message, Producer, PushConsumer
-
-    namesrv, topic = sys.argv[1:]
-
-    async def main():
-        producer = Producer(namesrv, timeout=3600, request_timeout=3600)
-        push = PushConsumer("push_" + topic, namesrv)
-        lite = LitePullConsumer("lite_" + topic, namesrv)
-        try:
-            {setup}
-            asyncio.get_running_loop().call_soon(print, "ready")
-            {call}
-            print("returned")
-        finally:
-            await {client}.close()
-
-    sys.stdout.reconfigure(line_buffering=True)
-    try:
-        asyncio.run(main())
-    except KeyboardInterrupt:
-        print("interrupted")
-"""
-CALLS = {
-    # name: client, what is done before, the call, how it ends
-    "send": ("producer", "producer.start()", "producer.send(Message(topic, b'x'))"),
-    "request": ("producer", "producer.start()", "producer.request(Message(topic, b'x'))"),
-    "run": ("push", "push.subscribe(topic, '*', print)", "push.run()"),
-    "wait_assigned": (
-        "push",
-        "push.subscribe('No' + topic, '*', print); push.start()",
-        "push.wait_assigned(3600)",
-    ),
-    "poll": ("lite", "lite.subscribe(topic); lite.start()", "lite.poll(timeout=3600)"),
-    "next": ("lite", "lite.subscribe(topic); lite.start()", "next(iter(lite))"),
-    "lite_wait_assigned": (
-        "lite",
-        "lite.subscribe('No' + topic); lite.start()",
-        "lite.wait_assigned(3600)",
-    ),
-}
-
-
-def interrupted(program: str, name: str, namesrv: str, topic: str) -> tuple[int, str, str]:
-    client, setup, call = CALLS[name]
-    if program is BLOCKING_ON_A_LOOP:
-        setup = setup.replace("producer.start()", "await producer.start()")
-        setup = setup.replace("; ", "; await ")
-        call = "await " + call.replace("next(iter(lite))", "anext(lite)")
-    text = textwrap.dedent(program).format(client=client, setup=setup, call=call)
-    with Program(text, namesrv, topic) as running:
-        running.wait_for("ready")
-        return running.end(signal.SIGINT)
-
-
-@pytest.mark.parametrize("program", [BLOCKING, BLOCKING_ON_A_LOOP], ids=["sync", "aio"])
-@pytest.mark.parametrize("name", CALLS)
-def test_ctrl_c_ends_every_call_that_waits(
-    namesrv: str, silent: str, topic: str, name: str, program: str
-) -> None:
-    """Senders ask a NameServer that never answers; consumers wait for messages or for a topic."""
-    server = silent if name == "send" else namesrv
-    wanted = "returned\n" if name == "run" else "interrupted\n"
-    assert interrupted(program, name, server, topic) == (0, wanted, "")
-
-
-def test_ctrl_c_ends_a_send_to_a_broker_that_hangs() -> None:
-    """Its route is known, so the sending thread itself waits for the answer."""
-    text = textwrap.dedent(BLOCKING).format(
-        client="producer",
-        setup="producer.start(); producer.send(Message(topic, b'x')); print('sent', flush=True); "
-        "sys.stdin.readline()",
-        call="producer.send(Message(topic, b'x'))",
-    )
-    with Standalone(process=True) as mq, Program(text, mq.namesrv, mq.topic()) as running:
-        running.wait_for("sent")
-        assert isinstance(mq.servers, Child)
-        os.kill(mq.servers.pid, signal.SIGSTOP)
-        threads = list(Path(f"/proc/{mq.servers.pid}/task").iterdir())
-        assert until(lambda: all(" T " in (one / "stat").read_text() for one in threads))
-        assert running.process.stdin
-        running.process.stdin.write("\n")
-        running.process.stdin.flush()
-        running.wait_for("ready")
-        assert running.end(signal.SIGINT) == (0, "interrupted\n", "")
-        mq.kill()
-
-
-ANOTHER_THREADS = """
-    import signal, sys, threading
-    from mqclient import LitePullConsumer
-
-    namesrv, topic = sys.argv[1:]
-
-    def receive():
-        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
-
-    with LitePullConsumer("lite_" + topic, namesrv) as consumer:
-        consumer.subscribe(topic)
-        threading.Timer(0.2, receive).start()
-        try:
-            consumer.poll(timeout=3600)
-        except KeyboardInterrupt:
-            print("interrupted")
-"""
-
-
-def test_ctrl_c_that_another_thread_receives_ends_a_call(namesrv: str, topic: str) -> None:
-    """The kernel chooses the thread. Python tells the main thread only when it wakes."""
-    assert run(ANOTHER_THREADS, namesrv, topic) == (0, "interrupted\n", "")
 
 
 # --- SIGTERM
