@@ -92,6 +92,8 @@ lint-python: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy examples
+	$(BIN)/pyright
 	$(BIN)/python -m mypy.stubtest mqstore._core mqstore._codec --allowlist scripts/stubtest-allowlist.txt \
 		--mypy-config-file pyproject.toml
 

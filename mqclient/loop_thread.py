@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import contextlib
 import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -12,6 +13,8 @@ from mqclient.process import process_id
 __all__ = ["LoopThread"]
 
 R = TypeVar("R")
+SIGNAL_CHECK = 0.5
+"""Seconds between checks for a signal: one that comes just before the wait does not end it."""
 
 
 class LoopThread:
@@ -72,6 +75,9 @@ class LoopThread:
             raise
         future = self.submit(work)
         try:
+            while not future.done():
+                with contextlib.suppress(TimeoutError):
+                    return future.result(SIGNAL_CHECK)
             return future.result()
         except BaseException:
             future.cancel()

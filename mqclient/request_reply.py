@@ -113,6 +113,7 @@ class Requests:
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(ClosedError("the producer closed before the reply came"))
+                future.exception()  # a request that is being cancelled does not ask for it
 
     async def _arrived(self, address: str, request: Frame) -> Frame:
         """A broker pushes a reply. The answer is success even if nobody waits, as RocketMQ's."""

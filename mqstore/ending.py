@@ -6,6 +6,9 @@ import queue
 
 __all__ = ["Ending"]
 
+SIGNAL_CHECK = 1.0
+"""Seconds between checks for a signal: one that another thread received does not end a wait."""
+
 
 class Ending:
     """An event that a signal handler may set.
@@ -22,9 +25,12 @@ class Ending:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait up to `timeout` seconds, without one for as long as it takes; True if it is set."""
-        try:
-            self._inbox.get(timeout=timeout)
-        except queue.Empty:
-            return False
-        self._inbox.put(None)
-        return True
+        while True:
+            try:
+                self._inbox.get(timeout=SIGNAL_CHECK if timeout is None else timeout)
+            except queue.Empty:
+                if timeout is not None:
+                    return False
+            else:
+                self._inbox.put(None)
+                return True

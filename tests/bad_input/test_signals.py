@@ -55,6 +55,27 @@ def test_a_signal_at_any_line_of_the_wait_ends_it() -> None:
     assert done.stdout == "stopping\n"
 
 
+ANOTHER_THREADS = """
+from mqserver.running import on_signals
+import signal, threading
+stopped = on_signals()
+
+def receive():
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+threading.Timer(0.2, receive).start()
+stopped.wait()
+print("stopping")
+"""
+
+
+def test_a_signal_that_another_thread_receives_ends_the_wait() -> None:
+    """As the kernel chooses it, for instance when a stopped process goes on."""
+    command = [sys.executable, "-c", ANOTHER_THREADS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    assert done.stdout == "stopping\n"
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_does_not_wait(number: int) -> None:
     process = subprocess.Popen([sys.executable, "-c", STUCK], stdout=subprocess.PIPE, text=True)

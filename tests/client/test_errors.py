@@ -1,5 +1,8 @@
 """The error tree, and what its texts say."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 import mqclient
@@ -11,6 +14,7 @@ from mqclient import (
     NotDurable,
     RocketMQError,
     UnreachableError,
+    errors,
 )
 from mqclient.wire import Frame, calls
 from mqstore.message import MessageQueue
@@ -46,3 +50,10 @@ def test_every_exported_name_exists():
     assert set(mqclient.__all__) <= set(dir(mqclient))
     with pytest.raises(AttributeError, match="no attribute 'Consumer'"):
         mqclient.Consumer  # noqa: B018
+
+
+def test_the_clients_page_names_every_error():
+    page = (Path(__file__).parents[2] / "docs" / "client.md").read_text()
+    section = page.split("\n## Errors\n")[1].split("\n## ")[0]
+    named = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    assert sorted(named) == errors.__all__
