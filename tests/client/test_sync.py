@@ -81,12 +81,49 @@ def test_a_failed_start_leaves_no_thread():
 def test_an_unclosed_client_is_reported_and_its_thread_ends():
     sender = producer(Cluster(T=1))
     sender.start()
-    thread = sender._thread._thread
+    assert loop_threads() == 1
     with pytest.warns(ResourceWarning, match="unclosed <Producer"):
         del sender
         gc.collect()
-    thread.join(60)
-    assert not thread.is_alive()
+    assert until(lambda: loop_threads() == 0)
+
+
+def loop_threads() -> int:
+    """Loops of blocking clients in this process."""
+    return [thread.name for thread in threading.enumerate()].count("mqclient-loop")
+
+
+def test_clients_share_one_loop_thread_until_the_last_closes():
+    clusters = [Cluster(T=1) for _ in range(20)]
+    senders = [producer(cluster) for cluster in clusters]
+    for sender in senders:
+        sender.start()
+    assert loop_threads() == 1
+    for sender in senders[1:]:
+        sender.close()
+    assert senders[0].send(Message("T", b"x")).queue_offset == 0
+    with pytest.raises(ClosedError, match="closed"):
+        senders[1].queues("T")
+    senders[0].close()
+    assert loop_threads() == 0
+    with producer(clusters[0]) as again:
+        assert again.send(Message("T", b"x")).queue_offset == 1
+
+
+def test_an_async_handler_that_blocks_delays_no_other_client():
+    cluster = Cluster(T=1)
+    cluster.put("T", b"1")
+    begun, over = threading.Event(), threading.Event()
+
+    async def handle(_messages, _context):
+        begun.set()
+        assert over.wait(60)
+
+    with consume(cluster, handle), producer(Cluster(U=1)) as sender:
+        assert begun.wait(60)
+        assert sender.send_async(Message("U", b"x")).result(60).queue_offset == 0
+        over.set()
+    assert cluster.committed[MessageQueue("T", NAME, 0)] == 1
 
 
 def consume(cluster: Cluster, handler) -> PushConsumer:
