@@ -126,7 +126,8 @@ class Transport:
     ) -> asyncio.Future[Any]:
         if self._connector is None or self._process != process_id():
             self._start()
-        assert self._loop is not None
+        if asyncio.get_running_loop() is not self._loop:
+            raise _other_loop()
         future: asyncio.Future[Any] = self._loop.create_future()
         self._outbox.append(
             (
@@ -172,6 +173,8 @@ class Transport:
         connector = self._connector
         if connector is None:
             connector = self._start()
+        if asyncio.get_running_loop() is not self._loop:
+            raise _other_loop()
         future: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
         try:
             hurry = connector.request(template, values, body, timeout, future, oneway)
@@ -288,6 +291,12 @@ class Transport:
             return
         if reply is not None and not request.is_oneway and self._connector is not None:
             self._connector.reply(address, encode(reply))
+
+
+def _other_loop() -> ClosedError:
+    return ClosedError(
+        "this client was started on another event loop; use it there, or make a client on this one"
+    )
 
 
 def _error(address: str, category: str, text: str) -> Exception:
