@@ -102,7 +102,8 @@ class Producer:
     ) -> SendResult:
         """Send a message, or several of one topic as a batch, and wait until it is stored.
 
-        queue: send to this queue only, without retries; None takes the queues in turn.
+        queue: send to this queue only; None takes the queues in turn, after a failure of other
+        brokers first.
         timeout: seconds for the send and its retries; None means the producer's (3 s).
         Returns a SendResult whose status may be less than SEND_OK; see raise_for_status().
         Raises ValueError or TypeError for what cannot be sent, NoRouteError, BrokerError,
