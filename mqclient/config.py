@@ -247,6 +247,9 @@ class ProducerSettings:
     zlib, 0 to 9.
     body_bytes_max: larger bodies are refused. default_topic_queues: queues of a topic that a send
     creates. queue_index_start: first queue to use; None picks a random one, as RocketMQ does.
+    linger: time for which a send waits for others of its topic, to leave with them as a batch; 0
+    sends at once. linger_count_max, linger_bytes_max: messages and bytes of a batch that leaves
+    without waiting longer.
     """
 
     group: str = "PYTHON_PRODUCER"
@@ -258,6 +261,9 @@ class ProducerSettings:
     body_bytes_max: int = BODY_BYTES_MAX
     default_topic_queues: int = 4
     queue_index_start: int | None = None
+    linger: float = 0.0
+    linger_count_max: int = 128
+    linger_bytes_max: int = 256 * 1024
 
     def __post_init__(self) -> None:
         check_group(self.group)
@@ -267,6 +273,9 @@ class ProducerSettings:
         check_range("compress_from", self.compress_from, 0, 1 << 31)
         check_range("compress_level", self.compress_level, 0, 9)
         check_range("body_bytes_max", self.body_bytes_max, 1, 1 << 30)
+        set_seconds(self, "linger", 0.0)
+        check_range("linger_count_max", self.linger_count_max, 1, 10_000)
+        check_range("linger_bytes_max", self.linger_bytes_max, 1, 1 << 30)
         check_range("default_topic_queues", self.default_topic_queues, 1, 65535)
         check_type("retry_not_durable", self.retry_not_durable, bool, "bool")
         if self.queue_index_start is not None:
@@ -336,6 +345,9 @@ class SendOptions(ClientOptions, total=False):
     body_bytes_max: int
     default_topic_queues: int
     queue_index_start: int | None
+    linger: Duration
+    linger_count_max: int
+    linger_bytes_max: int
 
 
 class ProducerOptions(SendOptions, total=False):
