@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import contextlib
 import functools
 import inspect
 import os
@@ -40,6 +41,8 @@ class _Loop:
         self.loop = asyncio.new_event_loop()
         self.loop.set_default_executor(ThreadPoolExecutor(FUNCTIONS_MAX, f"{name}-function"))
         self.users = 0
+        self.is_over = False
+        """Whether the thread has ended, or is about to."""
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 
@@ -53,6 +56,7 @@ class _Loop:
         try:
             self.loop.run_forever()
         finally:
+            self.is_over = True
             self.loop.run_until_complete(self._cancel_all())
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
             self.loop.close()  # also ends idle threads of the executor, and waits for none
@@ -65,10 +69,16 @@ class _Loop:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def stop(self) -> None:
-        """Stop the loop and wait for its thread, unless the caller runs on it."""
-        self.loop.call_soon_threadsafe(self.loop.stop)
+        """Stop the loop, and wait for its thread unless the caller runs on it."""
+        self.stop_soon()
         if not self.is_here:
             self._thread.join(STOP_TIMEOUT_S)
+
+    def stop_soon(self) -> None:
+        """Stop the loop without waiting for its end."""
+        if not self.is_over:
+            with contextlib.suppress(RuntimeError):  # it ended in between
+                self.loop.call_soon_threadsafe(self.loop.stop)
 
 
 _lock = threading.Lock()
@@ -88,7 +98,7 @@ os.register_at_fork(after_in_child=_forget)
 def _take() -> _Loop:
     global _shared
     with _lock:
-        if _shared is None:
+        if _shared is None or _shared.is_over:
             _shared = _Loop("mqclient-loop")
         _shared.users += 1
         return _shared
@@ -121,8 +131,8 @@ class LoopThread:
 
     @property
     def usable(self) -> bool:
-        """False after stop() and in a forked child."""
-        return not self._over and self._pid == process_id()
+        """False after stop(), after the end of the thread, and in a forked child."""
+        return not self._over and not self._shared.is_over and self._pid == process_id()
 
     def submit(self, work: Coroutine[Any, Any, R]) -> "concurrent.futures.Future[R]":
         """Start a coroutine, return its future. Raises ClosedError after stop() or a fork."""
@@ -139,7 +149,7 @@ class LoopThread:
         try:
             return await work
         except asyncio.CancelledError:
-            if self._over:
+            if not self.usable:
                 raise ClosedError(self._why()) from None
             raise
         finally:
@@ -263,3 +273,7 @@ class CallbackThread:
             own, self._own = self._own, None
         if own is not None:
             own.stop()
+
+    def __del__(self) -> None:
+        if self._own is not None:  # the client was not closed
+            self._own.stop_soon()

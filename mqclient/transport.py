@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+from asyncio import get_running_loop
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -126,7 +127,7 @@ class Transport:
     ) -> asyncio.Future[Any]:
         if self._connector is None or self._process != process_id():
             self._start()
-        if asyncio.get_running_loop() is not self._loop:
+        if get_running_loop() is not self._loop:
             raise _other_loop()
         future: asyncio.Future[Any] = self._loop.create_future()
         self._outbox.append(
@@ -173,7 +174,7 @@ class Transport:
         connector = self._connector
         if connector is None:
             connector = self._start()
-        if asyncio.get_running_loop() is not self._loop:
+        if get_running_loop() is not self._loop:
             raise _other_loop()
         future: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
         try:

@@ -25,6 +25,8 @@ from mqclient import (
 from mqserver.standalone import Standalone
 from tests.waiting import until
 
+from .test_sync import in_child
+
 MANY = 200
 DESCRIPTORS_MAX = 40
 """Of MANY clients that share one loop and one connection for each server."""
@@ -138,6 +140,25 @@ def test_producers_of_two_groups_and_two_checkers_have_ids_of_their_own(mq: Stan
     ):
         assert checker.client_id == other.client_id, "the same group, and one answers checks"
         assert len({plain.client_id, other.client_id, second.client_id, slower.client_id}) == 4
+
+
+def test_a_forked_child_gets_connections_of_its_own(mq: Standalone) -> None:
+    topic = mq.topic(queues=1)
+    with Producer(mq.namesrv) as parent:
+        parent.send(Message(topic, b"parent"))
+
+        def child() -> int:
+            with pytest.raises(ClosedError, match="make a new one after the fork"):
+                parent.send(Message(topic, b"x"))
+            parent.close()
+            with Producer(mq.namesrv) as own:
+                own.send(Message(topic, b"child"))
+            return 0
+
+        assert in_child(child) == 0
+        parent.send(Message(topic, b"parent again"))
+    bodies = [message.body for message in mq.messages(topic)]
+    assert bodies == [b"parent", b"child", b"parent again"]
 
 
 async def test_clients_of_a_loop_share_and_refuse_another_loop(mq: Standalone) -> None:

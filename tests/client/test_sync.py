@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import signal
+import sys
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -108,6 +109,19 @@ def test_clients_share_one_loop_thread_until_the_last_closes():
     assert loop_threads() == 0
     with producer(clusters[0]) as again:
         assert again.send(Message("T", b"x")).queue_offset == 1
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_loop_that_ended_is_an_error_and_new_clients_get_another():
+    with producer(Cluster(T=1)) as sender:
+        loop = sender._running._shared.loop
+        loop.call_soon_threadsafe(sys.exit)
+        assert until(lambda: not sender._running.usable)
+        with pytest.raises(ClosedError, match="make a new one"):
+            sender.send(Message("T", b"x"))
+        with producer(Cluster(T=1)) as another:
+            assert another.send(Message("T", b"x")).queue_offset == 0
+    assert until(lambda: loop_threads() == 0)
 
 
 def test_an_async_handler_that_blocks_delays_no_other_client():
