@@ -240,31 +240,42 @@ class ClientSettings:
 class ProducerSettings:
     """How a producer sends.
 
-    group: producer group. timeout: limit of a whole send, retries included. retries: further
-    brokers tried after a failure. retry_not_durable: try another broker too if the first stored the
-    message less durably than asked (makes duplicates). compress_from: bodies of at least this
-    many bytes are compressed (zlib), 0 never. compress_level: level of zlib, 0 to 9.
+    group: producer group. timeout: limit of a whole send, retries included. retries: most tries
+    after a failed one; None tries again until the timeout. retry_not_durable: try again if the
+    first broker stored the message less durably than asked (makes duplicates). compress_from:
+    bodies of at least this many bytes are compressed (zlib), 0 never. compress_level: level of
+    zlib, 0 to 9.
     body_bytes_max: larger bodies are refused. default_topic_queues: queues of a topic that a send
     creates. queue_index_start: first queue to use; None picks a random one, as RocketMQ does.
+    linger: time for which a send waits for others of its topic, to leave with them as a batch; 0
+    sends at once. linger_count_max, linger_bytes_max: messages and bytes of a batch that leaves
+    without waiting longer.
     """
 
     group: str = "PYTHON_PRODUCER"
     timeout: float = 3.0
-    retries: int = 2
+    retries: int | None = None
     retry_not_durable: bool = False
     compress_from: int = 4096
     compress_level: int = 5
     body_bytes_max: int = BODY_BYTES_MAX
     default_topic_queues: int = 4
     queue_index_start: int | None = None
+    linger: float = 0.0
+    linger_count_max: int = 128
+    linger_bytes_max: int = 256 * 1024
 
     def __post_init__(self) -> None:
         check_group(self.group)
         set_seconds(self, "timeout", 0.001)
-        check_range("retries", self.retries, 0, 100)
+        if self.retries is not None:
+            check_range("retries", self.retries, 0, 100)
         check_range("compress_from", self.compress_from, 0, 1 << 31)
         check_range("compress_level", self.compress_level, 0, 9)
         check_range("body_bytes_max", self.body_bytes_max, 1, 1 << 30)
+        set_seconds(self, "linger", 0.0)
+        check_range("linger_count_max", self.linger_count_max, 1, 10_000)
+        check_range("linger_bytes_max", self.linger_bytes_max, 1, 1 << 30)
         check_range("default_topic_queues", self.default_topic_queues, 1, 65535)
         check_type("retry_not_durable", self.retry_not_durable, bool, "bool")
         if self.queue_index_start is not None:
@@ -327,13 +338,16 @@ class SendOptions(ClientOptions, total=False):
     ClientOptions."""
 
     timeout: Duration
-    retries: int
+    retries: int | None
     retry_not_durable: bool
     compress_from: int
     compress_level: int
     body_bytes_max: int
     default_topic_queues: int
     queue_index_start: int | None
+    linger: Duration
+    linger_count_max: int
+    linger_bytes_max: int
 
 
 class ProducerOptions(SendOptions, total=False):

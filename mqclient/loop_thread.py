@@ -1,47 +1,70 @@
-"""An asyncio loop on its own thread, which runs the blocking faces."""
+"""The asyncio loop on a thread that runs the blocking faces of one process."""
 
 import asyncio
 import concurrent.futures
 import contextlib
+import functools
+import inspect
+import os
+import sys
 import threading
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar, cast
 
 from mqclient.errors import ClosedError
 from mqclient.process import process_id
 
-__all__ = ["LoopThread"]
+__all__ = ["CallbackThread", "LoopThread", "result_of"]
 
 R = TypeVar("R")
 SIGNAL_CHECK = 0.5
 """Seconds between checks for a signal: one that comes just before the wait does not end it."""
+F = TypeVar("F", bound=Callable[..., Any])
+STOP_TIMEOUT_S = 5.0
+"""Seconds that the end of a loop may take, at most."""
+FUNCTIONS_MAX = 256
+"""Plain functions of users that run at once in threads of the loop; further ones wait."""
 
 
-class LoopThread:
-    """Runs coroutines for blocking callers, on a daemon thread. Each client has its own.
+def result_of(future: "concurrent.futures.Future[R]") -> R:
+    """Wait for a result; interrupting the wait (Ctrl-C) cancels the work."""
+    try:
+        while not future.done():
+            with contextlib.suppress(TimeoutError):
+                return future.result(SIGNAL_CHECK)
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
 
-    It detects a fork: the child has no such thread, so every use there is a ClosedError.
-    """
+
+class _Loop:
+    """A running asyncio loop and its daemon thread."""
 
     def __init__(self, name: str) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._pid = process_id()
-        self._over = False
+        self.loop = asyncio.new_event_loop()
+        self.loop.set_default_executor(ThreadPoolExecutor(FUNCTIONS_MAX, f"{name}-function"))
+        self.users = 0
+        self.is_over = False
+        """Whether the thread has ended, or is about to."""
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
-        self._ident = self._thread.ident
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the caller runs on this loop's thread."""
+        return threading.get_ident() == self._thread.ident
 
     def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
+        asyncio.set_event_loop(self.loop)
         try:
-            self._loop.run_forever()
+            self.loop.run_forever()
         finally:
-            try:
-                self._loop.run_until_complete(self._cancel_all())
-                self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-                self._loop.close()
-            finally:
-                self._over = True
+            self.is_over = True
+            self.loop.run_until_complete(self._cancel_all())
+            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+            self.loop.close()  # also ends idle threads of the executor, and waits for none
 
     async def _cancel_all(self) -> None:
         """Cancel the tasks of a client that was never closed."""
@@ -50,17 +73,92 @@ class LoopThread:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    def stop(self) -> None:
+        """Stop the loop, and wait for its thread unless the caller runs on it."""
+        self.stop_soon()
+        if not self.is_here:
+            self._thread.join(STOP_TIMEOUT_S)
+
+    def stop_soon(self) -> None:
+        """Stop the loop without waiting for its end."""
+        if not self.is_over:
+            with contextlib.suppress(RuntimeError):  # it ended in between
+                self.loop.call_soon_threadsafe(self.loop.stop)
+
+
+_lock = threading.Lock()
+_shared: _Loop | None = None
+"""The loop of all blocking clients of this process, while there is one."""
+
+
+def _forget() -> None:
+    """In a forked child: it has no such thread, and another thread may have held the lock."""
+    global _lock, _shared
+    _lock, _shared = threading.Lock(), None
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def _take() -> _Loop:
+    global _shared
+    with _lock:
+        if _shared is None or _shared.is_over:
+            _shared = _Loop("mqclient-loop")
+        _shared.users += 1
+        return _shared
+
+
+def _give_back(loop: _Loop) -> None:
+    """The last user stops the loop."""
+    global _shared
+    with _lock:
+        loop.users -= 1
+        if loop.users:
+            return
+        if _shared is loop:
+            _shared = None
+    loop.stop()
+
+
+class LoopThread:
+    """A blocking client's use of the loop thread, which all clients of the process share.
+
+    The thread starts with the first client and ends with the last one. It detects a fork: the
+    child has no such thread, so every use there is a ClosedError.
+    """
+
+    def __init__(self) -> None:
+        self._pid = process_id()
+        self._over = False
+        self._shared = _take()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
     @property
     def usable(self) -> bool:
-        """False after stop() and in a forked child."""
-        return not self._over and self._pid == process_id()
+        """False after stop(), after the end of the thread, and in a forked child."""
+        return not self._over and not self._shared.is_over and self._pid == process_id()
 
     def submit(self, work: Coroutine[Any, Any, R]) -> "concurrent.futures.Future[R]":
         """Start a coroutine, return its future. Raises ClosedError after stop() or a fork."""
         if not self.usable:
             work.close()
             raise ClosedError(self._why())
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        return asyncio.run_coroutine_threadsafe(self._tracked(work), self._shared.loop)
+
+    async def _tracked(self, work: Coroutine[Any, Any, R]) -> R:
+        """Run a coroutine until its end, or until stop()."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if not self.usable:
+                raise ClosedError(self._why()) from None
+            raise
+        finally:
+            self._tasks.discard(task)
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
         """Run a coroutine to its end and return its result.
@@ -73,22 +171,14 @@ class LoopThread:
         except ClosedError:
             work.close()
             raise
-        future = self.submit(work)
-        try:
-            while not future.done():
-                with contextlib.suppress(TimeoutError):
-                    return future.result(SIGNAL_CHECK)
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
+        return result_of(self.submit(work))
 
     def check_caller(self) -> None:
         """Raise ClosedError on the loop's own thread, after stop(), and after a fork."""
-        if threading.get_ident() == self._ident:
+        if self._shared.is_here:
             raise ClosedError(
-                "a blocking call inside a callback of the same client would wait for itself; "
-                "use mqclient.aio there, or another thread"
+                "a blocking call on the thread that all clients of this process share would wait "
+                "for itself; use mqclient.aio there, or another thread"
             )
         if not self.usable:
             raise ClosedError(self._why())
@@ -102,12 +192,41 @@ class LoopThread:
         return self.run(work())
 
     def stop(self) -> None:
-        """Stop the loop and wait for its thread; in a forked child there is nothing to stop."""
+        """End the coroutines of this client with ClosedError, and leave the thread.
+
+        The last client waits for the end of the thread. In a forked child there is nothing to
+        stop. May be called twice.
+        """
         if not self.usable:
             return
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        if threading.get_ident() != self._ident:
-            self._thread.join(5.0)
+        self._over = True
+        if not self._shared.is_here:
+            ended = asyncio.run_coroutine_threadsafe(self._end_tasks(), self._shared.loop)
+            concurrent.futures.wait([ended], STOP_TIMEOUT_S)
+        _give_back(self._shared)
+
+    def stop_after(self, work: Coroutine[Any, Any, object]) -> None:
+        """Run a last coroutine, then stop; returns at once. For a client that nobody closed."""
+
+        if sys.is_finalizing():  # the loop runs no more
+            work.close()
+            return
+
+        async def last() -> None:
+            try:
+                await self._tracked(work)
+            finally:
+                self._over = True
+                await self._end_tasks()
+                _give_back(self._shared)
+
+        asyncio.run_coroutine_threadsafe(last(), self._shared.loop)
+
+    async def _end_tasks(self) -> None:
+        tasks = [*self._tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _why(self) -> str:
         if self._pid != process_id():
@@ -116,3 +235,50 @@ class LoopThread:
                 f"forked process {process_id()}; make a new one after the fork"
             )
         return "this client is closed; make a new one"
+
+
+class CallbackThread:
+    """Runs the `async def` callbacks of one blocking client on a loop and a thread of their own.
+
+    A callback that blocks therefore delays no other client. The thread starts with the first call.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._own: _Loop | None = None
+        self._over = False
+
+    def wrap(self, function: F) -> F:
+        """The function that runs an `async def` function there; another one stays as it is."""
+        call = getattr(function, "__call__", None)  # noqa: B004
+        if not (inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)):
+            return function
+
+        @functools.wraps(function)
+        async def there(*arguments: Any) -> Any:
+            return await asyncio.wrap_future(self.submit(function(*arguments)))
+
+        return cast(F, there)
+
+    def submit(self, work: Coroutine[Any, Any, R]) -> "concurrent.futures.Future[R]":
+        """Start a coroutine there, return its future. Raises ClosedError after stop()."""
+        with self._lock:
+            if self._over:
+                work.close()
+                raise ClosedError("this client is closed; make a new one")
+            if self._own is None:
+                self._own = _Loop(self._name)
+            return asyncio.run_coroutine_threadsafe(work, self._own.loop)
+
+    def stop(self) -> None:
+        """Cancel the callbacks that run, and end the thread."""
+        with self._lock:
+            self._over = True
+            own, self._own = self._own, None
+        if own is not None:
+            own.stop()
+
+    def __del__(self) -> None:
+        if self._own is not None:  # the client was not closed
+            self._own.stop_soon()

@@ -15,6 +15,7 @@ from mqclient.config import (
 )
 from mqclient.engine import Client, TransportLike
 from mqclient.errors import BrokerError, ClientTimeout, UnreachableError
+from mqclient.linger import Linger
 from mqclient.outgoing import Outgoing, prepare, prepare_batch
 from mqclient.request_reply import Requests
 from mqclient.results import SendResult
@@ -59,6 +60,8 @@ class Producer:
         self._client.add_producer(self.settings.group)
         self._sender = Sender(self._client, self.settings)
         self._requests = Requests(self._client, self._sender)
+        linger = self.settings.linger > 0
+        self._linger = Linger(self._sender, self.settings, self._prepare) if linger else None
 
     # --- life
 
@@ -67,9 +70,16 @@ class Producer:
         await self._client.start()
 
     async def close(self, timeout: Duration = 20.0) -> None:
-        """Unregister and close the connections; pending sends and requests end with ClosedError."""
+        """Send what lingers, unregister, and leave the connections.
+
+        timeout: seconds. Pending requests end with ClosedError. Pending sends get their answers, or
+        ClosedError if no other client has the connections.
+        """
+        limit = seconds(timeout)
         self._requests.close()
-        await self._client.close(seconds(timeout))
+        if self._linger is not None:
+            await self._linger.close(limit)
+        await self._client.close(limit)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -102,7 +112,8 @@ class Producer:
     ) -> SendResult:
         """Send a message, or several of one topic as a batch, and wait until it is stored.
 
-        queue: send to this queue only, without retries; None takes the queues in turn.
+        queue: send to this queue only; None takes the queues in turn, after a failure of other
+        brokers first.
         timeout: seconds for the send and its retries; None means the producer's (3 s).
         Returns a SendResult whose status may be less than SEND_OK; see raise_for_status().
         Raises ValueError or TypeError for what cannot be sent, NoRouteError, BrokerError,
@@ -110,6 +121,11 @@ class Producer:
         """
         if not self._client.running:
             self._client.check_running()
+        if self._linger is not None and isinstance(message, Message):
+            limit = self.settings.timeout if timeout is None else seconds(timeout)
+            if queue is not None:
+                _check_queue(queue, message.topic)
+            return await self._linger.add(message, queue, limit)
         if type(message) is Message:  # the usual case, with one call fewer
             outgoing = prepare(message, self.settings)
         else:
@@ -145,6 +161,8 @@ class Producer:
         """
         if not self._client.running:
             self._client.check_running()
+        if self._linger is not None:
+            return self.send(message, timeout=timeout)
         if type(message) is Message:
             outgoing = prepare(message, self.settings)
         else:

@@ -64,7 +64,8 @@ class Requests:
     def __init__(self, client: Client, sender: Sender) -> None:
         self._client = client
         self._sender = sender
-        self._waiting: dict[str, asyncio.Future[ReceivedMessage]] = {}
+        self._own: set[str] = set()
+        """Correlation ids of this producer's requests."""
         client.on_request(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, self._arrived)
 
     async def request(
@@ -75,7 +76,9 @@ class Requests:
         deadline = time.monotonic() + timeout
         correlation = str(uuid.uuid4())
         future: asyncio.Future[ReceivedMessage] = asyncio.get_running_loop().create_future()
-        self._waiting[correlation] = future
+        waiting = self._client.replies
+        waiting[correlation] = future
+        self._own.add(correlation)
         try:
             try:
                 await self._send(message, correlation, queue, deadline)
@@ -90,7 +93,8 @@ class Requests:
                 f"check that a consumer of the topic replies (correlation id {correlation})"
             )
         finally:
-            del self._waiting[correlation]
+            del waiting[correlation]
+            self._own.discard(correlation)
 
     async def _send(
         self, message: Message, correlation: str, queue: MessageQueue | None, deadline: float
@@ -110,7 +114,8 @@ class Requests:
 
     def close(self) -> None:
         """End every request that waits with ClosedError."""
-        for future in self._waiting.values():
+        for correlation in self._own:
+            future = self._client.replies[correlation]
             if not future.done():
                 future.set_exception(ClosedError("the producer closed before the reply came"))
                 future.exception()  # a request that is being cancelled does not ask for it
@@ -122,7 +127,7 @@ class Requests:
         now_ms = time.time_ns() // 1_000_000
         message.properties["ARRIVE_TIME"] = str(now_ms)
         correlation = message.properties.get(_CORRELATION, "")
-        future = self._waiting.get(correlation)
+        future = self._client.replies.get(correlation)
         if future is None or future.done():
             log.warning(
                 "broker %s pushed a reply from producer group %s that no request waits for: it is "

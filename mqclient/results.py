@@ -189,6 +189,33 @@ _MEANING = {
 }
 
 
+def results_of(batch: SendResult, count: int) -> list[SendResult]:
+    """The result of each message of a batch, whose `count` messages have consecutive offsets."""
+    if count == 1:
+        return [batch]
+    stored, queue = batch._stored, batch.message_queue
+    offset_ids = stored.offset_msg_id.split(",")
+    if len(offset_ids) != count:  # a broker that names only the batch
+        offset_ids = [stored.offset_msg_id] * count
+    parts = zip(batch.msg_id.split(","), offset_ids, strict=True)
+    return [
+        SendResult(
+            _StoredFrame(
+                stored.code,
+                offset_id,
+                stored.queue_id,
+                stored.queue_offset + place,
+                stored.transaction_id,
+                stored.region_id,
+                stored.trace_on,
+            ),
+            msg_id,
+            queue,
+        )
+        for place, (msg_id, offset_id) in enumerate(parts)
+    ]
+
+
 def read_send_reply(reply: Frame, queue: MessageQueue, msg_id: str) -> SendResult:
     """Read the answer to a send whose code is one of STATUS_OF_CODE.
 

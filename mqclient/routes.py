@@ -211,6 +211,10 @@ class RouteTable:
         """Call `listener(topic)` whenever a route is new or differs from before."""
         self._listeners.append(listener)
 
+    def forget_listener(self, listener: Callable[[str], None]) -> None:
+        """Undo `on_change`."""
+        self._listeners.remove(listener)
+
     def known(self, topic: str) -> TopicRoute | None:
         """The cached route, without a call; None for a provisional one too."""
         route = self.table.get(topic)

@@ -5,39 +5,31 @@ Rules: RocketMQ 4.9 `DefaultMQProducerImpl.sendDefaultImpl`, `MQFaultStrategy`.
 
 import asyncio
 import itertools
+import logging
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Container, Sequence
+from typing import Any
 
 from mqclient.config import ProducerSettings
 from mqclient.engine import Client
-from mqclient.errors import BrokerError, ClientTimeout, UnreachableError
+from mqclient.errors import (
+    BrokerError,
+    ClientTimeout,
+    NoRouteError,
+    RocketMQError,
+    UnreachableError,
+)
 from mqclient.outgoing import Outgoing
 from mqclient.results import SendResult
 from mqclient.routes import TopicRoute
 from mqclient.send_path import SendPath
-from mqclient.wire.codes import ResponseCode
+from mqclient.tries import Failure, Tries, may_be_mended
 from mqstore.message import MessageQueue
 
-__all__ = ["Failure", "QueueChooser", "Sender"]
+__all__ = ["QueueChooser", "Sender"]
 
-RETRY_CODES = frozenset(
-    map(
-        int,
-        (
-            ResponseCode.TOPIC_NOT_EXIST,
-            ResponseCode.SERVICE_NOT_AVAILABLE,
-            ResponseCode.SYSTEM_ERROR,
-            ResponseCode.NO_PERMISSION,
-            ResponseCode.NO_BUYER_ID,
-            ResponseCode.NOT_IN_CURRENT_UNIT,
-        ),
-    )
-)
-"""Answers after which another broker is tried; SYSTEM_BUSY is none, as in RocketMQ."""
-PAUSE_FIRST, PAUSE_LAST = 0.1, 2.0
-"""Most seconds until a failed broker is tried again: first, then doubling up to the last."""
+log = logging.getLogger(__name__)
 
 
 class QueueChooser:
@@ -48,23 +40,15 @@ class QueueChooser:
         self.turn: Callable[[], int] = itertools.count(first).__next__
         """Gives the next place, of any number of them; to be taken modulo that number."""
 
-    def choose(self, queues: Sequence[MessageQueue], failed_broker: str | None) -> MessageQueue:
-        """The next queue. failed_broker: broker name to avoid, None on a first try."""
+    def choose(
+        self, queues: Sequence[MessageQueue], fresh: Container[str] | None = None
+    ) -> MessageQueue:
+        """The next queue. fresh: names of brokers to prefer, None on a first try."""
         for _ in queues:
             queue = queues[self.turn() % len(queues)]
-            if queue.broker_name != failed_broker:
+            if fresh is None or queue.broker_name in fresh:
                 return queue
         return queues[self.turn() % len(queues)]
-
-
-class Failure(NamedTuple):
-    """A failed try that another broker may mend.
-
-    broker: name of the failed broker. error: None if it stored the message less durably.
-    """
-
-    broker: str
-    error: Exception | None
 
 
 class _SendPaths:
@@ -91,6 +75,8 @@ class Sender:
         self.settings = settings
         self._choosers: dict[str, QueueChooser] = {}
         self._paths: dict[str, _SendPaths] = {}
+        self._refreshing: set[str] = set()
+        """Topics whose route is asked for after a failed send."""
 
     async def route(self, topic: str, timeout: float) -> TopicRoute:
         """The route to send to. timeout: seconds, if a NameServer must be asked.
@@ -113,10 +99,10 @@ class Sender:
             ) from None
 
     def choose(
-        self, topic: str, route: TopicRoute, failed_broker: str | None = None
+        self, topic: str, route: TopicRoute, fresh: Container[str] | None = None
     ) -> MessageQueue:
-        """The next queue of a topic, if possible not on the failed broker."""
-        return self._chooser(topic).choose(route.publish, failed_broker)
+        """The next queue of a topic. fresh: names of brokers to prefer."""
+        return self._chooser(topic).choose(route.publish, fresh)
 
     def _chooser(self, topic: str) -> QueueChooser:
         chooser = self._choosers.get(topic)
@@ -125,16 +111,17 @@ class Sender:
         return chooser
 
     async def send_anywhere(self, outgoing: Outgoing, timeout: float) -> SendResult:
-        """Try up to 1 + retries brokers; each try may use all the remaining time.
+        """Try the queues in turn until one stores the message; see `tries`.
 
-        timeout: seconds for all tries. Raises as Producer.send does.
+        timeout: seconds for all tries, of which each may use what is left. Raises as
+        Producer.send does.
         """
         return await self.try_on(outgoing, time.monotonic(), timeout, None)
 
     def judge(self, path: SendPath, outgoing: Outgoing, answer: Any) -> SendResult | Failure:
         """The result of the first try. answer: the broker's, or the error of the send.
 
-        Raises what another broker would answer too.
+        Raises what another try would not mend.
         """
         try:
             if isinstance(answer, Exception):
@@ -142,58 +129,90 @@ class Sender:
             result = path.result(answer, outgoing)
         except (UnreachableError, ClientTimeout, BrokerError) as error:
             return _judge(path, error)
-        if self._too_little(result, self.settings.retries):
-            return Failure(path.queue.broker_name, None)
+        if self._too_little(result):
+            return Failure(path.queue.broker_name, None, result)
         return result
 
     async def try_on(
-        self, outgoing: Outgoing, started: float, timeout: float, failure: Failure | None
+        self,
+        outgoing: Outgoing,
+        started: float,
+        timeout: float,
+        failure: Failure | None,
     ) -> SendResult:
         """The remaining tries, after fetching the route if there is none.
 
         started: start of the first try, on the monotonic clock. timeout: seconds from then.
         """
-        deadline = started + timeout
-        topic = outgoing.topic
-        failed_broker, last_error = failure or (None, None)
-        failed = {failed_broker}
-        pauses = _pauses()
-        for tries_left in range(self.settings.retries - (failure is not None), -1, -1):
-            route = await self.route(topic, deadline - time.monotonic())
-            chosen = self.choose(topic, route, failed_broker)
-            if last_error is not None:
-                if chosen.broker_name in failed:  # no fresh one: it may be restarting
-                    left = deadline - time.monotonic()
-                    await asyncio.sleep(max(0.0, min(next(pauses), left / 2)))
-                if time.monotonic() >= deadline:
-                    break
-            failed.add(chosen.broker_name)
-            failed_broker = chosen.broker_name
-            path = self._path(chosen)
-            left = max(0.001, deadline - time.monotonic())
+        tries = Tries(self.settings.retries, started, timeout)
+        if failure is not None:
+            tries.add(failure)
+        while not tries.is_over or tries.is_first:
+            queue = await self._next_queue(outgoing.topic, tries)
+            if queue is None:
+                break
+            path = self._path(queue)
             try:
-                result = path.result(await path.send(outgoing, left), outgoing)
+                result = path.result(await path.send(outgoing, tries.left), outgoing)
             except (UnreachableError, ClientTimeout, BrokerError) as error:
-                last_error = _judge(path, error).error
+                tries.add(_judge(path, error))
             else:
-                if not self._too_little(result, tries_left):
+                if not self._too_little(result):
                     return result
-        assert last_error is not None
-        if time.monotonic() < deadline:
-            raise last_error
-        raise ClientTimeout(
-            f"message {outgoing.msg_id} was not acknowledged within {timeout:g} s "
-            f"(last: {last_error}); it may be stored nevertheless"
-        ) from last_error
+                tries.add(Failure(queue.broker_name, None, result))
+        return tries.outcome(outgoing.msg_id)
+
+    async def _next_queue(self, topic: str, tries: Tries) -> MessageQueue | None:
+        """A queue of a broker that did not fail, or after a pause of one that did.
+
+        None if no try follows. Raises as `route` does before the first try; later the route may
+        come back as the brokers do.
+        """
+        while True:
+            try:
+                route = await self.route(topic, tries.left)
+            except (NoRouteError, UnreachableError, ClientTimeout):
+                if tries.is_first:
+                    raise
+            else:
+                fresh = tries.fresh(queue.broker_name for queue in route.publish)
+                if fresh:
+                    return self.choose(topic, route, None if tries.is_first else fresh)
+            self._refresh_soon(topic)
+            if not await tries.next_round():
+                return None
+            self._client.check_running()
+
+    def _refresh_soon(self, topic: str) -> None:
+        """Ask for the route while a failed send pauses: its brokers may have moved."""
+        if topic not in self._refreshing:
+            self._refreshing.add(topic)
+            self._client.spawn(self._refresh(topic), "route after a failed send")
+
+    async def _refresh(self, topic: str) -> None:
+        try:
+            await self._client.routes.refresh(topic)
+        except RocketMQError as error:
+            log.debug("the route of topic %s is not known now: %s", topic, error)
+        finally:
+            self._refreshing.discard(topic)
 
     async def send_to(self, outgoing: Outgoing, queue: MessageQueue, timeout: float) -> SendResult:
-        """Send to one queue, once. timeout: seconds."""
-        path = self._path(queue)
-        try:
-            return path.result(await path.send(outgoing, max(0.001, timeout)), outgoing)
-        except UnreachableError as error:
-            explained = path.explain(error)
-            raise explained from explained.__cause__
+        """Send to one queue, again until the timeout while its broker cannot be reached.
+
+        timeout: seconds for all tries.
+        """
+        tries = Tries(self.settings.retries, time.monotonic(), timeout)
+        while True:
+            path = self._path(queue)
+            try:
+                return path.result(await path.send(outgoing, tries.left), outgoing)
+            except (UnreachableError, ClientTimeout) as error:
+                tries.add(Failure(queue.broker_name, path.explain(error)))
+            self._refresh_soon(queue.topic)
+            if not await tries.next_round():
+                return tries.outcome(outgoing.msg_id)
+            self._client.check_running()
 
     async def oneway_to(self, outgoing: Outgoing, queue: MessageQueue, timeout: float) -> None:
         """Send to one queue without an answer; returns when the bytes are written."""
@@ -204,9 +223,9 @@ class Sender:
             explained = path.explain(error)
             raise explained from explained.__cause__
 
-    def _too_little(self, result: SendResult, tries_left: int) -> bool:
+    def _too_little(self, result: SendResult) -> bool:
         """Whether another broker must store a message too, because one stored it less durably."""
-        return bool(result.lesser and self.settings.retry_not_durable and tries_left)
+        return result.lesser and self.settings.retry_not_durable
 
     def next_path(self, topic: str) -> SendPath | None:
         """The path of the topic's next queue; None if its route must be fetched."""
@@ -245,16 +264,8 @@ class Sender:
         return path
 
 
-def _pauses() -> Iterator[float]:
-    """Seconds before each new try of a failed broker; random, so that producers do not align."""
-    longest = PAUSE_FIRST
-    while True:
-        yield longest * random.uniform(0.5, 1.0)
-        longest = min(longest * 2, PAUSE_LAST)
-
-
 def _judge(path: SendPath, error: Exception) -> Failure:
-    """Classify a failed try: raise errors that another broker would give too."""
-    if isinstance(error, BrokerError) and error.code not in RETRY_CODES:
+    """Classify a failed try: raise errors that another try would not mend."""
+    if not may_be_mended(error):
         raise error
     return Failure(path.queue.broker_name, path.explain(error))

@@ -1,4 +1,4 @@
-"""The blocking faces: each runs its asyncio twin on a loop thread of its own."""
+"""The blocking faces: each runs its asyncio twin on the loop thread that they all share."""
 
 import threading
 import warnings
@@ -18,7 +18,7 @@ from mqclient.consumer.subscription import (
 )
 from mqclient.engine import TransportLike
 from mqclient.errors import ClosedError
-from mqclient.loop_thread import LoopThread
+from mqclient.loop_thread import CallbackThread, LoopThread
 from mqclient.producer import Producer as AsyncProducer
 from mqclient.results import SendResult
 from mqclient.signals import catching_signals
@@ -31,10 +31,14 @@ A = TypeVar("A", bound=Any)
 
 
 class BlockingFace(Generic[A]):
-    """Base of every blocking client: a twin with async start() and close(), and its loop."""
+    """Base of every blocking client: a twin with async start() and close(), and its loop.
 
-    def __init__(self, twin: A) -> None:
+    callbacks: where the twin's `async def` callbacks run, if it has some.
+    """
+
+    def __init__(self, twin: A, callbacks: CallbackThread | None = None) -> None:
         self._twin = twin
+        self._callbacks = callbacks
         self._thread: LoopThread | None = None
         self._lock = threading.Lock()
         self._over = Ending()
@@ -44,7 +48,7 @@ class BlockingFace(Generic[A]):
         with self._lock:
             if self._thread is not None:
                 raise ClosedError("this client was started before; make a new one")
-            thread = LoopThread(f"mqclient-{type(self).__name__}")
+            thread = LoopThread()
             try:
                 thread.run(self._twin.start())
             except BaseException:
@@ -66,6 +70,8 @@ class BlockingFace(Generic[A]):
                 thread.run(self._twin.close(timeout))
             finally:
                 thread.stop()
+                if self._callbacks is not None:
+                    self._callbacks.stop()
 
     def __enter__(self) -> Self:
         self.start()
@@ -78,7 +84,7 @@ class BlockingFace(Generic[A]):
         thread = getattr(self, "_thread", None)
         if thread is not None and thread.usable:
             warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
-            thread.stop()
+            thread.stop_after(self._twin.close(0.0))
 
     def __repr__(self) -> str:
         return repr(self._twin)
@@ -123,7 +129,8 @@ class Producer(BlockingFace[AsyncProducer]):
     ) -> SendResult:
         """Send a message, or several of one topic as a batch, and wait until it is stored.
 
-        queue: send to this queue only, without retries; None takes the queues in turn.
+        queue: send to this queue only; None takes the queues in turn, after a failure of other
+        brokers first.
         timeout: seconds for the send and its retries; None means the producer's (3 s).
         Returns a SendResult whose status may be less than SEND_OK; see raise_for_status().
         Raises ValueError or TypeError for what cannot be sent, NoRouteError, BrokerError,
@@ -202,7 +209,9 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
         transport: TransportLike | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
-        super().__init__(AsyncPushConsumer(group, namesrv, transport=transport, **options))
+        twin = AsyncPushConsumer(group, namesrv, transport=transport, **options)
+        self._async_handlers = CallbackThread("mqclient-handlers")
+        super().__init__(twin, self._async_handlers)
 
     def close(self, timeout: Duration = 20.0) -> None:
         """Stop pulling, let running handlers end, commit, leave the group. May be called twice.
@@ -223,13 +232,13 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
         expression: tags "TagA || TagB", "*" for every message, or a SqlFilter. handler: called
         with a list of messages and a ConsumeContext; None or ConsumeResult.SUCCESS acknowledges,
         an exception or anything else has them delivered again later. Plain functions run in
-        `threads` threads; an `async def` runs on the consumer's own event loop, in a thread of
-        the consumer.
+        `threads` threads; an `async def` runs on an event loop of the consumer's own, in a
+        thread of its own.
         Every member of the group must have the same subscriptions. Raises TypeError, ValueError. A
         running consumer lets a broker check a SqlFilter: BrokerError if the broker refuses it,
         UnreachableError or ClientTimeout when none can be asked.
         """
-        self._subscribe(subscription_of(topic, expression, handler))
+        self._subscribe(subscription_of(topic, expression, self._async_handlers.wrap(handler)))
 
     def on_message(
         self, topic: str, expression: str | SqlFilter = "*"
@@ -244,7 +253,8 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
         """
 
         def subscribe(function: MessageFunction) -> MessageFunction:
-            self._subscribe(message_subscription(topic, expression, function))
+            handler = self._async_handlers.wrap(function)
+            self._subscribe(message_subscription(topic, expression, handler))
             return function
 
         return subscribe

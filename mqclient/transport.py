@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+from asyncio import get_running_loop
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -126,7 +127,8 @@ class Transport:
     ) -> asyncio.Future[Any]:
         if self._connector is None or self._process != process_id():
             self._start()
-        assert self._loop is not None
+        if get_running_loop() is not self._loop:
+            raise _other_loop()
         future: asyncio.Future[Any] = self._loop.create_future()
         self._outbox.append(
             (
@@ -172,6 +174,8 @@ class Transport:
         connector = self._connector
         if connector is None:
             connector = self._start()
+        if get_running_loop() is not self._loop:
+            raise _other_loop()
         future: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
         try:
             hurry = connector.request(template, values, body, timeout, future, oneway)
@@ -288,6 +292,12 @@ class Transport:
             return
         if reply is not None and not request.is_oneway and self._connector is not None:
             self._connector.reply(address, encode(reply))
+
+
+def _other_loop() -> ClosedError:
+    return ClosedError(
+        "this client was started on another event loop; use it there, or make a client on this one"
+    )
 
 
 def _error(address: str, category: str, text: str) -> Exception:

@@ -22,7 +22,10 @@ SLOW_FACTOR = 3
 class Engine(Protocol):
     """The methods of the client's engine that Admin uses."""
 
-    client_id: str
+    @property
+    def client_id(self) -> str:
+        """The id under which servers know it."""
+        ...
 
     async def start(self) -> None:
         """Make it ready on the running loop."""

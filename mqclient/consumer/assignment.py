@@ -178,7 +178,10 @@ class Assignment(Generic[Held]):
         members = await self._members(queues)
         if members is None:
             return None
-        return allocate(self._strategy, self._client.client_id, queues, members)
+        arguments = (self._strategy, self._client.client_id, queues, members)
+        if callable(self._settings.allocate):  # a function of the user, which may block
+            return await asyncio.to_thread(allocate, *arguments)
+        return allocate(*arguments)
 
     async def _members(self, queues: tuple[MessageQueue, ...]) -> list[str] | None:
         """Client ids of the group, from the first broker of the topic that answers.

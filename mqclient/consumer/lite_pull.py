@@ -77,7 +77,7 @@ class LitePullConsumer:
             self._buffer,
         )
         if group is not None:
-            client.set_consumer(self._consumer_data)
+            client.set_consumer(group, self._consumer_data)
             client.on_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, self._members_changed)
         self._closing: asyncio.Task[None] | None = None
 
@@ -99,7 +99,7 @@ class LitePullConsumer:
         except BaseException:
             await client.close(1.0)
             raise
-        client.routes.on_change(self._route_changed)
+        client.on_route_change(self._route_changed)
         await client.heartbeat()
         client.spawn(self._assignment.run(), "rebalancing")
         interval = self.settings.auto_commit_interval

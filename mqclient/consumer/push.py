@@ -84,7 +84,7 @@ class PushConsumer:
             client_settings, settings, self._assignment, self._offsets, self._statistics, data
         )
         RemoteControl(client, settings, self._assignment, self._offsets, of_topic, info).serve()
-        client.set_consumer(self._consumer_data)
+        client.set_consumer(settings.group, self._consumer_data)
         self._closing: asyncio.Task[None] | None = None
         if settings.model == "clustering":
             retry = retry_topic(settings.group)
@@ -136,7 +136,7 @@ class PushConsumer:
         except BaseException:
             await client.close(1.0)
             raise
-        client.routes.on_change(self._route_changed)
+        client.on_route_change(self._route_changed)
         await client.heartbeat()
         client.spawn(self._assignment.run(), "rebalancing")
         interval = self.settings.commit_interval

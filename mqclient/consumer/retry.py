@@ -38,7 +38,7 @@ class SendBack:
         self._group = settings.group
         default = ORDERLY_RETRIES_DEFAULT if settings.orderly else RETRIES_DEFAULT
         self._retries_max = default if settings.retries_max < 0 else settings.retries_max
-        self._sender = Sender(client, ProducerSettings(group=INNER_PRODUCER_GROUP))
+        self._sender = Sender(client, ProducerSettings(group=INNER_PRODUCER_GROUP, retries=2))
 
     def is_last(self, message: ReceivedMessage, delay_level: int) -> bool:
         """Whether a message that is sent back goes to the dead-letter queue."""

@@ -52,7 +52,7 @@ class RowSink:
         settings = options.client_settings()
         self._client = Client(settings)
         self._client.add_producer(options.producer_group)
-        self._thread = LoopThread("mqclient-rows")
+        self._thread = LoopThread()
         self._thread.run(self._client.start())
         plan = {
             "group": options.producer_group,

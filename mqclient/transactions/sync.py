@@ -7,7 +7,7 @@ from typing import Self, Unpack
 
 from mqclient.config import Duration, TransactionOptions
 from mqclient.engine import TransportLike
-from mqclient.loop_thread import LoopThread
+from mqclient.loop_thread import CallbackThread, LoopThread, result_of
 from mqclient.results import SendResult
 from mqclient.sync import Producer
 from mqclient.transactions import producer as aio
@@ -98,8 +98,10 @@ class TransactionProducer(Producer):
         transport: TransportLike | None = None,
         **options: Unpack[TransactionOptions],
     ) -> None:
+        self._async_functions = CallbackThread("mqclient-transactions")
+        check = self._async_functions.wrap(check)
         twin = aio.TransactionProducer(group, namesrv, check=check, transport=transport, **options)
-        super(Producer, self).__init__(twin)
+        super(Producer, self).__init__(twin, self._async_functions)
 
     def transaction(self, message: Message, *, timeout: Duration | None = None) -> Transaction:
         """A transaction for `with`, which sends the half message when the block begins.
@@ -116,15 +118,15 @@ class TransactionProducer(Producer):
         """Send a half message, run its local transaction, and end it by what that returns.
 
         execute: gets the message, in the caller's thread; it may be `async def`, which runs on
-        the producer's loop. None is UNKNOWN. timeout: as for `transaction`. Returns the transaction
-        with its state. Raises as `transaction` does, and what `execute` raises: the state is
-        UNKNOWN then, as in RocketMQ, and the broker asks `check`.
+        an event loop of the producer's own. None is UNKNOWN. timeout: as for `transaction`.
+        Returns the transaction with its state. Raises as `transaction` does, and what `execute`
+        raises: the state is UNKNOWN then, as in RocketMQ, and the broker asks `check`.
         """
         with self.transaction(message, timeout=timeout) as transaction:
             try:
                 outcome: object = execute(message)
                 if inspect.iscoroutine(outcome):
-                    outcome = self._running.run(outcome)
+                    outcome = result_of(self._async_functions.submit(outcome))
                 state = decided(outcome, "execute")
             except BaseException as error:
                 transaction.end(TransactionState.UNKNOWN, aio.failure(error))

@@ -176,7 +176,7 @@ def test_a_send_outlasts_a_restart_of_the_only_broker(tmp_path, monkeypatch):
 
     with (
         Standalone(tmp_path, namesrv_port=free_port(), port=free_port()) as both,
-        Producer(both.namesrv, timeout=60, retries=10) as producer,
+        Producer(both.namesrv, timeout=60) as producer,
     ):
         topic = both.topic(queues=1)
         producer.send(Message(topic, b"before"))

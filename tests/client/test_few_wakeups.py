@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mqclient import Message, aio, engine
+from mqclient import Message, aio, instance
 from mqclient.transport import Transport
 from mqserver import Standalone
 from tests.server.raw import DEADLINE
@@ -96,7 +96,7 @@ class Relay:
 
 @pytest.fixture
 def relay(mq_broker: Standalone, monkeypatch: pytest.MonkeyPatch) -> Iterator[Relay]:
-    monkeypatch.setattr(engine, "FIRST_HEARTBEAT", 3600.0)  # there are no other requests
+    monkeypatch.setattr(instance, "FIRST_HEARTBEAT", 3600.0)  # there are no other requests
     running = Relay(mq_broker.broker_address)
     yield running
     running.close()

@@ -201,7 +201,7 @@ def test_a_signal_ends_the_wait_of_the_main_thread():
     def interrupt(*_):
         raise Interrupted
 
-    thread, broker, stack = LoopThread("test"), Broker(None), contextlib.AsyncExitStack()
+    thread, broker, stack = LoopThread(), Broker(None), contextlib.AsyncExitStack()
 
     async def start() -> tuple[Transport, str]:
         address = await stack.enter_async_context(broker.running())

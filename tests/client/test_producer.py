@@ -244,10 +244,6 @@ async def test_an_unclosed_producer_is_reported():
     async def leave_open():
         sender = producer(Cluster(T=1))
         await sender.start()
-        tasks = list(sender._client._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

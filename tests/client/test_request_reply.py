@@ -178,7 +178,7 @@ async def test_no_reply_in_time_and_one_that_is_late(caplog):
         assert properties_of(asked)["TTL"] == "50"
         answer = await cluster.transport.push(BROKER, pushed(asked))
         assert answer.code == 0
-        assert not sender._requests._waiting
+        assert not sender._client.replies
     assert "that no request waits for: it is late, or a second one" in caplog.text
     assert properties_of(asked)["CORRELATION_ID"] in caplog.text
 
@@ -228,7 +228,7 @@ async def test_errors_and_bad_arguments():
         queue = MessageQueue("T", "broker-a", 0)
         with pytest.raises(BrokerError, match="SYSTEM_BUSY"):
             await sender.request(Message("T", b"ping"), queue=queue)
-        assert not sender._requests._waiting
+        assert not sender._client.replies
     with pytest.raises(ClosedError, match="closed; make a new one"):
         await sender.request(Message("T", b"ping"))
 

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import signal
+import sys
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -81,12 +82,62 @@ def test_a_failed_start_leaves_no_thread():
 def test_an_unclosed_client_is_reported_and_its_thread_ends():
     sender = producer(Cluster(T=1))
     sender.start()
-    thread = sender._thread._thread
+    assert loop_threads() == 1
     with pytest.warns(ResourceWarning, match="unclosed <Producer"):
         del sender
         gc.collect()
-    thread.join(60)
-    assert not thread.is_alive()
+    assert until(lambda: loop_threads() == 0)
+
+
+def loop_threads() -> int:
+    """Loops of blocking clients in this process."""
+    return [thread.name for thread in threading.enumerate()].count("mqclient-loop")
+
+
+def test_clients_share_one_loop_thread_until_the_last_closes():
+    clusters = [Cluster(T=1) for _ in range(20)]
+    senders = [producer(cluster) for cluster in clusters]
+    for sender in senders:
+        sender.start()
+    assert loop_threads() == 1
+    for sender in senders[1:]:
+        sender.close()
+    assert senders[0].send(Message("T", b"x")).queue_offset == 0
+    with pytest.raises(ClosedError, match="closed"):
+        senders[1].queues("T")
+    senders[0].close()
+    assert loop_threads() == 0
+    with producer(clusters[0]) as again:
+        assert again.send(Message("T", b"x")).queue_offset == 1
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_loop_that_ended_is_an_error_and_new_clients_get_another():
+    with producer(Cluster(T=1)) as sender:
+        loop = sender._running._shared.loop
+        loop.call_soon_threadsafe(sys.exit)
+        assert until(lambda: not sender._running.usable)
+        with pytest.raises(ClosedError, match="make a new one"):
+            sender.send(Message("T", b"x"))
+        with producer(Cluster(T=1)) as another:
+            assert another.send(Message("T", b"x")).queue_offset == 0
+    assert until(lambda: loop_threads() == 0)
+
+
+def test_an_async_handler_that_blocks_delays_no_other_client():
+    cluster = Cluster(T=1)
+    cluster.put("T", b"1")
+    begun, over = threading.Event(), threading.Event()
+
+    async def handle(_messages, _context):
+        begun.set()
+        assert over.wait(60)
+
+    with consume(cluster, handle), producer(Cluster(U=1)) as sender:
+        assert begun.wait(60)
+        assert sender.send_async(Message("U", b"x")).result(60).queue_offset == 0
+        over.set()
+    assert cluster.committed[MessageQueue("T", NAME, 0)] == 1
 
 
 def consume(cluster: Cluster, handler) -> PushConsumer:
