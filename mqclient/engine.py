@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from mqclient.config import ClientSettings
 from mqclient.errors import ClosedError, UnreachableError
 from mqclient.instance import Instance, Member, RequestHandler, TransportLike, every, join
-from mqclient.process import process_id
+from mqclient.process import forked, process_id
 from mqclient.routes import TopicRoute
 from mqclient.wire import calls
 from mqclient.wire.bodies.heartbeat import ConsumerData
@@ -118,10 +118,7 @@ class Client:
     def check_process(self) -> None:
         """Raise ClosedError in a forked child: its connections belong to the parent."""
         if process_id() != self._pid:
-            raise ClosedError(
-                f"this client was made in process {self._pid} and cannot be used in the forked "
-                f"process {process_id()}; make a new one after the fork"
-            )
+            raise ClosedError(forked(self._pid))
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
         """Run a task until it ends or the client closes; an exception is logged."""

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 
 from mqclient.errors import ClosedError
-from mqclient.process import process_id
+from mqclient.process import forked, process_id
 
 __all__ = ["CallbackThread", "LoopThread", "result_of"]
 
@@ -230,10 +230,7 @@ class LoopThread:
 
     def _why(self) -> str:
         if self._pid != process_id():
-            return (
-                f"this client was started in process {self._pid} and cannot be used in the "
-                f"forked process {process_id()}; make a new one after the fork"
-            )
+            return forked(self._pid)
         return "this client is closed; make a new one"
 
 

@@ -70,20 +70,24 @@ def traced(
 
     A span of one message continues the trace of its sender, and of several has a link to each.
     """
-    return _traced(handler, _tracer(tracer_provider), {"messaging.consumer.group.name": group})
+    attributes = {"messaging.consumer.group.name": group}
+    return _traced(handler, _tracer(tracer_provider), lambda: attributes)
 
 
-def _traced(handler: Handler, tracer: trace.Tracer, attributes: Attributes) -> Handler:
+def _traced(
+    handler: Handler, tracer: trace.Tracer, attributes: Callable[[], Attributes]
+) -> Handler:
+    """A handler in a span. attributes: called when it runs, as a client has its id by then."""
     if is_async(handler):
 
         async def handle_async(messages: list[ReceivedMessage], context: ConsumeContext) -> Any:
-            with _process_span(tracer, messages, attributes):
+            with _process_span(tracer, messages, attributes()):
                 return await cast(Any, handler)(messages, context)
 
         return handle_async
 
     def handle(messages: list[ReceivedMessage], context: ConsumeContext) -> Any:
-        with _process_span(tracer, messages, attributes):
+        with _process_span(tracer, messages, attributes()):
             return handler(messages, context)
 
     return handle
@@ -161,15 +165,18 @@ class _Tracing:
         def subscribe(topic: str, expression: Any, handler: Handler) -> Any:
             if not callable(handler):
                 return original(topic, expression, handler)  # says what is wrong
-            settings = _settings(self._client)
-            attributes = {
-                "messaging.client.id": self._client.client_id,
-                "messaging.consumer.group.name": settings.group,
-                "messaging.rocketmq.consumption_model": settings.model,
-            }
-            return original(topic, expression, _traced(handler, self._tracer, attributes))
+            traced = _traced(handler, self._tracer, self._of_the_consumer)
+            return original(topic, expression, traced)
 
         return subscribe
+
+    def _of_the_consumer(self) -> Attributes:
+        settings = _settings(self._client)
+        return {
+            "messaging.client.id": self._client.client_id,
+            "messaging.consumer.group.name": settings.group,
+            "messaging.rocketmq.consumption_model": settings.model,
+        }
 
     def around_poll(self, _name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         if inspect.iscoroutinefunction(original):

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from mqclient.errors import ClientTimeout, ClosedError, RocketMQError, UnreachableError
-from mqclient.process import process_id
+from mqclient.process import forked, process_id
 from mqclient.wire.frame import Frame, FrameError, encode
 from mqstore._core import Connector, FrameTemplate
 
@@ -128,7 +128,7 @@ class Transport:
         if self._connector is None or self._process != process_id():
             self._start()
         if get_running_loop() is not self._loop:
-            raise _other_loop()
+            raise _other_loop(self._process)
         future: asyncio.Future[Any] = self._loop.create_future()
         self._outbox.append(
             (
@@ -175,7 +175,7 @@ class Transport:
         if connector is None:
             connector = self._start()
         if get_running_loop() is not self._loop:
-            raise _other_loop()
+            raise _other_loop(self._process)
         future: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
         try:
             hurry = connector.request(template, values, body, timeout, future, oneway)
@@ -294,7 +294,9 @@ class Transport:
             self._connector.reply(address, encode(reply))
 
 
-def _other_loop() -> ClosedError:
+def _other_loop(process: int) -> ClosedError:
+    if process != process_id():
+        return ClosedError(forked(process))
     return ClosedError(
         "this client was started on another event loop; use it there, or make a client on this one"
     )
