@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         ClosedError,
         NoRouteError,
         NotDurable,
+        PartlySent,
         RocketMQError,
         UnreachableError,
     )
@@ -47,6 +48,7 @@ __all__ = [
     "MessageQueue",
     "NoRouteError",
     "NotDurable",
+    "PartlySent",
     "Producer",
     "ProducerSettings",
     "PushConsumer",
@@ -77,6 +79,7 @@ _HOMES = {
         "ClosedError",
         "NoRouteError",
         "NotDurable",
+        "PartlySent",
         "RocketMQError",
         "UnreachableError",
     ),

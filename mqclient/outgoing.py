@@ -3,8 +3,9 @@
 Rules: RocketMQ 4.9 `DefaultMQProducerImpl`, `MessageDecoder.encodeMessages`.
 """
 
+import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
 
@@ -17,6 +18,10 @@ from mqstore.property_text import Pair, text_of
 __all__ = ["Outgoing", "prepare", "prepare_batch", "prepare_with"]
 
 PROPERTIES_BYTES_MAX = 32767
+STORED_GROWTH_BYTES = 256
+"""A message of a batch grows by at most this and its topic's name when a broker stores it: by the
+record's header, and by properties of the broker. RocketMQ's limit counts the stored size
+(`MessageExtBatchEncoder.encode`)."""
 _PLAIN = {"WAIT": "true"}
 _PLAIN_TEXT = text_of([Pair("WAIT", "true"), Pair("UNIQ_KEY", "")])
 """The properties of a message that has none of its own, up to its id."""
@@ -58,11 +63,12 @@ def prepare_with(message: Message, settings: ProducerSettings, more: Mapping[str
     return prepare(extended, settings)
 
 
-def prepare_batch(messages: Sequence[Message], settings: ProducerSettings) -> Outgoing:
-    """Make several messages of one topic ready to be sent as one batch.
+def prepare_batch(messages: Sequence[Message], settings: ProducerSettings) -> list[Outgoing]:
+    """Make several messages of one topic ready to be sent as a batch.
 
-    Raises ValueError if the list is empty, mixes topics or wait_store_ok, holds a delayed
-    message or one to a retry topic, or is over the body limit.
+    Returns one Outgoing, or several in order if the batch would be stored as more than
+    `body_bytes_max` bytes. Raises ValueError if the list is empty, mixes topics or wait_store_ok,
+    holds a delayed message or one to a retry topic, or if one message is over the body limit.
     """
     if not messages:
         raise ValueError("the batch is empty; send at least one message")
@@ -71,9 +77,35 @@ def prepare_batch(messages: Sequence[Message], settings: ProducerSettings) -> Ou
     if first.topic.startswith(RETRY_PREFIX):
         raise ValueError(f"a batch cannot be sent to the retry topic {first.topic!r}")
     body, ids = encode_batch(messages, partial(_check_item, first))
-    _check_body(len(body), settings.body_bytes_max, "batch")
-    wait = Pair("WAIT", "true" if first.wait_store_ok else "false")
-    return Outgoing(first.topic, body, str(wait), ids, batch=True)
+    text = str(Pair("WAIT", "true" if first.wait_store_ok else "false"))
+    growth = STORED_GROWTH_BYTES + len(first.topic)
+    if len(body) + growth * len(messages) <= settings.body_bytes_max:
+        return [Outgoing(first.topic, body, text, ids, batch=True)]
+    for message in messages:
+        _check_body(len(message.body), settings.body_bytes_max)
+    names = ids.split(",")
+    return [
+        Outgoing(first.topic, body[start:end], text, ",".join(names[low:high]), batch=True)
+        for start, end, low, high in _parts(body, growth, settings.body_bytes_max)
+    ]
+
+
+def _parts(body: bytes, growth: int, limit: int) -> Iterator[tuple[int, int, int, int]]:
+    """Cut a batch's body: start and end of each part, in bytes and in messages.
+
+    growth: bytes that each message grows by when it is stored. limit: stored bytes of a part; a
+    part of one message may be larger.
+    """
+    start = low = at = index = stored = 0
+    while at < len(body):
+        (size,) = struct.unpack_from(">i", body, at)
+        if index > low and stored + size + growth > limit:
+            yield start, at, low, index
+            start, low, stored = at, index, 0
+        stored += size + growth
+        at += size
+        index += 1
+    yield start, at, low, index
 
 
 def _identified(properties: dict[str, str]) -> tuple[str, str]:

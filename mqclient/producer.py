@@ -14,10 +14,17 @@ from mqclient.config import (
     split_options,
 )
 from mqclient.engine import Client, TransportLike
-from mqclient.errors import BrokerError, ClientTimeout, UnreachableError
+from mqclient.errors import (
+    BrokerError,
+    ClientTimeout,
+    PartlySent,
+    RocketMQError,
+    UnreachableError,
+)
 from mqclient.outgoing import Outgoing, prepare, prepare_batch
+from mqclient.queue_choice import OrderKey, QueueChoice, Selector, chosen_queue, queue_choice
 from mqclient.request_reply import Requests
-from mqclient.results import SendResult
+from mqclient.results import PartsResult, SendResult
 from mqclient.sender import Sender
 from mqclient.wire.frame import Frame
 from mqstore.message import Message, MessageQueue, ReceivedMessage
@@ -98,28 +105,37 @@ class Producer:
         message: Message | Sequence[Message],
         *,
         queue: MessageQueue | None = None,
+        order_key: OrderKey | None = None,
+        selector: Selector | None = None,
         timeout: Duration | None = None,
     ) -> SendResult:
         """Send a message, or several of one topic as a batch, and wait until it is stored.
 
-        queue: send to this queue only, without retries; None takes the queues in turn.
+        queue: send to this queue only, without retries; None takes the queues in turn. order_key:
+        messages with the same key go to the same queue while the topic has the same number of
+        queues. selector: a function that gets the queues and the message, and returns the queue.
+        Only one of the three may be given. A batch over body_bytes_max is sent in parts, one after
+        the other; see SendResult.parts.
         timeout: seconds for the send and its retries; None means the producer's (3 s).
         Returns a SendResult whose status may be less than SEND_OK; see raise_for_status().
         Raises ValueError or TypeError for what cannot be sent, NoRouteError, BrokerError,
-        UnreachableError, ClientTimeout (the message may be stored nevertheless), ClosedError.
+        UnreachableError, ClientTimeout (the message may be stored nevertheless), PartlySent,
+        ClosedError.
         """
         if not self._client.running:
             self._client.check_running()
+        limit = self.settings.timeout if timeout is None else seconds(timeout)
+        if queue is not None or order_key is not None or selector is not None:
+            choice = queue_choice(queue, order_key, selector)
+            return await self._send_parts(message, self._prepare(message), choice, limit)
         if type(message) is Message:  # the usual case, with one call fewer
             outgoing = prepare(message, self.settings)
         else:
-            outgoing = self._prepare(message)
-        limit = self.settings.timeout if timeout is None else seconds(timeout)
+            parts = self._prepare(message)
+            if len(parts) > 1:
+                return await self._send_parts(message, parts, None, limit)
+            outgoing = parts[0]
         sender = self._sender
-        if queue is not None:
-            _check_queue(queue, outgoing.topic)
-            await sender.route(outgoing.topic, limit)
-            return await sender.send_to(outgoing, queue, limit)
         started = time.monotonic()
         path = sender.next_path(outgoing.topic)
         if path is None:
@@ -145,11 +161,14 @@ class Producer:
         """
         if not self._client.running:
             self._client.check_running()
+        limit = self.settings.timeout if timeout is None else seconds(timeout)
         if type(message) is Message:
             outgoing = prepare(message, self.settings)
         else:
-            outgoing = self._prepare(message)
-        limit = self.settings.timeout if timeout is None else seconds(timeout)
+            parts = self._prepare(message)
+            if len(parts) > 1:
+                return self._send_parts(message, parts, None, limit)
+            outgoing = parts[0]
         started = time.monotonic()
         sender = self._sender
         path = sender.next_path(outgoing.topic)
@@ -167,38 +186,51 @@ class Producer:
         return sender.try_on(outgoing, started, limit, outcome)
 
     async def send_oneway(
-        self, message: Message | Sequence[Message], *, queue: MessageQueue | None = None
+        self,
+        message: Message | Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        order_key: OrderKey | None = None,
+        selector: Selector | None = None,
     ) -> None:
         """Send once, without an answer: the caller does not learn whether it was stored.
 
-        Returns when the bytes are written. Raises like `send` for errors until then.
+        queue, order_key, selector: as for `send`. Returns when the bytes are written. Raises like
+        `send` for errors until then.
         """
         self._client.check_running()
-        outgoing = self._prepare(message)
-        route = await self._sender.route(outgoing.topic, self.settings.timeout)
-        chosen = self._sender.choose(outgoing.topic, route) if queue is None else queue
-        _check_queue(chosen, outgoing.topic)
-        await self._sender.oneway_to(outgoing, chosen, self.settings.timeout)
+        choice = queue_choice(queue, order_key, selector)
+        limit = self.settings.timeout
+        for outgoing in self._prepare(message):
+            chosen = await self._choose(choice, _first(message), limit)
+            if chosen is None:
+                route = await self._sender.route(outgoing.topic, limit)
+                chosen = self._sender.choose(outgoing.topic, route)
+            await self._sender.oneway_to(outgoing, chosen, limit)
 
     async def request(
         self,
         message: Message,
         *,
         queue: MessageQueue | None = None,
+        order_key: OrderKey | None = None,
+        selector: Selector | None = None,
         timeout: Duration | None = None,
     ) -> ReceivedMessage:
         """Send a message and wait for the message that a consumer replies with.
 
-        queue: as for `send`. timeout: seconds for the send, its retries and the reply; None means
-        the producer's (3 s). The consumer makes its reply with `mqclient.reply`.
+        queue, order_key, selector: as for `send`. timeout: seconds for the send, its retries and
+        the reply; None means the producer's (3 s). The consumer makes its reply with
+        `mqclient.reply`.
         Raises ClientTimeout when no reply comes, else as `send` does.
         """
         if not isinstance(message, Message):
             raise TypeError(f"a request is one Message, not {type(message).__name__}")
-        if queue is not None:
-            _check_queue(queue, message.topic)
+        self._client.check_running()
         limit = self.settings.timeout if timeout is None else seconds(timeout)
-        return await self._requests.request(message, queue, limit)
+        deadline = time.monotonic() + limit
+        chosen = await self._choose(queue_choice(queue, order_key, selector), message, limit)
+        return await self._requests.request(message, chosen, deadline - time.monotonic())
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that accept sends, in RocketMQ's order.
@@ -208,16 +240,52 @@ class Producer:
         self._client.check_running()
         return list((await self._sender.route(check_topic(topic), self.settings.timeout)).publish)
 
-    def _prepare(self, message: Message | Sequence[Message]) -> Outgoing:
+    def _prepare(self, message: Message | Sequence[Message]) -> list[Outgoing]:
         if isinstance(message, Message):
-            return prepare(message, self.settings)
+            return [prepare(message, self.settings)]
         if isinstance(message, (list, tuple)):
             return prepare_batch(message, self.settings)
         raise TypeError(f"send takes a Message or a list of them, not {type(message).__name__}")
 
+    async def _choose(
+        self, choice: QueueChoice | None, message: Message, timeout: float
+    ) -> MessageQueue | None:
+        """The queue that the caller chose; None if the queues are to be taken in turn."""
+        if choice is None:
+            return None
+        if choice.queue is not None:  # refused before a NameServer is asked
+            chosen_queue(choice, (), message)
+        route = await self._sender.route(message.topic, timeout)
+        return chosen_queue(choice, route.publish, message)
 
-def _check_queue(queue: MessageQueue, topic: str) -> None:
-    if not isinstance(queue, MessageQueue):
-        raise TypeError(f"queue must be a MessageQueue, not {type(queue).__name__}")
-    if queue.topic != topic:
-        raise ValueError(f"{queue} does not belong to the message's topic {topic!r}")
+    async def _send_parts(
+        self,
+        message: Message | Sequence[Message],
+        parts: Sequence[Outgoing],
+        choice: QueueChoice | None,
+        timeout: float,
+    ) -> SendResult:
+        """Send a message or the parts of a batch in order. timeout: seconds for all of them."""
+        deadline = time.monotonic() + timeout
+        results: list[SendResult] = []
+        chosen = await self._choose(choice, _first(message), timeout)
+        for outgoing in parts:
+            left = deadline - time.monotonic()
+            try:
+                if chosen is None:
+                    results.append(await self._sender.send_anywhere(outgoing, left))
+                else:
+                    results.append(await self._sender.send_to(outgoing, chosen, left))
+            except RocketMQError as error:
+                if not results:
+                    raise
+                raise PartlySent(
+                    f"the first {len(results)} of {len(parts)} parts of the batch are stored, then "
+                    f"a part failed ({error}); send only the messages that are not in `results`",
+                    results,
+                ) from error
+        return results[0] if len(parts) == 1 else PartsResult(results)
+
+
+def _first(message: Message | Sequence[Message]) -> Message:
+    return message if isinstance(message, Message) else message[0]

@@ -13,6 +13,7 @@ from mqclient.errors import (
     ClosedError,
     NoRouteError,
     NotDurable,
+    PartlySent,
     RocketMQError,
     UnreachableError,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "MessageQueue",
     "NoRouteError",
     "NotDurable",
+    "PartlySent",
     "Producer",
     "ProducerSettings",
     "PushConsumer",
