@@ -19,12 +19,11 @@ if TYPE_CHECKING:
         ClosedError,
         NoRouteError,
         NotDurable,
-        PartlySent,
         RocketMQError,
         UnreachableError,
     )
     from mqclient.request_reply import reply
-    from mqclient.results import SendResult, SendStatus
+    from mqclient.results import PartlySent, SendResult, SendStatus
     from mqclient.sync import Producer, PushConsumer
     from mqclient.tls import Tls
     from mqclient.transactions.state import TransactionState
@@ -79,12 +78,11 @@ _HOMES = {
         "ClosedError",
         "NoRouteError",
         "NotDurable",
-        "PartlySent",
         "RocketMQError",
         "UnreachableError",
     ),
     "mqclient.request_reply": ("reply",),
-    "mqclient.results": ("SendResult", "SendStatus"),
+    "mqclient.results": ("PartlySent", "SendResult", "SendStatus"),
     "mqclient.sync": ("Producer", "PushConsumer"),
     "mqclient.tls": ("Tls",),
     "mqclient.transactions.state": ("TransactionState",),

@@ -15,6 +15,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, TypedDict, TypeVar
 
+from mqclient.namespace import Namespace, check_namespace
 from mqclient.tls import Tls
 from mqclient.wire.codes import SerializeType
 from mqstore import names
@@ -187,9 +188,10 @@ class ClientSettings:
     namesrv: NameServers as "host:port", tried in turn, or the URL of an address server.
     address_map: broker address as advertised to the address to use, for brokers behind NAT.
     client_ip, instance_name: parts of the client id "ip@instance[@unit]"; None picks the outgoing
-    interface and "pid#nanotime". unit_name: last part of the client id. request_timeout: limit of
-    one request. route_poll_interval: time between two looks at the routes. heartbeat_interval: time
-    between two heartbeats. serialize: form of our headers;
+    interface and "pid#nanotime". unit_name: last part of the client id. namespace: put before the
+    names of topics and groups on the wire, as RocketMQ's setNamespace does; None is none.
+    request_timeout: limit of one request. route_poll_interval: time between two looks at the
+    routes. heartbeat_interval: time between two heartbeats. serialize: form of our headers;
     None writes those of sends and pulls in RocketMQ's binary form, which costs both sides
     less, and the others in JSON. access_key, secret_key, security_token: the account whose
     requests are signed, for brokers with access control. tls: how to speak TLS with NameServers
@@ -201,6 +203,7 @@ class ClientSettings:
     client_ip: str | None = None
     instance_name: str | None = None
     unit_name: str | None = None
+    namespace: str | None = None
     request_timeout: float = 3.0
     route_poll_interval: float = 30.0
     heartbeat_interval: float = 30.0
@@ -213,8 +216,16 @@ class ClientSettings:
     def __post_init__(self) -> None:
         for name in ("request_timeout", "route_poll_interval", "heartbeat_interval"):
             set_seconds(self, name, 0.001)
-        for name in ("client_ip", "instance_name", "unit_name", *Credentials.__annotations__):
+        for name in (
+            "client_ip",
+            "instance_name",
+            "unit_name",
+            "namespace",
+            *Credentials.__annotations__,
+        ):
             check_type(name, getattr(self, name), str | None, "str")
+        if self.namespace is not None:
+            check_namespace(self.namespace)
         if bool(self.access_key) != bool(self.secret_key):
             raise ValueError("access_key and secret_key go together: give both or neither")
         check_type("serialize", self.serialize, SerializeType | None, "a SerializeType")
@@ -315,6 +326,7 @@ class ClientOptions(Credentials, total=False):
     client_ip: str
     instance_name: str
     unit_name: str
+    namespace: str | None
     request_timeout: Duration
     route_poll_interval: Duration
     heartbeat_interval: Duration
@@ -358,8 +370,8 @@ def split_options(
 ) -> tuple[ClientSettings, S]:
     """Make both settings objects from a client's arguments.
 
-    options: keyword arguments, each a field of ClientSettings or of `kind`. Raises TypeError for
-    an unknown one, naming the nearest.
+    options: keyword arguments, each a field of ClientSettings or of `kind`. A group gets the
+    namespace. Raises TypeError for an unknown one, naming the nearest.
     """
     common = {item.name for item in fields(ClientSettings)} - {"namesrv"}
     own = {item.name for item in fields(kind)}  # type: ignore[arg-type]
@@ -368,7 +380,11 @@ def split_options(
         namesrv=namesrv_addresses(namesrv),
         **{name: value for name, value in options.items() if name in common},
     )
-    return client, kind(**{name: value for name, value in options.items() if name in own})
+    values = {name: value for name, value in options.items() if name in own}
+    if client.namespace is not None and values.get("group"):
+        kind(**values)  # the error for a bad group names it as given
+        values["group"] = Namespace(client.namespace).wrap(values["group"])
+    return client, kind(**values)
 
 
 def client_settings(

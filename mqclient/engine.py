@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from mqclient.config import ClientSettings
 from mqclient.errors import BrokerError, ClientTimeout, ClosedError, RocketMQError, UnreachableError
+from mqclient.namespace import Namespace
 from mqclient.process import process_id
 from mqclient.routes import NameServers, RouteTable, TopicRoute
 from mqclient.wire import calls
@@ -56,6 +57,7 @@ class Client:
     def __init__(self, settings: ClientSettings, transport: TransportLike | None = None) -> None:
         self.settings = settings
         self.client_id = settings.client_id()
+        self.namespace = Namespace(settings.namespace)
         self._transport = transport
         self._pid = process_id()
         self._state = "new"

@@ -4,7 +4,8 @@
     ├── BrokerError            a server answered with an error code
     │   └── NotDurable         stored, but less durably than asked (raise_for_status)
     ├── NoRouteError           the NameServer knows no queue for the topic
-    ├── PartlySent             a large batch was sent in parts, and only the first ones are stored
+    ├── PartlySent             a large batch was sent in parts, and only the first are stored
+    │                          (mqclient.results)
     ├── ClientTimeout          no answer in time              (also a TimeoutError)
     ├── UnreachableError       no connection to a server      (also a ConnectionError)
     └── ClosedError            the client is closed, not started, or belongs to another process
@@ -12,13 +13,7 @@
 Bad arguments are ValueError or TypeError. Every message names the cause and a next step.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 from mqclient.wire.codes import ResponseCode, name_of
-
-if TYPE_CHECKING:
-    from mqclient.results import SendResult
 
 __all__ = [
     "BrokerError",
@@ -26,7 +21,6 @@ __all__ = [
     "ClosedError",
     "NoRouteError",
     "NotDurable",
-    "PartlySent",
     "RocketMQError",
     "UnreachableError",
 ]
@@ -84,21 +78,6 @@ class NoRouteError(RocketMQError):
         self.topic = topic
         self.namesrv = namesrv
         super().__init__(message)
-
-
-class PartlySent(RocketMQError):
-    """A batch over the size limit was sent in parts, and a part failed after others were stored.
-
-    results: of the parts that are stored, in order. The cause is the error of the part that failed;
-    the parts after it were not sent.
-    """
-
-    def __init__(self, message: str, results: "Sequence[SendResult]" = ()) -> None:
-        self.results = tuple(results)
-        super().__init__(message, results)
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class ClientTimeout(RocketMQError, TimeoutError):

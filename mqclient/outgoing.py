@@ -5,17 +5,20 @@ Rules: RocketMQ 4.9 `DefaultMQProducerImpl`, `MessageDecoder.encodeMessages`.
 
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from mqclient.config import ProducerSettings, check_sendable
+from mqclient.config import ProducerSettings, check_sendable, check_topic
+from mqclient.namespace import Namespace
 from mqclient.wire.codes import MessageSysFlag
 from mqstore.message import Message, Outgoing, encode_batch, encode_properties, unique_id
-from mqstore.names import RETRY_PREFIX
-from mqstore.property_text import Pair, text_of
+from mqstore.names import REPLY_SUFFIX, RETRY_PREFIX
+from mqstore.property_text import PAIR_END, Pair, text_of
 
-__all__ = ["Outgoing", "prepare", "prepare_batch", "prepare_with"]
+__all__ = ["Outgoing", "Prepare", "into_namespace", "prepare", "prepare_batch"]
+
+Prepare = Callable[[Message, ProducerSettings], Outgoing]
+"""Makes one message ready to send; see `prepare`."""
 
 PROPERTIES_BYTES_MAX = 32767
 STORED_GROWTH_BYTES = 256
@@ -56,11 +59,16 @@ def prepare(message: Message, settings: ProducerSettings) -> Outgoing:
     return result
 
 
-def prepare_with(message: Message, settings: ProducerSettings, more: Mapping[str, str]) -> Outgoing:
-    """As `prepare`, with more properties, which may be RocketMQ's own."""
-    extended = copy(message)
-    extended.properties = {**message.properties, **more}
-    return prepare(extended, settings)
+def into_namespace(namespace: Namespace, outgoing: Outgoing) -> Outgoing:
+    """Send it to the topic of its name in the namespace. Raises ValueError if that is too long.
+
+    Rules: RocketMQ 4.9 `DefaultMQProducer.send`, `Message.setInstanceId`. A reply's topic belongs
+    to the cluster, and is in no namespace.
+    """
+    if not outgoing.topic.endswith(REPLY_SUFFIX):
+        outgoing.topic = check_topic(namespace.wrap(outgoing.topic))
+        outgoing.properties += f"{PAIR_END}{Pair('INSTANCE_ID', namespace.name)}"
+    return outgoing
 
 
 def prepare_batch(messages: Sequence[Message], settings: ProducerSettings) -> list[Outgoing]:

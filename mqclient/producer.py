@@ -14,17 +14,11 @@ from mqclient.config import (
     split_options,
 )
 from mqclient.engine import Client, TransportLike
-from mqclient.errors import (
-    BrokerError,
-    ClientTimeout,
-    PartlySent,
-    RocketMQError,
-    UnreachableError,
-)
-from mqclient.outgoing import Outgoing, prepare, prepare_batch
+from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
+from mqclient.outgoing import Outgoing
 from mqclient.queue_choice import OrderKey, QueueChoice, Selector, chosen_queue, queue_choice
 from mqclient.request_reply import Requests
-from mqclient.results import PartsResult, SendResult
+from mqclient.results import PartlySent, PartsResult, SendResult
 from mqclient.sender import Sender
 from mqclient.wire.frame import Frame
 from mqstore.message import Message, MessageQueue, ReceivedMessage
@@ -129,7 +123,7 @@ class Producer:
             choice = queue_choice(queue, order_key, selector)
             return await self._send_parts(message, self._prepare(message), choice, limit)
         if type(message) is Message:  # the usual case, with one call fewer
-            outgoing = prepare(message, self.settings)
+            outgoing = self._sender.prepare(message, self.settings)
         else:
             parts = self._prepare(message)
             if len(parts) > 1:
@@ -144,7 +138,7 @@ class Producer:
         try:
             answer = await path.send(outgoing, limit)
             if type(answer) is not Frame and answer.code == 0:
-                return SendResult(answer, outgoing.msg_id, path.queue)
+                return SendResult(answer, outgoing.msg_id, path.shown)
         except (UnreachableError, ClientTimeout, BrokerError) as error:
             answer = error
         outcome = sender.judge(path, outgoing, answer)
@@ -163,7 +157,7 @@ class Producer:
             self._client.check_running()
         limit = self.settings.timeout if timeout is None else seconds(timeout)
         if type(message) is Message:
-            outgoing = prepare(message, self.settings)
+            outgoing = self._sender.prepare(message, self.settings)
         else:
             parts = self._prepare(message)
             if len(parts) > 1:
@@ -177,7 +171,7 @@ class Producer:
         try:
             answer = path.call(outgoing, limit)
             if type(answer) is not Frame and answer.code == 0:
-                return SendResult(answer, outgoing.msg_id, path.queue)
+                return SendResult(answer, outgoing.msg_id, path.shown)
         except (UnreachableError, ClientTimeout, BrokerError) as error:
             answer = error
         outcome = sender.judge(path, outgoing, answer)
@@ -238,25 +232,30 @@ class Producer:
         Raises NoRouteError if there is none.
         """
         self._client.check_running()
-        return list((await self._sender.route(check_topic(topic), self.settings.timeout)).publish)
+        return await self._queues(check_topic(topic), self.settings.timeout)
+
+    async def _queues(self, topic: str, timeout: float) -> list[MessageQueue]:
+        names = self._client.namespace
+        route = await self._sender.route(names.wrap(topic), timeout)
+        return names.unwrap_queues(route.publish)
 
     def _prepare(self, message: Message | Sequence[Message]) -> list[Outgoing]:
         if isinstance(message, Message):
-            return [prepare(message, self.settings)]
+            return [self._sender.prepare(message, self.settings)]
         if isinstance(message, (list, tuple)):
-            return prepare_batch(message, self.settings)
+            return self._sender.prepare_batch(message)
         raise TypeError(f"send takes a Message or a list of them, not {type(message).__name__}")
 
     async def _choose(
         self, choice: QueueChoice | None, message: Message, timeout: float
     ) -> MessageQueue | None:
-        """The queue that the caller chose; None if the queues are to be taken in turn."""
+        """The queue that the caller chose, as the wire has it; None to take the next one."""
         if choice is None:
             return None
         if choice.queue is not None:  # refused before a NameServer is asked
             chosen_queue(choice, (), message)
-        route = await self._sender.route(message.topic, timeout)
-        return chosen_queue(choice, route.publish, message)
+        queues = await self._queues(message.topic, timeout)
+        return self._client.namespace.wrap_queue(chosen_queue(choice, queues, message))
 
     async def _send_parts(
         self,

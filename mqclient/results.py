@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from mqclient.errors import NotDurable
+from mqclient.errors import NotDurable, RocketMQError
 from mqclient.wire.codes import ResponseCode
 from mqclient.wire.frame import Frame
 from mqclient.wire.headers.base import HeaderError
 from mqstore.message import MessageQueue
 
-__all__ = ["SendResult", "SendStatus"]
+__all__ = ["PartlySent", "SendResult", "SendStatus"]
 
 
 class SendStatus(StrEnum):
@@ -206,6 +206,21 @@ class PartsResult(SendResult):
 
     def __reduce__(self) -> tuple[object, ...]:
         return PartsResult, (self._parts,)
+
+
+class PartlySent(RocketMQError):
+    """A batch over the size limit was sent in parts, and a part failed after others were stored.
+
+    results: of the parts that are stored, in order. The cause is the error of the part that failed;
+    the parts after it were not sent.
+    """
+
+    def __init__(self, message: str, results: Sequence[SendResult] = ()) -> None:
+        self.results = tuple(results)
+        super().__init__(message, results)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 _COMPARED = (

@@ -7,18 +7,19 @@ import asyncio
 import itertools
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 from mqclient.config import ProducerSettings
 from mqclient.engine import Client
 from mqclient.errors import BrokerError, ClientTimeout, UnreachableError
-from mqclient.outgoing import Outgoing
+from mqclient.outgoing import Outgoing, Prepare, into_namespace, prepare, prepare_batch
 from mqclient.results import SendResult
 from mqclient.routes import TopicRoute
 from mqclient.send_path import SendPath
 from mqclient.wire.codes import ResponseCode
-from mqstore.message import MessageQueue
+from mqstore.message import Message, MessageQueue
 
 __all__ = ["Failure", "QueueChooser", "Sender"]
 
@@ -91,6 +92,25 @@ class Sender:
         self.settings = settings
         self._choosers: dict[str, QueueChooser] = {}
         self._paths: dict[str, _SendPaths] = {}
+        self.prepare: Prepare = prepare
+        """Makes a message ready to send."""
+        if client.namespace:
+            self.prepare = self._prepare_in_namespace
+
+    def _prepare_in_namespace(self, message: Message, settings: ProducerSettings) -> Outgoing:
+        return into_namespace(self._client.namespace, prepare(message, settings))
+
+    def prepare_with(self, message: Message, more: Mapping[str, str]) -> Outgoing:
+        """As `prepare`, with more properties, which may be RocketMQ's own."""
+        extended = copy(message)
+        extended.properties = {**message.properties, **more}
+        return self.prepare(extended, self.settings)
+
+    def prepare_batch(self, messages: Sequence[Message]) -> list[Outgoing]:
+        """Make a batch ready to send, in one or more parts."""
+        parts = prepare_batch(messages, self.settings)
+        namespace = self._client.namespace
+        return [into_namespace(namespace, part) for part in parts] if namespace else parts
 
     async def route(self, topic: str, timeout: float) -> TopicRoute:
         """The route to send to. timeout: seconds, if a NameServer must be asked.

@@ -13,13 +13,12 @@ from mqclient.errors import (
     ClosedError,
     NoRouteError,
     NotDurable,
-    PartlySent,
     RocketMQError,
     UnreachableError,
 )
 from mqclient.producer import Producer
 from mqclient.request_reply import reply
-from mqclient.results import SendResult, SendStatus
+from mqclient.results import PartlySent, SendResult, SendStatus
 from mqclient.tls import Tls
 from mqclient.transactions.producer import Transaction, TransactionProducer
 from mqclient.transactions.state import TransactionState

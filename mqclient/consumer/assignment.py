@@ -178,7 +178,12 @@ class Assignment(Generic[Held]):
         members = await self._members(queues)
         if members is None:
             return None
-        return allocate(self._strategy, self._client.client_id, queues, members)
+        client_id, names = self._client.client_id, self._client.namespace
+        if not names or isinstance(self._settings.allocate, str):
+            return allocate(self._strategy, client_id, queues, members)
+        # The caller's own function or list knows the names without the namespace.
+        mine = allocate(self._strategy, client_id, names.unwrap_queues(queues), members)
+        return None if mine is None else [names.wrap_queue(queue) for queue in mine]
 
     async def _members(self, queues: tuple[MessageQueue, ...]) -> list[str] | None:
         """Client ids of the group, from the first broker of the topic that answers.

@@ -29,6 +29,7 @@ class Checks:
     def __init__(
         self, client: Client, halves: Halves, check: CheckHandler, settings: TransactionSettings
     ) -> None:
+        self._names = client.namespace
         self._halves = halves
         self._check = check
         self._on_loop = is_async(check)
@@ -66,6 +67,7 @@ class Checks:
             log.warning("%d checks wait; the broker will ask again about %s",
                         self._waiting, message.msg_id)  # fmt: skip
             return
+        message.topic = self._names.unwrap(message.topic)
         message.transaction_id = message.properties.get("UNIQ_KEY")
         self._waiting += 1
         try:

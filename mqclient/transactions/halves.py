@@ -8,7 +8,6 @@ import time
 
 from mqclient.engine import Client
 from mqclient.errors import ClosedError, RocketMQError
-from mqclient.outgoing import prepare_with
 from mqclient.results import SendResult
 from mqclient.sender import Sender
 from mqclient.transactions.state import TransactionState, wire_state
@@ -52,7 +51,7 @@ class Halves:
                 "message without a transaction"
             )
         more = {"TRAN_MSG": "true", "PGROUP": self._settings.group}
-        outgoing = prepare_with(message, self._settings, more)
+        outgoing = self._sender.prepare_with(message, more)
         outgoing.sys_flag |= int(MessageSysFlag.TRANSACTION_PREPARED)
         deadline = time.monotonic() + timeout
         await self._sender.route(outgoing.topic, timeout)
