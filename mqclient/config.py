@@ -15,6 +15,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, TypedDict, TypeVar
 
+from mqclient.compression import Compression, check_compression
 from mqclient.namespace import Namespace, check_namespace
 from mqclient.tls import Tls
 from mqclient.wire.codes import SerializeType
@@ -254,7 +255,8 @@ class ProducerSettings:
     group: producer group. timeout: limit of a whole send, retries included. retries: further
     brokers tried after a failure. retry_not_durable: try another broker too if the first stored the
     message less durably than asked (makes duplicates). compress_from: bodies of at least this
-    many bytes are compressed (zlib), 0 never. compress_level: level of zlib, 0 to 9.
+    many bytes are compressed, 0 never. compression: "zlib", which every consumer reads, "zstd" or
+    "lz4" (extra `lz4`). compress_level: level of zlib, 0 to 9, or of zstd, 1 to 22.
     body_bytes_max: larger bodies are refused. default_topic_queues: queues of a topic that a send
     creates. queue_index_start: first queue to use; None picks a random one, as RocketMQ does.
     """
@@ -264,6 +266,7 @@ class ProducerSettings:
     retries: int = 2
     retry_not_durable: bool = False
     compress_from: int = 4096
+    compression: Compression = "zlib"
     compress_level: int = 5
     body_bytes_max: int = BODY_BYTES_MAX
     default_topic_queues: int = 4
@@ -274,7 +277,7 @@ class ProducerSettings:
         set_seconds(self, "timeout", 0.001)
         check_range("retries", self.retries, 0, 100)
         check_range("compress_from", self.compress_from, 0, 1 << 31)
-        check_range("compress_level", self.compress_level, 0, 9)
+        check_range("compress_level", self.compress_level, *check_compression(self.compression))
         check_range("body_bytes_max", self.body_bytes_max, 1, 1 << 30)
         check_range("default_topic_queues", self.default_topic_queues, 1, 65535)
         check_type("retry_not_durable", self.retry_not_durable, bool, "bool")
@@ -342,6 +345,7 @@ class SendOptions(ClientOptions, total=False):
     retries: int
     retry_not_durable: bool
     compress_from: int
+    compression: Compression
     compress_level: int
     body_bytes_max: int
     default_topic_queues: int

@@ -4,13 +4,12 @@ Rules: RocketMQ 4.9 `DefaultMQProducerImpl`, `MessageDecoder.encodeMessages`.
 """
 
 import struct
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from mqclient.compression import compress
 from mqclient.config import ProducerSettings, check_sendable, check_topic
 from mqclient.namespace import Namespace
-from mqclient.wire.codes import MessageSysFlag
 from mqstore.message import Message, Outgoing, encode_batch, encode_properties, unique_id
 from mqstore.names import REPLY_SUFFIX, RETRY_PREFIX
 from mqstore.property_text import PAIR_END, Pair, text_of
@@ -28,7 +27,6 @@ record's header, and by properties of the broker. RocketMQ's limit counts the st
 _PLAIN = {"WAIT": "true"}
 _PLAIN_TEXT = text_of([Pair("WAIT", "true"), Pair("UNIQ_KEY", "")])
 """The properties of a message that has none of its own, up to its id."""
-_COMPRESSED = int(MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_ZLIB)
 
 
 def prepare(message: Message, settings: ProducerSettings) -> Outgoing:
@@ -51,8 +49,7 @@ def prepare(message: Message, settings: ProducerSettings) -> Outgoing:
     result = Outgoing(topic, body, text, msg_id, message.flag)
     result.born_timestamp_ms = message.born_timestamp_ms
     if 0 < settings.compress_from <= size:
-        result.body = zlib.compress(body, settings.compress_level)
-        result.sys_flag = _COMPRESSED
+        result.body, result.sys_flag = compress(body, settings.compression, settings.compress_level)
     if topic.startswith(RETRY_PREFIX):
         result.reconsume_times = int(properties.get("RECONSUME_TIME", "0"))
         result.max_reconsume_times = int(properties.get("MAX_RECONSUME_TIMES", "16"))
