@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mqclient.consumer.settings import ConsumerSettings, LitePullSettings
     from mqclient.consumer.subscription import SqlFilter
     from mqclient.errors import (
+        BackPressureTimeout,
         BrokerError,
         ClientTimeout,
         ClosedError,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Admin",
+    "BackPressureTimeout",
     "BrokerError",
     "ClientSettings",
     "ClientTimeout",
@@ -73,6 +75,7 @@ _HOMES = {
     "mqclient.consumer.lite_pull_sync": ("LitePullConsumer",),
     "mqclient.consumer.subscription": ("SqlFilter",),
     "mqclient.errors": (
+        "BackPressureTimeout",
         "BrokerError",
         "ClientTimeout",
         "ClosedError",

@@ -7,7 +7,7 @@ import ipaddress
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from difflib import get_close_matches
@@ -28,6 +28,10 @@ NAMESRV_DEFAULT = "127.0.0.1:9876"
 BODY_BYTES_MAX = 4 * 1024 * 1024
 
 Duration = float | timedelta
+BeforeSend = Callable[[Any], object]
+"""Gets the message, or the list of messages, that will be sent."""
+AfterSend = Callable[[Any, Any, Exception | None], object]
+"""Gets the message or list, its SendResult or None, and the exception or None."""
 
 _ADDRESS_SERVER = re.compile(r"http://[^/\s;,]+/[^\s;,]*[^/\s;,]")
 
@@ -259,6 +263,12 @@ class ProducerSettings:
     "lz4" (extra `lz4`). compress_level: level of zlib, 0 to 9, or of zstd, 1 to 22.
     body_bytes_max: larger bodies are refused. default_topic_queues: queues of a topic that a send
     creates. queue_index_start: first queue to use; None picks a random one, as RocketMQ does.
+    latency_fault: avoid brokers whose sends were slow or failed, as sendLatencyFaultEnable does.
+    before_send: called with the message, or the list, before each send. after_send: called with
+    the message, the SendResult or None, and the exception or None after it. in_flight_max,
+    in_flight_bytes_max: messages, and bytes of bodies, that may be on their way at once; further
+    sends wait until their timeout; None is no limit. trace: send a record of each stored message
+    to trace_topic, for mqadmin queryMsgTraceById. trace_topic: the topic of those records.
     """
 
     group: str = "PYTHON_PRODUCER"
@@ -271,6 +281,13 @@ class ProducerSettings:
     body_bytes_max: int = BODY_BYTES_MAX
     default_topic_queues: int = 4
     queue_index_start: int | None = None
+    latency_fault: bool = False
+    before_send: BeforeSend | None = None
+    after_send: AfterSend | None = None
+    in_flight_max: int | None = None
+    in_flight_bytes_max: int | None = None
+    trace: bool = False
+    trace_topic: str = names.TRACE_TOPIC
 
     def __post_init__(self) -> None:
         check_group(self.group)
@@ -281,6 +298,14 @@ class ProducerSettings:
         check_range("body_bytes_max", self.body_bytes_max, 1, 1 << 30)
         check_range("default_topic_queues", self.default_topic_queues, 1, 65535)
         check_type("retry_not_durable", self.retry_not_durable, bool, "bool")
+        for name in ("trace", "latency_fault"):
+            check_type(name, getattr(self, name), bool, "bool")
+        for name in ("before_send", "after_send"):
+            check_type(name, getattr(self, name), Callable | None, "a function")
+        for name in ("in_flight_max", "in_flight_bytes_max"):
+            if getattr(self, name) is not None:
+                check_range(name, getattr(self, name), 1, 1 << 40)
+        check_sendable(self.trace_topic)
         if self.queue_index_start is not None:
             check_range("queue_index_start", self.queue_index_start, 0, 1 << 31)
 
@@ -350,6 +375,13 @@ class SendOptions(ClientOptions, total=False):
     body_bytes_max: int
     default_topic_queues: int
     queue_index_start: int | None
+    latency_fault: bool
+    before_send: BeforeSend | None
+    after_send: AfterSend | None
+    in_flight_max: int | None
+    in_flight_bytes_max: int | None
+    trace: bool
+    trace_topic: str
 
 
 class ProducerOptions(SendOptions, total=False):

@@ -70,6 +70,8 @@ class Client:
         self._beating = asyncio.Lock()
         self._introduced: set[str] = set()
         """Connected addresses of brokers that have had a heartbeat on their connection."""
+        self.broker_versions: dict[str, int] = {}
+        """Version ordinals that brokers answered heartbeats with, by advertised address."""
         self._gone = asyncio.Event()
         self.ending = asyncio.Event()
         """Set when close() begins, or when a task of ours failed; see `failure`."""
@@ -315,7 +317,7 @@ class Client:
 
     async def _beat(self, address: str, data: HeartbeatData) -> None:
         try:
-            await self.invoke(address, calls.heartbeat(data))
+            self.broker_versions[address] = await self.invoke(address, calls.heartbeat(data))
             self._introduced.add(self.mapped(address))
         except (BrokerError, UnreachableError, ClientTimeout) as error:
             log.warning("heartbeat to broker %s failed: %s", address, error)

@@ -10,7 +10,14 @@ from functools import partial
 from mqclient.compression import compress
 from mqclient.config import ProducerSettings, check_sendable, check_topic
 from mqclient.namespace import Namespace
-from mqstore.message import Message, Outgoing, encode_batch, encode_properties, unique_id
+from mqstore.message import (
+    DELIVER_AT,
+    Message,
+    Outgoing,
+    encode_batch,
+    encode_properties,
+    unique_id,
+)
 from mqstore.names import REPLY_SUFFIX, RETRY_PREFIX
 from mqstore.property_text import PAIR_END, Pair, text_of
 
@@ -82,6 +89,8 @@ def prepare_batch(messages: Sequence[Message], settings: ProducerSettings) -> li
     if first.topic.startswith(RETRY_PREFIX):
         raise ValueError(f"a batch cannot be sent to the retry topic {first.topic!r}")
     body, ids = encode_batch(messages, partial(_check_item, first))
+    if any(DELIVER_AT in message.properties for message in messages):
+        raise ValueError("a batch has no deliver_at; send such messages one by one")
     text = str(Pair("WAIT", "true" if first.wait_store_ok else "false"))
     growth = STORED_GROWTH_BYTES + len(first.topic)
     if len(body) + growth * len(messages) <= settings.body_bytes_max:

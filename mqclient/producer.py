@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Self, Unpack
 
+from mqclient.around_send import around_send
 from mqclient.config import (
     Duration,
     ProducerOptions,
@@ -20,8 +21,11 @@ from mqclient.queue_choice import OrderKey, QueueChoice, Selector, chosen_queue,
 from mqclient.request_reply import Requests
 from mqclient.results import PartlySent, PartsResult, SendResult
 from mqclient.sender import Sender
+from mqclient.trace import SendTrace, TraceDispatcher
+from mqclient.wire.bodies.route import MASTER_ID
+from mqclient.wire.codes import VERSION_5_0_0
 from mqclient.wire.frame import Frame
-from mqstore.message import Message, MessageQueue, ReceivedMessage
+from mqstore.message import DELIVER_AT, Message, MessageQueue, ReceivedMessage
 
 __all__ = ["Producer"]
 
@@ -60,16 +64,28 @@ class Producer:
         self._client.add_producer(self.settings.group)
         self._sender = Sender(self._client, self.settings)
         self._requests = Requests(self._client, self._sender)
+        self._around = around_send(self.settings)
+        self._trace: SendTrace | None = None
+        if self.settings.trace:
+            self._dispatcher = TraceDispatcher(
+                self._client, self.settings.trace_topic, self.settings.group, "PRODUCE"
+            )
+            self._trace = SendTrace(self._client, self._dispatcher)
+            self._sender.on_sent = self._trace.sent
 
     # --- life
 
     async def start(self) -> None:
         """Start the producer; only the first send needs the NameServer."""
         await self._client.start()
+        if self._trace is not None:
+            self._dispatcher.start()
 
     async def close(self, timeout: Duration = 20.0) -> None:
         """Unregister and close the connections; pending sends and requests end with ClosedError."""
         self._requests.close()
+        if self._trace is not None and self._client.running:
+            await self._dispatcher.close()
         await self._client.close(seconds(timeout))
 
     async def __aenter__(self) -> Self:
@@ -119,10 +135,17 @@ class Producer:
         if not self._client.running:
             self._client.check_running()
         limit = self.settings.timeout if timeout is None else seconds(timeout)
-        if queue is not None or order_key is not None or selector is not None:
+        if (
+            queue is not None
+            or order_key is not None
+            or selector is not None
+            or self._around is not None
+        ):
             choice = queue_choice(queue, order_key, selector)
-            return await self._send_parts(message, self._prepare(message), choice, limit)
+            return await self._send_around(message, choice, limit)
         if type(message) is Message:  # the usual case, with one call fewer
+            if DELIVER_AT in message.properties:
+                return await self._send_around(message, None, limit)
             outgoing = self._sender.prepare(message, self.settings)
         else:
             parts = self._prepare(message)
@@ -133,7 +156,7 @@ class Producer:
         started = time.monotonic()
         path = sender.next_path(outgoing.topic)
         if path is None:
-            return await sender.try_on(outgoing, started, limit, None)
+            return await sender.send_anywhere(outgoing, limit)
         # The route is known: send here, not in the sender, to save one coroutine.
         try:
             answer = await path.send(outgoing, limit)
@@ -156,7 +179,11 @@ class Producer:
         if not self._client.running:
             self._client.check_running()
         limit = self.settings.timeout if timeout is None else seconds(timeout)
+        if self._around is not None:
+            return self._send_around(message, None, limit)
         if type(message) is Message:
+            if DELIVER_AT in message.properties:
+                return self._send_around(message, None, limit)
             outgoing = self._sender.prepare(message, self.settings)
         else:
             parts = self._prepare(message)
@@ -167,7 +194,7 @@ class Producer:
         sender = self._sender
         path = sender.next_path(outgoing.topic)
         if path is None or not path.blocks:
-            return sender.try_on(outgoing, started, limit, None)
+            return sender.send_anywhere(outgoing, limit)
         try:
             answer = path.call(outgoing, limit)
             if type(answer) is not Frame and answer.code == 0:
@@ -195,7 +222,19 @@ class Producer:
         self._client.check_running()
         choice = queue_choice(queue, order_key, selector)
         limit = self.settings.timeout
-        for outgoing in self._prepare(message):
+        if self._around is None:
+            await self._oneway(message, choice, limit)
+        else:
+            await self._around.send(
+                message, limit, lambda left: self._oneway(message, choice, left)
+            )
+
+    async def _oneway(
+        self, message: Message | Sequence[Message], choice: QueueChoice | None, limit: float
+    ) -> None:
+        parts = self._prepare(message)
+        await self._check_delivery(message, limit)
+        for outgoing in parts:
             chosen = await self._choose(choice, _first(message), limit)
             if chosen is None:
                 route = await self._sender.route(outgoing.topic, limit)
@@ -223,6 +262,7 @@ class Producer:
         self._client.check_running()
         limit = self.settings.timeout if timeout is None else seconds(timeout)
         deadline = time.monotonic() + limit
+        await self._check_delivery(message, limit)
         chosen = await self._choose(queue_choice(queue, order_key, selector), message, limit)
         return await self._requests.request(message, chosen, deadline - time.monotonic())
 
@@ -246,6 +286,63 @@ class Producer:
             return self._sender.prepare_batch(message)
         raise TypeError(f"send takes a Message or a list of them, not {type(message).__name__}")
 
+    async def _check_delivery(self, message: Message | Sequence[Message], timeout: float) -> None:
+        """Raise RocketMQError for deliver_at if a broker of the topic cannot do it."""
+        if not isinstance(message, Message) or DELIVER_AT not in message.properties:
+            return
+        deadline = time.monotonic() + timeout
+        topic = self._client.namespace.wrap(message.topic)
+        route = await self._sender.route(topic, timeout)
+        await self._client.introduce(topic, deadline - time.monotonic())
+        for name in {queue.broker_name for queue in route.publish}:
+            address = route.brokers.get(name, {}).get(MASTER_ID, "")
+            version = self._client.broker_versions.get(address)
+            if version is None or version < VERSION_5_0_0:
+                what = "did not say its version" if version is None else "is older than RocketMQ 5"
+                raise RocketMQError(
+                    f"broker {name} at {address} {what}, so it may deliver the message at once; "
+                    f"leave deliver_at out, or use delay_level"
+                )
+
+    async def admit(self, message: Message | Sequence[Message], timeout: Duration | None) -> None:
+        """For the blocking face: wait for room in flight. Raises BackPressureTimeout."""
+        self._client.check_running()
+        if self._around is not None:
+            limit = self.settings.timeout if timeout is None else seconds(timeout)
+            await self._around.admit(message, limit)
+
+    @property
+    def limited(self) -> bool:
+        """Whether there are limits of what is in flight."""
+        return self._around is not None and self._around.limited
+
+    async def send_admitted(
+        self,
+        message: Message | Sequence[Message],
+        choice: QueueChoice | None,
+        timeout: Duration | None,
+    ) -> SendResult:
+        """For the blocking face: `send` after `admit`."""
+        limit = self.settings.timeout if timeout is None else seconds(timeout)
+        return await self._send_around(message, choice, limit, admitted=True)
+
+    async def _send_around(
+        self,
+        message: Message | Sequence[Message],
+        choice: QueueChoice | None,
+        timeout: float,
+        *,
+        admitted: bool = False,
+    ) -> SendResult:
+        """Send with hooks and limits, if there are any."""
+
+        async def send(left: float) -> SendResult:
+            return await self._send_parts(message, self._prepare(message), choice, left)
+
+        if self._around is None:
+            return await send(timeout)
+        return await self._around.send(message, timeout, send, admitted=admitted)
+
     async def _choose(
         self, choice: QueueChoice | None, message: Message, timeout: float
     ) -> MessageQueue | None:
@@ -267,6 +364,7 @@ class Producer:
         """Send a message or the parts of a batch in order. timeout: seconds for all of them."""
         deadline = time.monotonic() + timeout
         results: list[SendResult] = []
+        await self._check_delivery(message, timeout)
         chosen = await self._choose(choice, _first(message), timeout)
         for outgoing in parts:
             left = deadline - time.monotonic()

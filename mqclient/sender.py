@@ -7,13 +7,14 @@ import asyncio
 import itertools
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, NamedTuple
 
 from mqclient.config import ProducerSettings
 from mqclient.engine import Client
 from mqclient.errors import BrokerError, ClientTimeout, UnreachableError
+from mqclient.latency_fault import LatencyFaults
 from mqclient.outgoing import Outgoing, Prepare, into_namespace, prepare, prepare_batch
 from mqclient.results import SendResult
 from mqclient.routes import TopicRoute
@@ -92,6 +93,10 @@ class Sender:
         self.settings = settings
         self._choosers: dict[str, QueueChooser] = {}
         self._paths: dict[str, _SendPaths] = {}
+        self._faults = LatencyFaults() if settings.latency_fault else None
+        self.on_sent: Callable[[Outgoing, SendResult, int], None] | None = None
+        """Told of each stored message, with the time when its send began, in milliseconds; by the
+        methods `send_anywhere` and `send_to` only."""
         self.prepare: Prepare = prepare
         """Makes a message ready to send."""
         if client.namespace:
@@ -136,7 +141,10 @@ class Sender:
         self, topic: str, route: TopicRoute, failed_broker: str | None = None
     ) -> MessageQueue:
         """The next queue of a topic, if possible not on the failed broker."""
-        return self._chooser(topic).choose(route.publish, failed_broker)
+        chooser = self._chooser(topic)
+        if self._faults is not None:
+            return self._faults.choose(route.publish, chooser.turn)
+        return chooser.choose(route.publish, failed_broker)
 
     def _chooser(self, topic: str) -> QueueChooser:
         chooser = self._choosers.get(topic)
@@ -149,7 +157,15 @@ class Sender:
 
         timeout: seconds for all tries. Raises as Producer.send does.
         """
-        return await self.try_on(outgoing, time.monotonic(), timeout, None)
+        trying = self.try_on(outgoing, time.monotonic(), timeout, None)
+        return await (trying if self.on_sent is None else self._told(outgoing, trying))
+
+    async def _told(self, outgoing: Outgoing, sending: Awaitable[SendResult]) -> SendResult:
+        started_ms = time.time_ns() // 1_000_000
+        result = await sending
+        if self.on_sent is not None:
+            self.on_sent(outgoing, result, started_ms)
+        return result
 
     def judge(self, path: SendPath, outgoing: Outgoing, answer: Any) -> SendResult | Failure:
         """The result of the first try. answer: the broker's, or the error of the send.
@@ -190,10 +206,13 @@ class Sender:
             failed.add(chosen.broker_name)
             failed_broker = chosen.broker_name
             path = self._path(chosen)
-            left = max(0.001, deadline - time.monotonic())
+            try_started = time.monotonic()
+            left = max(0.001, deadline - try_started)
             try:
                 result = path.result(await path.send(outgoing, left), outgoing)
+                self._note(chosen, try_started)
             except (UnreachableError, ClientTimeout, BrokerError) as error:
+                self._note(chosen, try_started, failed=True)
                 last_error = _judge(path, error).error
             else:
                 if not self._too_little(result, tries_left):
@@ -206,8 +225,19 @@ class Sender:
             f"(last: {last_error}); it may be stored nevertheless"
         ) from last_error
 
+    def _note(self, queue: MessageQueue, started: float, *, failed: bool = False) -> None:
+        """Remember how long a try took, if slow brokers are avoided."""
+        if self._faults is not None:
+            self._faults.note(queue.broker_name, time.monotonic() - started, failed=failed)
+
     async def send_to(self, outgoing: Outgoing, queue: MessageQueue, timeout: float) -> SendResult:
         """Send to one queue, once. timeout: seconds."""
+        sending = self._send_once(outgoing, queue, timeout)
+        return await (sending if self.on_sent is None else self._told(outgoing, sending))
+
+    async def _send_once(
+        self, outgoing: Outgoing, queue: MessageQueue, timeout: float
+    ) -> SendResult:
         path = self._path(queue)
         try:
             return path.result(await path.send(outgoing, max(0.001, timeout)), outgoing)
@@ -237,7 +267,9 @@ class Sender:
         return in_turn[paths.turn() % len(in_turn)]
 
     def _first_path(self, topic: str) -> SendPath | None:
-        """The same, for a route that no send has used."""
+        """The same, for a route that no send has used. None too if a send must be watched."""
+        if self._faults is not None or self.on_sent is not None:
+            return None
         route = self._client.routes.known(topic)
         if route is None or not route.publish:
             return None

@@ -20,7 +20,7 @@ from mqclient.engine import TransportLike
 from mqclient.errors import ClosedError
 from mqclient.loop_thread import LoopThread
 from mqclient.producer import Producer as AsyncProducer
-from mqclient.queue_choice import OrderKey, Selector
+from mqclient.queue_choice import OrderKey, Selector, queue_choice
 from mqclient.results import SendResult
 from mqclient.signals import catching_signals
 from mqstore.ending import Ending
@@ -161,8 +161,17 @@ class Producer(BlockingFace[AsyncProducer]):
         selector: Selector | None = None,
         timeout: Duration | None = None,
     ) -> "Future[SendResult]":
-        """Like `send`, but return at once: the future gets the result or the exception."""
-        return self._running.submit(
+        """Like `send`, but return at once: the future gets the result or the exception.
+
+        With in_flight_max or in_flight_bytes_max it waits for room first, and raises
+        BackPressureTimeout if none comes within the timeout.
+        """
+        thread = self._running
+        if self._twin.limited:
+            choice = queue_choice(queue, order_key, selector)
+            thread.run(self._twin.admit(message, timeout))
+            return thread.submit(self._twin.send_admitted(message, choice, timeout))
+        return thread.submit(
             self._twin.send(
                 message, queue=queue, order_key=order_key, selector=selector, timeout=timeout
             )

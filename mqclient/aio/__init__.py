@@ -8,6 +8,7 @@ from mqclient.consumer.push import PushConsumer
 from mqclient.consumer.settings import ConsumerSettings, LitePullSettings
 from mqclient.consumer.subscription import SqlFilter
 from mqclient.errors import (
+    BackPressureTimeout,
     BrokerError,
     ClientTimeout,
     ClosedError,
@@ -26,6 +27,7 @@ from mqstore.message import Message, MessageQueue, ReceivedMessage
 
 __all__ = [
     "Admin",
+    "BackPressureTimeout",
     "BrokerError",
     "ClientSettings",
     "ClientTimeout",

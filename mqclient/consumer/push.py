@@ -36,6 +36,7 @@ from mqclient.errors import ClientTimeout, RocketMQError
 from mqclient.local_offsets import LocalOffsets
 from mqclient.offsets import MemoryOffsets, RemoteOffsets
 from mqclient.signals import until_signal
+from mqclient.trace import ConsumeTrace, TraceDispatcher
 from mqclient.wire.bodies.heartbeat import SQL92, ConsumerData
 from mqstore.message import MessageQueue
 from mqstore.names import RETRY_PREFIX, retry_topic
@@ -86,6 +87,9 @@ class PushConsumer:
         RemoteControl(client, settings, self._assignment, self._offsets, of_topic, info).serve()
         client.set_consumer(self._consumer_data)
         self._closing: asyncio.Task[None] | None = None
+        self._trace: TraceDispatcher | None = None
+        if settings.trace:
+            self._trace = TraceDispatcher(client, settings.trace_topic, settings.group, "CONSUME")
         if settings.model == "clustering":
             retry = retry_topic(settings.group)
             self._subscriptions[retry] = tag_subscription(retry, "*", None)
@@ -131,6 +135,8 @@ class PushConsumer:
         """
         await self._offsets.load()
         await self._client.start()
+        if self._trace is not None:
+            self._trace.start()
         client = self._client
         try:
             for topic in list(self._subscriptions):
@@ -174,6 +180,8 @@ class PushConsumer:
             await self._assignment.stop()
             await self._service.stop(limit)
             await self._assignment.finish()
+            if self._trace is not None:
+                await self._trace.close()
         await self._client.close(limit)
 
     async def run(self) -> None:
@@ -259,6 +267,9 @@ class PushConsumer:
 
     def add(self, subscription: Subscription) -> Awaitable[None]:
         """Add a subscription; for `subscribe`, `on_message` and the blocking face."""
+        if self._trace is not None and subscription.handler is not None:
+            tracing = ConsumeTrace(self._trace, self.settings.consume_timeout)
+            subscription.handler = tracing.around(subscription.handler)
         data = subscription.data
         data.topic = check_topic(self._client.namespace.wrap(data.topic))
         if self._client.running and data.expression_type == SQL92:

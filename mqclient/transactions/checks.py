@@ -92,7 +92,7 @@ class Checks:
             log.exception("check of message %s failed; its state is unknown", message.msg_id)
             state, remark = TransactionState.UNKNOWN, f"{type(error).__name__}: {error}"
         try:
-            await self._halves.answer(address, question, message.msg_id, state, remark)
+            await self._halves.answer(address, question, message, state, remark)
         finally:
             self._running -= 1
             if not self._running:
