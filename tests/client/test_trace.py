@@ -38,7 +38,8 @@ def records(mq, topic: str) -> Iterator[list[str]]:
     """The records in a trace topic as fields, in their order, without end."""
     with LitePullConsumer(f"reads_{topic}", mq.namesrv, consume_from="earliest") as reader:
         reader.subscribe(topic)
-        for message in reader:
+        while messages := reader.poll(1, timeout=15):
+            (message,) = messages
             *texts, rest = message.body.decode().split("\x02")
             assert rest == ""
             for text in texts:
@@ -47,6 +48,7 @@ def records(mq, topic: str) -> Iterator[list[str]]:
                 id_at = {"Pub": 5, "SubBefore": 5, "SubAfter": 2, "EndTransaction": 5}
                 assert fields[id_at[fields[0]]] in named
                 yield fields
+    raise AssertionError("no further record came within 15 s")
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -116,7 +118,7 @@ def test_a_handler_has_a_record_before_and_after(mq, kind) -> None:
     open_requests = {}
     for fields in records(mq, traces):
         if fields[0] == "SubBefore":
-            assert fields[2:4] == ["DefaultRegion", group]
+            assert fields[2:4] == ["null", group]  # the broker stores no region
             assert fields[7] == "k"
             open_requests[fields[4]] = fields
         else:
@@ -149,7 +151,7 @@ def test_transactions_have_records_of_the_half_message_and_the_end(mq) -> None:
         with producer.transaction(Message(topic, b"2")) as second:
             second.rollback()
     half, end, _half, rolled_back = (
-        fields for fields, _ in zip(records(mq, traces), range(4), strict=False)
+        fields for _, fields in zip(range(4), records(mq, traces), strict=False)
     )
     assert (half[0], half[11]) == ("Pub", "1")
     msg_id = first.result.msg_id
