@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mqclient.consumer.settings import ConsumerSettings, LitePullSettings
     from mqclient.consumer.subscription import SqlFilter
     from mqclient.errors import (
+        BackPressureTimeout,
         BrokerError,
         ClientTimeout,
         ClosedError,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
         UnreachableError,
     )
     from mqclient.request_reply import reply
-    from mqclient.results import SendResult, SendStatus
+    from mqclient.results import PartlySent, SendResult, SendStatus
     from mqclient.sync import Producer, PushConsumer
     from mqclient.tls import Tls
     from mqclient.transactions.state import TransactionState
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Admin",
+    "BackPressureTimeout",
     "BrokerError",
     "ClientSettings",
     "ClientTimeout",
@@ -47,6 +49,7 @@ __all__ = [
     "MessageQueue",
     "NoRouteError",
     "NotDurable",
+    "PartlySent",
     "Producer",
     "ProducerSettings",
     "PushConsumer",
@@ -72,6 +75,7 @@ _HOMES = {
     "mqclient.consumer.lite_pull_sync": ("LitePullConsumer",),
     "mqclient.consumer.subscription": ("SqlFilter",),
     "mqclient.errors": (
+        "BackPressureTimeout",
         "BrokerError",
         "ClientTimeout",
         "ClosedError",
@@ -81,7 +85,7 @@ _HOMES = {
         "UnreachableError",
     ),
     "mqclient.request_reply": ("reply",),
-    "mqclient.results": ("SendResult", "SendStatus"),
+    "mqclient.results": ("PartlySent", "SendResult", "SendStatus"),
     "mqclient.sync": ("Producer", "PushConsumer"),
     "mqclient.tls": ("Tls",),
     "mqclient.transactions.state": ("TransactionState",),

@@ -7,7 +7,7 @@ import ipaddress
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from difflib import get_close_matches
@@ -15,6 +15,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, TypedDict, TypeVar
 
+from mqclient.compression import Compression, check_compression
+from mqclient.namespace import Namespace, check_namespace
 from mqclient.tls import Tls
 from mqclient.wire.codes import SerializeType
 from mqstore import names
@@ -26,6 +28,10 @@ NAMESRV_DEFAULT = "127.0.0.1:9876"
 BODY_BYTES_MAX = 4 * 1024 * 1024
 
 Duration = float | timedelta
+BeforeSend = Callable[[Any], object]
+"""Gets the message, or the list of messages, that will be sent."""
+AfterSend = Callable[[Any, Any, Exception | None], object]
+"""Gets the message or list, its SendResult or None, and the exception or None."""
 
 _ADDRESS_SERVER = re.compile(r"http://[^/\s;,]+/[^\s;,]*[^/\s;,]")
 
@@ -187,9 +193,10 @@ class ClientSettings:
     namesrv: NameServers as "host:port", tried in turn, or the URL of an address server.
     address_map: broker address as advertised to the address to use, for brokers behind NAT.
     client_ip, instance_name: parts of the client id "ip@instance[@unit]"; None picks the outgoing
-    interface and "pid#nanotime". unit_name: last part of the client id. request_timeout: limit of
-    one request. route_poll_interval: time between two looks at the routes. heartbeat_interval: time
-    between two heartbeats. serialize: form of our headers;
+    interface and "pid#nanotime". unit_name: last part of the client id. namespace: put before the
+    names of topics and groups on the wire, as RocketMQ's setNamespace does; None is none.
+    request_timeout: limit of one request. route_poll_interval: time between two looks at the
+    routes. heartbeat_interval: time between two heartbeats. serialize: form of our headers;
     None writes those of sends and pulls in RocketMQ's binary form, which costs both sides
     less, and the others in JSON. access_key, secret_key, security_token: the account whose
     requests are signed, for brokers with access control. tls: how to speak TLS with NameServers
@@ -201,6 +208,7 @@ class ClientSettings:
     client_ip: str | None = None
     instance_name: str | None = None
     unit_name: str | None = None
+    namespace: str | None = None
     request_timeout: float = 3.0
     route_poll_interval: float = 30.0
     heartbeat_interval: float = 30.0
@@ -213,8 +221,16 @@ class ClientSettings:
     def __post_init__(self) -> None:
         for name in ("request_timeout", "route_poll_interval", "heartbeat_interval"):
             set_seconds(self, name, 0.001)
-        for name in ("client_ip", "instance_name", "unit_name", *Credentials.__annotations__):
+        for name in (
+            "client_ip",
+            "instance_name",
+            "unit_name",
+            "namespace",
+            *Credentials.__annotations__,
+        ):
             check_type(name, getattr(self, name), str | None, "str")
+        if self.namespace is not None:
+            check_namespace(self.namespace)
         if bool(self.access_key) != bool(self.secret_key):
             raise ValueError("access_key and secret_key go together: give both or neither")
         check_type("serialize", self.serialize, SerializeType | None, "a SerializeType")
@@ -243,13 +259,20 @@ class ProducerSettings:
     group: producer group. timeout: limit of a whole send, retries included. retries: most tries
     after a failed one; None tries again until the timeout. retry_not_durable: try again if the
     first broker stored the message less durably than asked (makes duplicates). compress_from:
-    bodies of at least this many bytes are compressed (zlib), 0 never. compress_level: level of
-    zlib, 0 to 9.
+    bodies of at least this many bytes are compressed, 0 never. compression: "zlib", which every
+    consumer reads, "zstd" or "lz4" (extra `lz4`). compress_level: level of zlib, 0 to 9, or of
+    zstd, 1 to 22.
     body_bytes_max: larger bodies are refused. default_topic_queues: queues of a topic that a send
     creates. queue_index_start: first queue to use; None picks a random one, as RocketMQ does.
     linger: time for which a send waits for others of its topic, to leave with them as a batch; 0
     sends at once. linger_count_max, linger_bytes_max: messages and bytes of a batch that leaves
     without waiting longer.
+    latency_fault: avoid brokers whose sends were slow or failed, as sendLatencyFaultEnable does.
+    before_send: called with the message, or the list, before each send. after_send: called with
+    the message, the SendResult or None, and the exception or None after it. in_flight_max,
+    in_flight_bytes_max: messages, and bytes of bodies, that may be on their way at once; further
+    sends wait until their timeout; None is no limit. trace: send a record of each stored message
+    to trace_topic, for mqadmin queryMsgTraceById. trace_topic: the topic of those records.
     """
 
     group: str = "PYTHON_PRODUCER"
@@ -257,6 +280,7 @@ class ProducerSettings:
     retries: int | None = None
     retry_not_durable: bool = False
     compress_from: int = 4096
+    compression: Compression = "zlib"
     compress_level: int = 5
     body_bytes_max: int = BODY_BYTES_MAX
     default_topic_queues: int = 4
@@ -264,6 +288,13 @@ class ProducerSettings:
     linger: float = 0.0
     linger_count_max: int = 128
     linger_bytes_max: int = 256 * 1024
+    latency_fault: bool = False
+    before_send: BeforeSend | None = None
+    after_send: AfterSend | None = None
+    in_flight_max: int | None = None
+    in_flight_bytes_max: int | None = None
+    trace: bool = False
+    trace_topic: str = names.TRACE_TOPIC
 
     def __post_init__(self) -> None:
         check_group(self.group)
@@ -271,13 +302,21 @@ class ProducerSettings:
         if self.retries is not None:
             check_range("retries", self.retries, 0, 100)
         check_range("compress_from", self.compress_from, 0, 1 << 31)
-        check_range("compress_level", self.compress_level, 0, 9)
+        check_range("compress_level", self.compress_level, *check_compression(self.compression))
         check_range("body_bytes_max", self.body_bytes_max, 1, 1 << 30)
         set_seconds(self, "linger", 0.0)
         check_range("linger_count_max", self.linger_count_max, 1, 10_000)
         check_range("linger_bytes_max", self.linger_bytes_max, 1, 1 << 30)
         check_range("default_topic_queues", self.default_topic_queues, 1, 65535)
         check_type("retry_not_durable", self.retry_not_durable, bool, "bool")
+        for name in ("trace", "latency_fault"):
+            check_type(name, getattr(self, name), bool, "bool")
+        for name in ("before_send", "after_send"):
+            check_type(name, getattr(self, name), Callable | None, "a function")
+        for name in ("in_flight_max", "in_flight_bytes_max"):
+            if getattr(self, name) is not None:
+                check_range(name, getattr(self, name), 1, 1 << 40)
+        check_sendable(self.trace_topic)
         if self.queue_index_start is not None:
             check_range("queue_index_start", self.queue_index_start, 0, 1 << 31)
 
@@ -326,6 +365,7 @@ class ClientOptions(Credentials, total=False):
     client_ip: str
     instance_name: str
     unit_name: str
+    namespace: str | None
     request_timeout: Duration
     route_poll_interval: Duration
     heartbeat_interval: Duration
@@ -341,6 +381,7 @@ class SendOptions(ClientOptions, total=False):
     retries: int | None
     retry_not_durable: bool
     compress_from: int
+    compression: Compression
     compress_level: int
     body_bytes_max: int
     default_topic_queues: int
@@ -348,6 +389,13 @@ class SendOptions(ClientOptions, total=False):
     linger: Duration
     linger_count_max: int
     linger_bytes_max: int
+    latency_fault: bool
+    before_send: BeforeSend | None
+    after_send: AfterSend | None
+    in_flight_max: int | None
+    in_flight_bytes_max: int | None
+    trace: bool
+    trace_topic: str
 
 
 class ProducerOptions(SendOptions, total=False):
@@ -372,8 +420,8 @@ def split_options(
 ) -> tuple[ClientSettings, S]:
     """Make both settings objects from a client's arguments.
 
-    options: keyword arguments, each a field of ClientSettings or of `kind`. Raises TypeError for
-    an unknown one, naming the nearest.
+    options: keyword arguments, each a field of ClientSettings or of `kind`. A group gets the
+    namespace. Raises TypeError for an unknown one, naming the nearest.
     """
     common = {item.name for item in fields(ClientSettings)} - {"namesrv"}
     own = {item.name for item in fields(kind)}  # type: ignore[arg-type]
@@ -382,7 +430,11 @@ def split_options(
         namesrv=namesrv_addresses(namesrv),
         **{name: value for name, value in options.items() if name in common},
     )
-    return client, kind(**{name: value for name, value in options.items() if name in own})
+    values = {name: value for name, value in options.items() if name in own}
+    if client.namespace is not None and values.get("group"):
+        kind(**values)  # the error for a bad group names it as given
+        values["group"] = Namespace(client.namespace).wrap(values["group"])
+    return client, kind(**values)
 
 
 def client_settings(

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from mqclient.config import ClientSettings
 from mqclient.errors import ClosedError, UnreachableError
 from mqclient.instance import Instance, Member, RequestHandler, TransportLike, every, join
+from mqclient.namespace import Namespace
 from mqclient.process import forked, process_id
 from mqclient.routes import TopicRoute
 from mqclient.wire import calls
@@ -35,6 +36,7 @@ class Client:
     def __init__(self, settings: ClientSettings, transport: TransportLike | None = None) -> None:
         self.settings = settings
         self._given_transport = transport
+        self.namespace = Namespace(settings.namespace)
         self._pid = process_id()
         self._state = "new"
         self.running = False
@@ -217,6 +219,11 @@ class Client:
     async def heartbeat(self) -> None:
         """Send a heartbeat to every known broker; a failure is logged."""
         await self._instance.heartbeat()
+
+    @property
+    def broker_versions(self) -> dict[str, int]:
+        """Version ordinals that brokers answered heartbeats with, by advertised address."""
+        return self._instance.broker_versions
 
     async def introduce(self, topic: str, timeout: float) -> None:
         """Send a heartbeat to the topic's masters that do not know this client; see `Instance`."""

@@ -4,7 +4,10 @@
     ├── BrokerError            a server answered with an error code
     │   └── NotDurable         stored, but less durably than asked (raise_for_status)
     ├── NoRouteError           the NameServer knows no queue for the topic
+    ├── PartlySent             a large batch was sent in parts, and only the first are stored
+    │                          (mqclient.results)
     ├── ClientTimeout          no answer in time              (also a TimeoutError)
+    │   └── BackPressureTimeout  too much was in flight, so nothing was sent
     ├── UnreachableError       no connection to a server      (also a ConnectionError)
     └── ClosedError            the client is closed, not started, or belongs to another process
 
@@ -14,6 +17,7 @@ Bad arguments are ValueError or TypeError. Every message names the cause and a n
 from mqclient.wire.codes import ResponseCode, name_of
 
 __all__ = [
+    "BackPressureTimeout",
     "BrokerError",
     "ClientTimeout",
     "ClosedError",
@@ -80,6 +84,10 @@ class NoRouteError(RocketMQError):
 
 class ClientTimeout(RocketMQError, TimeoutError):
     """No answer within the timeout. A send may have been stored nevertheless."""
+
+
+class BackPressureTimeout(ClientTimeout):
+    """The limits of what is in flight left no room within the timeout. Nothing was sent."""
 
 
 class UnreachableError(RocketMQError, ConnectionError):

@@ -95,6 +95,8 @@ class Instance:
         self.routes = RouteTable(self.namesrv, settings.request_timeout)
         self.replies: dict[str, asyncio.Future[ReceivedMessage]] = {}
         """Requests of producers that wait for a reply message, by correlation id."""
+        self.broker_versions: dict[str, int] = {}
+        """Version ordinals that brokers answered heartbeats with, by advertised address."""
         self.members: list[Member] = []
         self._beating = asyncio.Lock()
         poll, beat = settings.route_poll_interval, settings.heartbeat_interval
@@ -268,7 +270,8 @@ class Instance:
 
     async def _beat(self, address: str, data: HeartbeatData) -> None:
         try:
-            await self.invoke(address, calls.heartbeat(data), self.settings.request_timeout)
+            call, limit = calls.heartbeat(data), self.settings.request_timeout
+            self.broker_versions[address] = await self.invoke(address, call, limit)
             self._introduced.add(self.mapped(address))
         except (BrokerError, UnreachableError, ClientTimeout) as error:
             log.warning("heartbeat to broker %s failed: %s", address, error)

@@ -27,7 +27,7 @@ ALONE = (
 )
 """Properties whose messages cannot be in a batch: delays, replies and half messages."""
 
-Prepare = Callable[[Message | Sequence[Message]], Outgoing]
+Prepare = Callable[[Message | Sequence[Message]], list[Outgoing]]
 Item = tuple[Message, "asyncio.Future[SendResult]"]
 Key = tuple[str, MessageQueue | None]
 """A topic, and the queue that its sender gave."""
@@ -143,7 +143,7 @@ class Linger:
             return
         messages = [message for message, _ in items]
         try:
-            outgoing = self._prepare(messages[0] if len(messages) == 1 else messages)
+            (outgoing,) = self._prepare(messages[0] if len(messages) == 1 else messages)
         except (TypeError, ValueError) as error:
             if len(items) == 1:
                 _fail(items, error)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from mqclient.config import ClientSettings, namesrv_addresses
+from mqclient.config import namesrv_addresses
 
 __all__ = ["AccessPoint"]
 
@@ -71,6 +71,5 @@ class AccessPoint:
 
 def _takes_namespace(kind: Callable[..., Any]) -> bool:
     parameters = inspect.signature(kind).parameters
-    if any(item.kind is item.VAR_KEYWORD for item in parameters.values()):
-        return any(item.name == "namespace" for item in fields(ClientSettings))
-    return "namespace" in parameters
+    takes_any = any(item.kind is item.VAR_KEYWORD for item in parameters.values())
+    return takes_any or "namespace" in parameters

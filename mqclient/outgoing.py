@@ -3,24 +3,37 @@
 Rules: RocketMQ 4.9 `DefaultMQProducerImpl`, `MessageDecoder.encodeMessages`.
 """
 
-import zlib
-from collections.abc import Mapping, Sequence
-from copy import copy
+import struct
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from mqclient.config import ProducerSettings, check_sendable
-from mqclient.wire.codes import MessageSysFlag
-from mqstore.message import Message, Outgoing, encode_batch, encode_properties, unique_id
-from mqstore.names import RETRY_PREFIX
-from mqstore.property_text import Pair, text_of
+from mqclient.compression import compress
+from mqclient.config import ProducerSettings, check_sendable, check_topic
+from mqclient.namespace import Namespace
+from mqstore.message import (
+    DELIVER_AT,
+    Message,
+    Outgoing,
+    encode_batch,
+    encode_properties,
+    unique_id,
+)
+from mqstore.names import REPLY_SUFFIX, RETRY_PREFIX
+from mqstore.property_text import PAIR_END, Pair, text_of
 
-__all__ = ["Outgoing", "prepare", "prepare_batch", "prepare_with"]
+__all__ = ["Outgoing", "Prepare", "into_namespace", "prepare", "prepare_batch"]
+
+Prepare = Callable[[Message, ProducerSettings], Outgoing]
+"""Makes one message ready to send; see `prepare`."""
 
 PROPERTIES_BYTES_MAX = 32767
+STORED_GROWTH_BYTES = 256
+"""A message of a batch grows by at most this and its topic's name when a broker stores it: by the
+record's header, and by properties of the broker. RocketMQ's limit counts the stored size
+(`MessageExtBatchEncoder.encode`)."""
 _PLAIN = {"WAIT": "true"}
 _PLAIN_TEXT = text_of([Pair("WAIT", "true"), Pair("UNIQ_KEY", "")])
 """The properties of a message that has none of its own, up to its id."""
-_COMPRESSED = int(MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_ZLIB)
 
 
 def prepare(message: Message, settings: ProducerSettings) -> Outgoing:
@@ -43,26 +56,31 @@ def prepare(message: Message, settings: ProducerSettings) -> Outgoing:
     result = Outgoing(topic, body, text, msg_id, message.flag)
     result.born_timestamp_ms = message.born_timestamp_ms
     if 0 < settings.compress_from <= size:
-        result.body = zlib.compress(body, settings.compress_level)
-        result.sys_flag = _COMPRESSED
+        result.body, result.sys_flag = compress(body, settings.compression, settings.compress_level)
     if topic.startswith(RETRY_PREFIX):
         result.reconsume_times = int(properties.get("RECONSUME_TIME", "0"))
         result.max_reconsume_times = int(properties.get("MAX_RECONSUME_TIMES", "16"))
     return result
 
 
-def prepare_with(message: Message, settings: ProducerSettings, more: Mapping[str, str]) -> Outgoing:
-    """As `prepare`, with more properties, which may be RocketMQ's own."""
-    extended = copy(message)
-    extended.properties = {**message.properties, **more}
-    return prepare(extended, settings)
+def into_namespace(namespace: Namespace, outgoing: Outgoing) -> Outgoing:
+    """Send it to the topic of its name in the namespace. Raises ValueError if that is too long.
+
+    Rules: RocketMQ 4.9 `DefaultMQProducer.send`, `Message.setInstanceId`. A reply's topic belongs
+    to the cluster, and is in no namespace.
+    """
+    if not outgoing.topic.endswith(REPLY_SUFFIX):
+        outgoing.topic = check_topic(namespace.wrap(outgoing.topic))
+        outgoing.properties += f"{PAIR_END}{Pair('INSTANCE_ID', namespace.name)}"
+    return outgoing
 
 
-def prepare_batch(messages: Sequence[Message], settings: ProducerSettings) -> Outgoing:
-    """Make several messages of one topic ready to be sent as one batch.
+def prepare_batch(messages: Sequence[Message], settings: ProducerSettings) -> list[Outgoing]:
+    """Make several messages of one topic ready to be sent as a batch.
 
-    Raises ValueError if the list is empty, mixes topics or wait_store_ok, holds a delayed
-    message or one to a retry topic, or is over the body limit.
+    Returns one Outgoing, or several in order if the batch would be stored as more than
+    `body_bytes_max` bytes. Raises ValueError if the list is empty, mixes topics or wait_store_ok,
+    holds a delayed message or one to a retry topic, or if one message is over the body limit.
     """
     if not messages:
         raise ValueError("the batch is empty; send at least one message")
@@ -71,9 +89,37 @@ def prepare_batch(messages: Sequence[Message], settings: ProducerSettings) -> Ou
     if first.topic.startswith(RETRY_PREFIX):
         raise ValueError(f"a batch cannot be sent to the retry topic {first.topic!r}")
     body, ids = encode_batch(messages, partial(_check_item, first))
-    _check_body(len(body), settings.body_bytes_max, "batch")
-    wait = Pair("WAIT", "true" if first.wait_store_ok else "false")
-    return Outgoing(first.topic, body, str(wait), ids, batch=True)
+    if any(DELIVER_AT in message.properties for message in messages):
+        raise ValueError("a batch has no deliver_at; send such messages one by one")
+    text = str(Pair("WAIT", "true" if first.wait_store_ok else "false"))
+    growth = STORED_GROWTH_BYTES + len(first.topic)
+    if len(body) + growth * len(messages) <= settings.body_bytes_max:
+        return [Outgoing(first.topic, body, text, ids, batch=True)]
+    for message in messages:
+        _check_body(len(message.body), settings.body_bytes_max)
+    names = ids.split(",")
+    return [
+        Outgoing(first.topic, body[start:end], text, ",".join(names[low:high]), batch=True)
+        for start, end, low, high in _parts(body, growth, settings.body_bytes_max)
+    ]
+
+
+def _parts(body: bytes, growth: int, limit: int) -> Iterator[tuple[int, int, int, int]]:
+    """Cut a batch's body: start and end of each part, in bytes and in messages.
+
+    growth: bytes that each message grows by when it is stored. limit: stored bytes of a part; a
+    part of one message may be larger.
+    """
+    start = low = at = index = stored = 0
+    while at < len(body):
+        (size,) = struct.unpack_from(">i", body, at)
+        if index > low and stored + size + growth > limit:
+            yield start, at, low, index
+            start, low, stored = at, index, 0
+        stored += size + growth
+        at += size
+        index += 1
+    yield start, at, low, index
 
 
 def _identified(properties: dict[str, str]) -> tuple[str, str]:

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping
 
 from mqclient.engine import Client
 from mqclient.errors import ClientTimeout, ClosedError, RocketMQError
-from mqclient.outgoing import prepare_with
 from mqclient.sender import Sender
 from mqclient.wire.codes import MessageSysFlag, RequestCode
 from mqclient.wire.frame import Frame
@@ -102,7 +101,7 @@ class Requests:
         timeout = deadline - time.monotonic()
         ttl = str(max(1, round(timeout * 1000)))
         more = {_CORRELATION: correlation, _ASKER: self._client.client_id, _TTL: ttl}
-        outgoing = prepare_with(message, self._sender.settings, more)
+        outgoing = self._sender.prepare_with(message, more)
         await self._sender.route(outgoing.topic, timeout)
         # A broker can push the reply only to a producer that it knows.
         await self._client.introduce(outgoing.topic, deadline - time.monotonic())
@@ -127,6 +126,7 @@ class Requests:
         now_ms = time.time_ns() // 1_000_000
         message.properties["ARRIVE_TIME"] = str(now_ms)
         correlation = message.properties.get(_CORRELATION, "")
+        message.topic = self._client.namespace.unwrap(message.topic)
         future = self._client.replies.get(correlation)
         if future is None or future.done():
             log.warning(

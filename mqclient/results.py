@@ -1,15 +1,16 @@
 """Results of sends."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from mqclient.errors import NotDurable
+from mqclient.errors import NotDurable, RocketMQError
 from mqclient.wire.codes import ResponseCode
 from mqclient.wire.frame import Frame
 from mqclient.wire.headers.base import HeaderError
 from mqstore.message import MessageQueue
 
-__all__ = ["SendResult", "SendStatus"]
+__all__ = ["PartlySent", "SendResult", "SendStatus"]
 
 
 class SendStatus(StrEnum):
@@ -79,7 +80,8 @@ class SendResult:
 
     status: how durably. msg_id: the client's unique id, a comma list for a batch. offset_msg_id:
     the broker's id, which holds its address and the physical offset; a comma list for a batch.
-    queue_offset: position in the queue, of a batch's first message.
+    queue_offset: position in the queue, of a batch's first message. parts: of a batch
+    that was sent in parts, each with its queue and offset.
     """
 
     __slots__ = ("_queue", "_stored", "msg_id")
@@ -135,6 +137,11 @@ class SendResult:
         """Whether the broker wants the message traced."""
         return self._stored.trace_on
 
+    @property
+    def parts(self) -> "tuple[SendResult, ...]":
+        """The results of the parts of a batch that was sent in parts; else this result alone."""
+        return (self,)
+
     def _values(self) -> tuple[object, ...]:
         return tuple(getattr(self, name) for name in _COMPARED)
 
@@ -170,6 +177,50 @@ class SendResult:
             f"offsetMsgId={self.offset_msg_id}, messageQueue={self.message_queue}, "
             f"queueOffset={self.queue_offset}]"
         )
+
+
+class PartsResult(SendResult):
+    """A batch that was sent in parts, because it was over the size limit.
+
+    Ids are comma lists over all parts. The status is the first that is not SEND_OK. The queue, the
+    offset and the rest are those of the first part.
+    """
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: Sequence[SendResult]) -> None:
+        first = parts[0]
+        worst = next((part for part in parts if part.lesser), first)
+        stored = _StoredFrame(
+            worst._stored.code,
+            ",".join(part.offset_msg_id for part in parts),
+            *(getattr(first._stored, name) for name in _StoredFrame._fields[2:]),
+        )
+        super().__init__(stored, ",".join(part.msg_id for part in parts), first._queue)
+        self._parts = tuple(parts)
+
+    @property
+    def parts(self) -> tuple[SendResult, ...]:
+        """The results of the parts, in order."""
+        return self._parts
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return PartsResult, (self._parts,)
+
+
+class PartlySent(RocketMQError):
+    """A batch over the size limit was sent in parts, and a part failed after others were stored.
+
+    results: of the parts that are stored, in order. The cause is the error of the part that failed;
+    the parts after it were not sent.
+    """
+
+    def __init__(self, message: str, results: Sequence[SendResult] = ()) -> None:
+        self.results = tuple(results)
+        super().__init__(message, results)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 _COMPARED = (

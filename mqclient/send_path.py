@@ -26,12 +26,23 @@ class SendPath:
     Sending raises UnreachableError when the queue's broker has no master.
     """
 
-    __slots__ = ("_batches", "_client", "_of_code", "_settings", "_singles", "blocks", "queue")
+    __slots__ = (
+        "_batches",
+        "_client",
+        "_of_code",
+        "_settings",
+        "_singles",
+        "blocks",
+        "queue",
+        "shown",
+    )
 
     def __init__(self, client: Client, settings: ProducerSettings, queue: MessageQueue) -> None:
         self._client = client
         self._settings = settings
         self.queue = queue
+        self.shown = client.namespace.unwrap_queue(queue)
+        """The queue as results name it, without the namespace."""
         self._singles: FrameTemplate | None = None
         self._batches: FrameTemplate | None = None
         self._of_code: dict[RequestCode, FrameTemplate] = {}
@@ -115,7 +126,7 @@ class SendPath:
     def result(self, answer: Any, outgoing: Outgoing) -> SendResult:
         """Read an answer; raises BrokerError, and HeaderError if a field is missing."""
         if not isinstance(answer, Frame):
-            return SendResult(answer, outgoing.msg_id, self.queue)
+            return SendResult(answer, outgoing.msg_id, self.shown)
         if answer.code not in STATUS_OF_CODE:
             raise BrokerError(answer.code, answer.remark, f"broker {self.queue.broker_name}")
-        return read_send_reply(answer, self.queue, outgoing.msg_id)
+        return read_send_reply(answer, self.shown, outgoing.msg_id)

@@ -8,7 +8,8 @@ import itertools
 import logging
 import random
 import time
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 from mqclient.config import ProducerSettings
@@ -20,12 +21,13 @@ from mqclient.errors import (
     RocketMQError,
     UnreachableError,
 )
-from mqclient.outgoing import Outgoing
+from mqclient.latency_fault import LatencyFaults
+from mqclient.outgoing import Outgoing, Prepare, into_namespace, prepare, prepare_batch
 from mqclient.results import SendResult
 from mqclient.routes import TopicRoute
 from mqclient.send_path import SendPath
 from mqclient.tries import Failure, Tries, may_be_mended
-from mqstore.message import MessageQueue
+from mqstore.message import Message, MessageQueue
 
 __all__ = ["QueueChooser", "Sender"]
 
@@ -77,6 +79,29 @@ class Sender:
         self._paths: dict[str, _SendPaths] = {}
         self._refreshing: set[str] = set()
         """Topics whose route is asked for after a failed send."""
+        self._faults = LatencyFaults() if settings.latency_fault else None
+        self.on_sent: Callable[[Outgoing, SendResult, int], None] | None = None
+        """Told of each stored message, with the time when its send began, in milliseconds; by the
+        methods `send_anywhere` and `send_to` only."""
+        self.prepare: Prepare = prepare
+        """Makes a message ready to send."""
+        if client.namespace:
+            self.prepare = self._prepare_in_namespace
+
+    def _prepare_in_namespace(self, message: Message, settings: ProducerSettings) -> Outgoing:
+        return into_namespace(self._client.namespace, prepare(message, settings))
+
+    def prepare_with(self, message: Message, more: Mapping[str, str]) -> Outgoing:
+        """As `prepare`, with more properties, which may be RocketMQ's own."""
+        extended = copy(message)
+        extended.properties = {**message.properties, **more}
+        return self.prepare(extended, self.settings)
+
+    def prepare_batch(self, messages: Sequence[Message]) -> list[Outgoing]:
+        """Make a batch ready to send, in one or more parts."""
+        parts = prepare_batch(messages, self.settings)
+        namespace = self._client.namespace
+        return [into_namespace(namespace, part) for part in parts] if namespace else parts
 
     async def route(self, topic: str, timeout: float) -> TopicRoute:
         """The route to send to. timeout: seconds, if a NameServer must be asked.
@@ -102,7 +127,10 @@ class Sender:
         self, topic: str, route: TopicRoute, fresh: Container[str] | None = None
     ) -> MessageQueue:
         """The next queue of a topic. fresh: names of brokers to prefer."""
-        return self._chooser(topic).choose(route.publish, fresh)
+        chooser = self._chooser(topic)
+        if self._faults is not None:
+            return self._faults.choose(route.publish, chooser.turn)
+        return chooser.choose(route.publish, fresh)
 
     def _chooser(self, topic: str) -> QueueChooser:
         chooser = self._choosers.get(topic)
@@ -116,7 +144,15 @@ class Sender:
         timeout: seconds for all tries, of which each may use what is left. Raises as
         Producer.send does.
         """
-        return await self.try_on(outgoing, time.monotonic(), timeout, None)
+        trying = self.try_on(outgoing, time.monotonic(), timeout, None)
+        return await (trying if self.on_sent is None else self._told(outgoing, trying))
+
+    async def _told(self, outgoing: Outgoing, sending: Awaitable[SendResult]) -> SendResult:
+        started_ms = time.time_ns() // 1_000_000
+        result = await sending
+        if self.on_sent is not None:
+            self.on_sent(outgoing, result, started_ms)
+        return result
 
     def judge(self, path: SendPath, outgoing: Outgoing, answer: Any) -> SendResult | Failure:
         """The result of the first try. answer: the broker's, or the error of the send.
@@ -152,9 +188,12 @@ class Sender:
             if queue is None:
                 break
             path = self._path(queue)
+            try_started = time.monotonic()
             try:
                 result = path.result(await path.send(outgoing, tries.left), outgoing)
+                self._note(queue, try_started)
             except (UnreachableError, ClientTimeout, BrokerError) as error:
+                self._note(queue, try_started, failed=True)
                 tries.add(_judge(path, error))
             else:
                 if not self._too_little(result):
@@ -197,11 +236,20 @@ class Sender:
         finally:
             self._refreshing.discard(topic)
 
+    def _note(self, queue: MessageQueue, started: float, *, failed: bool = False) -> None:
+        """Remember how long a try took, if slow brokers are avoided."""
+        if self._faults is not None:
+            self._faults.note(queue.broker_name, time.monotonic() - started, failed=failed)
+
     async def send_to(self, outgoing: Outgoing, queue: MessageQueue, timeout: float) -> SendResult:
         """Send to one queue, again until the timeout while its broker cannot be reached.
 
         timeout: seconds for all tries.
         """
+        sending = self._send_on(outgoing, queue, timeout)
+        return await (sending if self.on_sent is None else self._told(outgoing, sending))
+
+    async def _send_on(self, outgoing: Outgoing, queue: MessageQueue, timeout: float) -> SendResult:
         tries = Tries(self.settings.retries, time.monotonic(), timeout)
         while True:
             path = self._path(queue)
@@ -236,7 +284,9 @@ class Sender:
         return in_turn[paths.turn() % len(in_turn)]
 
     def _first_path(self, topic: str) -> SendPath | None:
-        """The same, for a route that no send has used."""
+        """The same, for a route that no send has used. None too if a send must be watched."""
+        if self._faults is not None or self.on_sent is not None:
+            return None
         route = self._client.routes.known(topic)
         if route is None or not route.publish:
             return None

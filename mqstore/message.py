@@ -31,6 +31,7 @@ from mqstore.own_address import own_address
 
 __all__ = [
     "COLUMN_LAYOUTS",
+    "DELIVER_AT",
     "SYSTEM_PROPERTIES",
     "ColumnBuilder",
     "DamagedRecord",
@@ -61,6 +62,8 @@ _SYSTEM_PROPERTIES = (
     "REPLY_TO_CLIENT TTL ARRIVE_TIME PUSH_REPLY_TIME CLUSTER MSG_TYPE "
     "INNER_MULTI_QUEUE_OFFSET"
 )
+DELIVER_AT = "TIMER_DELIVER_MS"
+"""Property of RocketMQ 5: when to deliver, milliseconds since the epoch."""
 SYSTEM_PROPERTIES = frozenset(_SYSTEM_PROPERTIES.split())
 """Property names that RocketMQ reserves; a user may not set them."""
 
@@ -72,7 +75,8 @@ class Message:
     subscriptions. keys: one key or several, to find the message by later; without spaces.
     flag: a number for the application. properties: further text by name; names that RocketMQ
     reserves are refused. delay_level: 1 to 18 (RocketMQ's default levels: 1 s to 2 h), 0 for none.
-    wait_store_ok: False acknowledges before the broker flushed.
+    wait_store_ok: False acknowledges before the broker flushed. deliver_at: when consumers get it,
+    an aware datetime; only brokers of RocketMQ 5 can do this.
     Raises TypeError or ValueError naming the argument that cannot be sent.
 
     >>> str(Message("TopicTest", b"Hi", tags="TagA", keys=["order-1", "user-7"]).keys)
@@ -105,6 +109,7 @@ class Message:
         properties: Mapping[str, str] | None = None,
         delay_level: int = 0,
         wait_store_ok: bool = True,
+        deliver_at: datetime | None = None,
     ) -> None:
         if not isinstance(topic, str) or not topic or topic.isspace():
             raise ValueError(f"topic must be a name, not {topic!r}")
@@ -129,6 +134,8 @@ class Message:
             self.properties["WAIT"] = wait
         if delay_level != 0:
             self.delay_level = delay_level
+        if deliver_at is not None:
+            self.properties[DELIVER_AT] = _deliver_ms(deliver_at, delay_level)
 
     @property
     def tags(self) -> str | None:
@@ -197,6 +204,16 @@ def _wait_text(wait_store_ok: object) -> str:
     if not isinstance(wait_store_ok, bool):
         raise TypeError(f"wait_store_ok must be bool, not {type(wait_store_ok).__name__}")
     return "true" if wait_store_ok else "false"
+
+
+def _deliver_ms(deliver_at: datetime, delay_level: int) -> str:
+    if not isinstance(deliver_at, datetime):
+        raise TypeError(f"deliver_at must be a datetime, not {type(deliver_at).__name__}")
+    if deliver_at.tzinfo is None:
+        raise ValueError("deliver_at needs a time zone: datetime.now(UTC) + timedelta(hours=1)")
+    if delay_level:
+        raise ValueError("give delay_level or deliver_at, not both")
+    return str(round(deliver_at.timestamp() * 1000))
 
 
 def _joined_keys(keys: str | Iterable[str]) -> str:

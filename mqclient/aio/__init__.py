@@ -8,6 +8,7 @@ from mqclient.consumer.push import PushConsumer
 from mqclient.consumer.settings import ConsumerSettings, LitePullSettings
 from mqclient.consumer.subscription import SqlFilter
 from mqclient.errors import (
+    BackPressureTimeout,
     BrokerError,
     ClientTimeout,
     ClosedError,
@@ -18,7 +19,7 @@ from mqclient.errors import (
 )
 from mqclient.producer import Producer
 from mqclient.request_reply import reply
-from mqclient.results import SendResult, SendStatus
+from mqclient.results import PartlySent, SendResult, SendStatus
 from mqclient.tls import Tls
 from mqclient.transactions.producer import Transaction, TransactionProducer
 from mqclient.transactions.state import TransactionState
@@ -26,6 +27,7 @@ from mqstore.message import Message, MessageQueue, ReceivedMessage
 
 __all__ = [
     "Admin",
+    "BackPressureTimeout",
     "BrokerError",
     "ClientSettings",
     "ClientTimeout",
@@ -39,6 +41,7 @@ __all__ = [
     "MessageQueue",
     "NoRouteError",
     "NotDurable",
+    "PartlySent",
     "Producer",
     "ProducerSettings",
     "PushConsumer",

@@ -178,10 +178,18 @@ class Assignment(Generic[Held]):
         members = await self._members(queues)
         if members is None:
             return None
-        arguments = (self._strategy, self._client.client_id, queues, members)
-        if callable(self._settings.allocate):  # a function of the user, which may block
-            return await asyncio.to_thread(allocate, *arguments)
-        return allocate(*arguments)
+        client_id, names = self._client.client_id, self._client.namespace
+        chosen = self._settings.allocate
+        # The caller's own function or list knows the names without the namespace.
+        given = queues if isinstance(chosen, str) else names.unwrap_queues(queues)
+        arguments = (self._strategy, client_id, given, members)
+        if callable(chosen):  # a function of the user, which may block
+            mine = await asyncio.to_thread(allocate, *arguments)
+        else:
+            mine = allocate(*arguments)
+        if mine is None or isinstance(chosen, str):
+            return mine
+        return [names.wrap_queue(queue) for queue in mine]
 
     async def _members(self, queues: tuple[MessageQueue, ...]) -> list[str] | None:
         """Client ids of the group, from the first broker of the topic that answers.

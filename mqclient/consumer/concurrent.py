@@ -45,6 +45,9 @@ class ConcurrentService(ConsumeService):
         if held.queue.topic.startswith(RETRY_PREFIX):
             for message in messages:
                 message.topic = original_topic(message)
+        if self._names:
+            self._restore_names(held, messages)
+        if held.queue.topic.startswith(RETRY_PREFIX):
             for topic, group in groupby(messages, key=lambda message: message.topic):
                 self._run(held, list(group), topic)
         else:

@@ -180,7 +180,8 @@ class LiteAssignment(Assignment[LiteQueue]):
         if self.listener is None:
             return
         try:
-            outcome = self.listener(gained, lost)
+            names = self._client.namespace
+            outcome = self.listener(names.unwrap_queues(gained), names.unwrap_queues(lost))
             if inspect.isawaitable(outcome):
                 await outcome
         except Exception:

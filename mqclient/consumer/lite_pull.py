@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import warnings
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Self, TypeVar, Unpack
 
@@ -67,12 +67,14 @@ class LitePullConsumer:
         client_settings, self.settings = split_options(namesrv, everything, LitePullSettings)
         self._client = client = Client(client_settings, transport)
         self._subscriptions: dict[str, Subscription] = {}
-        self._checks = FilterChecks(client, group or TOOLS_GROUP)
+        self._checks = FilterChecks(client, self.settings.group or TOOLS_GROUP)
         self._buffer = LiteBuffer(self.settings)
         self._assignment = LiteAssignment(
             client,
             self.settings,
-            MemoryOffsets() if group is None else RemoteOffsets(client, group),
+            MemoryOffsets()
+            if self.settings.group is None
+            else RemoteOffsets(client, self.settings.group),
             self._subscriptions,
             self._buffer,
         )
@@ -161,6 +163,7 @@ class LitePullConsumer:
         the next `wait_assigned` raises it.
         """
         subscription = subscription_of(topic, expression, None)
+        topic = subscription.data.topic = check_topic(self._client.namespace.wrap(topic))
         if self.settings.group is None:
             raise ValueError(
                 "a consumer without a group cannot subscribe; name a group, or assign queues: "
@@ -187,6 +190,7 @@ class LitePullConsumer:
 
     def unsubscribe(self, topic: str) -> None:
         """Stop reading a topic; unknown topics are ignored."""
+        topic = self._client.namespace.wrap(topic)
         self._checks.forget(topic)
         if self._assignment.chosen is None and self._subscriptions.pop(topic, None) is not None:
             self._heartbeat_soon()
@@ -197,7 +201,7 @@ class LitePullConsumer:
         expression: as in `subscribe`, for all their topics. Queues that were assigned before go
         on at their position. Raises TypeError, ValueError, also after `subscribe`.
         """
-        chosen = frozenset(_checked(queue) for queue in queues)
+        chosen = frozenset(self._wire(queue) for queue in queues)
         if self._assignment.chosen is None and self._subscriptions:
             topics = ", ".join(sorted(self._subscriptions))
             raise ValueError(
@@ -223,7 +227,7 @@ class LitePullConsumer:
 
     def assigned(self) -> list[MessageQueue]:
         """The queues that this consumer reads now."""
-        return sorted(self._assignment.held)
+        return self._client.namespace.unwrap_queues(sorted(self._assignment.held))
 
     async def wait_assigned(self, timeout: Duration = 20.0) -> list[MessageQueue]:
         """Wait until the group has shared every subscribed topic once, or the assigned queues are
@@ -251,10 +255,12 @@ class LitePullConsumer:
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that can be read. Raises NoRouteError if there is none."""
         self._client.check_running()
-        route = await self._client.routes.refresh(check_topic(topic))
+        names = self._client.namespace
+        topic = names.wrap(check_topic(topic))
+        route = await self._client.routes.refresh(topic)
         if route is None or not route.subscribe:
             raise await self._client.routes.no_route(topic)
-        return list(route.subscribe)
+        return names.unwrap_queues(route.subscribe)
 
     # --- messages
 
@@ -312,7 +318,7 @@ class LitePullConsumer:
         self._client.check_running()
         if queues is None:
             return list(self._assignment.held.values())
-        return [self._assignment.held_of(_checked(queue)) for queue in queues]
+        return [self._assignment.held_of(self._wire(queue)) for queue in queues]
 
     # --- positions
 
@@ -331,24 +337,24 @@ class LitePullConsumer:
         else:
             offset = to
             low, high = await asyncio.gather(
-                self._ask(queue, calls.min_offset(queue)), self._ask(queue, calls.max_offset(queue))
+                self._ask(queue, calls.min_offset), self._ask(queue, calls.max_offset)
             )
             if not low <= offset <= high:
                 raise ValueError(
                     f"{queue} has no offset {offset}: it holds {low} to {high}; seek there, or "
                     "use seek_to_begin or seek_to_end"
                 )
-        self._assignment.move(queue, offset)
+        self._assignment.move(self._wire(queue), offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """Read a queue from its first message on. Raises as `seek` does."""
         await self._held(queue)
-        self._assignment.move(queue, await self._ask(queue, calls.min_offset(queue)))
+        self._assignment.move(self._wire(queue), await self._ask(queue, calls.min_offset))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
         """Read only messages that come after this call. Raises as `seek` does."""
         await self._held(queue)
-        self._assignment.move(queue, await self._ask(queue, calls.max_offset(queue)))
+        self._assignment.move(self._wire(queue), await self._ask(queue, calls.max_offset))
 
     async def offset_for_timestamp(self, queue: MessageQueue, when: datetime) -> int:
         """Offset of the first message stored at or after a time (`searchOffset`), else of the last.
@@ -360,7 +366,8 @@ class LitePullConsumer:
             raise TypeError(f"when must be a datetime, not {type(when).__name__}")
         if when.tzinfo is None:
             raise ValueError("when needs a datetime with a time zone: datetime.now(UTC)")
-        return await self._ask(queue, calls.search_offset(queue, int(when.timestamp() * 1000)))
+        when_ms = int(when.timestamp() * 1000)
+        return await self._ask(queue, lambda asked: calls.search_offset(asked, when_ms))
 
     async def position(self, queue: MessageQueue) -> int:
         """Offset of the first message that is not handled: the one in hand, or the next.
@@ -375,7 +382,8 @@ class LitePullConsumer:
         The queue need not be assigned. Raises ValueError without a group, BrokerError,
         UnreachableError, ClientTimeout.
         """
-        return await self._ask(queue, calls.query_consumer_offset(self._group(), queue))
+        group = self._group()
+        return await self._ask(queue, lambda asked: calls.query_consumer_offset(group, asked))
 
     async def commit(self, what: Committable = None) -> None:
         """Write offsets to the brokers, with or without auto_commit, and wait for their answers.
@@ -394,32 +402,44 @@ class LitePullConsumer:
             return self._assignment.positions()
         if isinstance(what, Mapping):
             for queue, offset in what.items():
-                _checked(queue)
+                self._wire(queue)
                 if isinstance(offset, bool) or not isinstance(offset, int):
                     raise TypeError(f"an offset must be int, not {type(offset).__name__}")
                 if offset < 0:
                     raise ValueError(f"the offset of {queue} must be at least 0, not {offset}")
-            return dict(what)
+            return {self._wire(queue): offset for queue, offset in what.items()}
         offsets: dict[MessageQueue, int] = {}
         for message in [what] if isinstance(what, ReceivedMessage) else what:
             if not isinstance(message, ReceivedMessage):
                 raise TypeError(f"commit takes received messages, not {type(message).__name__}")
-            queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
+            queue = self._wire(MessageQueue(message.topic, message.broker_name, message.queue_id))
             held = self._assignment.held.get(queue)
             if held is not None:
                 held.acknowledged = max(held.acknowledged, message.queue_offset + 1)
                 offsets[queue] = held.position
         return offsets
 
+    def _wire(self, queue: MessageQueue) -> MessageQueue:
+        """A caller's queue as the wire has it; TypeError for anything else."""
+        if not isinstance(queue, MessageQueue):
+            raise TypeError(f"a queue must be a MessageQueue, not {type(queue).__name__}")
+        names = self._client.namespace
+        return names.wrap_queue(queue) if names else queue
+
     async def _held(self, queue: MessageQueue) -> LiteQueue:
         self._client.check_running()
         limit = self._client.settings.request_timeout
-        return await self._assignment.queue(_checked(queue), limit)
+        return await self._assignment.queue(self._wire(queue), limit)
 
-    async def _ask(self, queue: MessageQueue, call: calls.Call[R]) -> R:
+    async def _ask(
+        self, queue: MessageQueue, question: Callable[[MessageQueue], calls.Call[R]]
+    ) -> R:
+        """Ask the broker of a caller's queue; the question is made for the queue on the wire."""
         self._client.check_running()
-        await self._client.routes.get(_checked(queue).topic)
-        return await self._client.invoke(self._client.address_of(queue), call, OFFSET_TIMEOUT)
+        asked = self._wire(queue)
+        await self._client.routes.get(asked.topic)
+        address = self._client.address_of(asked)
+        return await self._client.invoke(address, question(asked), OFFSET_TIMEOUT)
 
     def _group(self) -> str:
         if self.settings.group is None:
@@ -470,9 +490,3 @@ class LitePullConsumer:
                 log.debug("topic %s: %s", topic, error)
         await self._client.heartbeat()
         self._assignment.rebalance_soon()
-
-
-def _checked(queue: MessageQueue) -> MessageQueue:
-    if not isinstance(queue, MessageQueue):
-        raise TypeError(f"a queue must be a MessageQueue, not {type(queue).__name__}")
-    return queue

@@ -121,6 +121,10 @@ class LitePuller:
             messages = [message for message in messages if message.tags in tags]
             size = sum(message.store_size for message in messages)
         held.next_offset = answer.next_offset
+        names = self._client.namespace
+        if names:
+            for message in messages:
+                message.topic = names.unwrap(message.topic)
         if messages:
             self._buffer.add(held, messages, size)
 

@@ -20,6 +20,7 @@ from mqclient.consumer.settings import ConsumerSettings
 from mqclient.consumer.statistics import ConsumerStatistics
 from mqclient.consumer.subscription import Subscription
 from mqclient.consumer.workers import ConsumeRequest
+from mqclient.namespace import Namespace
 from mqclient.offsets import MemoryOffsets
 from mqstore.message import ReceivedMessage
 from mqstore.names import RETRY_PREFIX
@@ -78,8 +79,9 @@ class OrderlyService(ConsumeService):
         offsets: MemoryOffsets,
         statistics: ConsumerStatistics,
         send_back: SendBack,
+        names: Namespace,
     ) -> None:
-        super().__init__(settings, subscription_of, offsets, statistics, send_back)
+        super().__init__(settings, subscription_of, offsets, statistics, send_back, names)
         self._dead_letters = send_back
         self._needs_lock = settings.model == "clustering"
         self._lines: dict[ProcessQueue, _Line] = {}
@@ -92,6 +94,8 @@ class OrderlyService(ConsumeService):
         if line.of_retries:
             for message in messages:
                 message.topic = original_topic(message)
+        if self._names:
+            self._restore_names(held, messages)
         line.waiting.extend(messages)
         self._next(line)
 

@@ -57,11 +57,14 @@ class ProcessQueue:
         "next_offset",
         "pulls_one",
         "queue",
+        "shown",
         "template",
     )
 
     def __init__(self, queue: MessageQueue, next_offset: int) -> None:
         self.queue = queue
+        self.shown = queue
+        """The queue as handlers see it, without the namespace."""
         self.next_offset = next_offset
         """Offset of the next pull."""
         self.broker_id = 0

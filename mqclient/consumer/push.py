@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 from typing import Self, Unpack
 
-from mqclient.config import Duration, seconds, split_options
+from mqclient.config import Duration, check_topic, seconds, split_options
 from mqclient.consumer.assignment import Assignment
 from mqclient.consumer.concurrent import ConcurrentService
 from mqclient.consumer.context import Handler, MessageFunction
@@ -36,6 +36,7 @@ from mqclient.errors import ClientTimeout, RocketMQError
 from mqclient.local_offsets import LocalOffsets
 from mqclient.offsets import MemoryOffsets, RemoteOffsets
 from mqclient.signals import until_signal
+from mqclient.trace import ConsumeTrace, TraceDispatcher
 from mqclient.wire.bodies.heartbeat import SQL92, ConsumerData
 from mqstore.message import MessageQueue
 from mqstore.names import RETRY_PREFIX, retry_topic
@@ -79,13 +80,16 @@ class PushConsumer:
         self._offsets = _offsets(client, settings)
         self._statistics = ConsumerStatistics()
         self._service, self._assignment = self._consuming()
-        of_topic, data = self._subscriptions.get, self._consumer_data
+        of_topic, data = self._subscription_of, self._consumer_data
         info = RunningInfo(
             client_settings, settings, self._assignment, self._offsets, self._statistics, data
         )
         RemoteControl(client, settings, self._assignment, self._offsets, of_topic, info).serve()
         client.set_consumer(settings.group, self._consumer_data)
         self._closing: asyncio.Task[None] | None = None
+        self._trace: TraceDispatcher | None = None
+        if settings.trace:
+            self._trace = TraceDispatcher(client, settings.trace_topic, settings.group, "CONSUME")
         if settings.model == "clustering":
             retry = retry_topic(settings.group)
             self._subscriptions[retry] = tag_subscription(retry, "*", None)
@@ -94,15 +98,19 @@ class PushConsumer:
         """What runs the handlers, and what keeps this member's queues."""
         client, settings, offsets = self._client, self.settings, self._offsets
         statistics = self._statistics
-        of_topic, of_all = self._subscriptions.get, self._subscriptions.values
+        of_topic, of_all = self._subscription_of, self._subscriptions.values
         clustering = settings.model == "clustering"
         back = SendBack(client, settings)
         service: ConsumeService
         if settings.orderly:
-            service = OrderlyService(settings, of_topic, offsets, statistics, back)
+            service = OrderlyService(
+                settings, of_topic, offsets, statistics, back, client.namespace
+            )
         else:
             back_or_none = back if clustering else None
-            service = ConcurrentService(settings, of_topic, offsets, statistics, back_or_none)
+            service = ConcurrentService(
+                settings, of_topic, offsets, statistics, back_or_none, client.namespace
+            )
         self._puller = puller = Puller(
             client,
             settings,
@@ -127,6 +135,8 @@ class PushConsumer:
         """
         await self._offsets.load()
         await self._client.start()
+        if self._trace is not None:
+            self._trace.start()
         client = self._client
         try:
             for topic in list(self._subscriptions):
@@ -170,6 +180,8 @@ class PushConsumer:
             await self._assignment.stop()
             await self._service.stop(limit)
             await self._assignment.finish()
+            if self._trace is not None:
+                await self._trace.close()
         await self._client.close(limit)
 
     async def run(self) -> None:
@@ -255,9 +267,14 @@ class PushConsumer:
 
     def add(self, subscription: Subscription) -> Awaitable[None]:
         """Add a subscription; for `subscribe`, `on_message` and the blocking face."""
-        if self._client.running and subscription.data.expression_type == SQL92:
+        if self._trace is not None and subscription.handler is not None:
+            tracing = ConsumeTrace(self._trace, self.settings.consume_timeout)
+            subscription.handler = tracing.around(subscription.handler)
+        data = subscription.data
+        data.topic = check_topic(self._client.namespace.wrap(data.topic))
+        if self._client.running and data.expression_type == SQL92:
             return self._checks.begin(subscription, self._accept)
-        self._checks.forget(subscription.data.topic)
+        self._checks.forget(data.topic)
         self._accept(subscription)
         return Subscribed()
 
@@ -271,6 +288,7 @@ class PushConsumer:
 
     def unsubscribe(self, topic: str) -> None:
         """Stop reading a topic; unknown topics are ignored."""
+        topic = self._client.namespace.wrap(topic)
         self._checks.forget(topic)
         if self._subscriptions.pop(topic, None) is not None:
             self._heartbeat_soon()
@@ -313,9 +331,15 @@ class PushConsumer:
     def assigned(self) -> list[MessageQueue]:
         """The queues that this member reads now, the retry topic's left out."""
         held = self._assignment.held
-        return sorted(queue for queue in held if not queue.topic.startswith(RETRY_PREFIX))
+        ours = sorted(queue for queue in held if not queue.topic.startswith(RETRY_PREFIX))
+        return self._client.namespace.unwrap_queues(ours)
 
     # --- wiring
+
+    def _subscription_of(self, topic: str) -> Subscription | None:
+        """The subscription of a topic, named with or without the namespace."""
+        names = self._client.namespace
+        return self._subscriptions.get(names.wrap(topic) if names else topic)
 
     def _consumer_data(self) -> ConsumerData:
         start = self.settings.consume_from

@@ -97,7 +97,7 @@ class RemoteControl:
         if damaged:
             return request.reply(ResponseCode.SYSTEM_ERROR, f"damaged message: {damaged[0]}")
         message = messages[0]
-        message.topic = original_topic(message)
+        message.topic = self._client.namespace.unwrap(original_topic(message))
         subscription = self._subscription_of(message.topic)
         if subscription is None or subscription.handler is None:
             return request.reply(ResponseCode.SYSTEM_ERROR, f"no handler of {message.topic}")

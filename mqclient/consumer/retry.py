@@ -93,7 +93,7 @@ class SendBack:
             group=self._group,
             delay_level=delay_level,
             origin_msg_id=message.msg_id,
-            origin_topic=message.topic,
+            origin_topic=self._client.namespace.wrap(message.topic),
             max_reconsume_times=self._retries_max,
             broker_name=message.broker_name,
         )
@@ -104,7 +104,7 @@ class SendBack:
         copy = Message(retry_topic(self._group), message.body, flag=message.flag)
         copy.properties = {
             **message.properties,
-            "RETRY_TOPIC": original_topic(message),
+            "RETRY_TOPIC": self._client.namespace.wrap(original_topic(message)),
             "ORIGIN_MESSAGE_ID": message.properties.get("ORIGIN_MESSAGE_ID", message.msg_id),
             "RECONSUME_TIME": str(times),
             "MAX_RECONSUME_TIMES": str(self._retries_max),

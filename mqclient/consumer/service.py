@@ -14,6 +14,7 @@ from mqclient.consumer.settings import ConsumerSettings
 from mqclient.consumer.statistics import ConsumerStatistics
 from mqclient.consumer.subscription import Subscription
 from mqclient.consumer.workers import ConsumeRequest, Workers
+from mqclient.namespace import Namespace
 from mqclient.offsets import MemoryOffsets
 from mqstore.message import ReceivedMessage
 
@@ -40,12 +41,14 @@ class ConsumeService(ABC):
         offsets: MemoryOffsets,
         statistics: ConsumerStatistics,
         send_back: SendBack | None,
+        names: Namespace,
     ) -> None:
         self._settings = settings
         self._subscription_of = subscription_of
         self._offsets = offsets
         self._statistics = statistics
         self._send_back = send_back
+        self._names = names
         self._workers = Workers(
             settings.threads, f"ConsumeMessageThread_{settings.group}", self._done
         )
@@ -89,6 +92,12 @@ class ConsumeService(ABC):
         if self._sending:
             await asyncio.wait(self._sending, timeout=timeout)
         return ended
+
+    def _restore_names(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        """Take a queue and its messages out of the namespace, for the handler."""
+        held.shown = self._names.unwrap_queue(held.queue)
+        for message in messages:
+            message.topic = self._names.unwrap(message.topic)
 
     def _handler(self, topic: str, first: ReceivedMessage) -> tuple[Handler, bool, int]:
         """A topic's handler, whether it runs on the loop, and how many messages it gets at once.

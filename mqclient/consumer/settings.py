@@ -13,6 +13,7 @@ from mqclient.config import (
     Duration,
     check_group,
     check_range,
+    check_sendable,
     check_topic,
     check_type,
     set_seconds,
@@ -56,7 +57,9 @@ class ConsumerSettings:
     RocketMQ's 16, and no limit for orderly consumers. consume_timeout: seconds after which a
     message that is still handled is sent back; not for orderly consumers. commit_interval: seconds
     between offset commits. rebalance_interval: seconds between
-    rebalances. suspend: seconds the broker holds an empty pull.
+    rebalances. suspend: seconds the broker holds an empty pull. trace: send records of each call
+    of a handler to trace_topic, for mqadmin queryMsgTraceById. trace_topic: the topic of those
+    records.
     """
 
     group: str
@@ -80,9 +83,13 @@ class ConsumerSettings:
     commit_interval: float = 5.0
     rebalance_interval: float = 20.0
     suspend: float = 15.0
+    trace: bool = False
+    trace_topic: str = names.TRACE_TOPIC
 
     def __post_init__(self) -> None:
         check_group(self.group)
+        check_type("trace", self.trace, bool, "bool")
+        check_sendable(self.trace_topic)
         check_type("orderly", self.orderly, bool, "bool")
         check_topic(names.retry_topic(self.group))  # the retry topic must be legal too
         check_start(self.consume_from)
@@ -207,6 +214,8 @@ class ConsumerOptions(ClientOptions, total=False):
     commit_interval: Duration
     rebalance_interval: Duration
     suspend: Duration
+    trace: bool
+    trace_topic: str
 
 
 class LitePullOptions(ClientOptions, total=False):

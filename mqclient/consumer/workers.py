@@ -38,7 +38,7 @@ class ConsumeRequest:
         self.held = held
         self.messages = messages
         self.handler = handler
-        self.context = ConsumeContext(held.queue)
+        self.context = ConsumeContext(held.shown)
         self.started_ms = 0
 
     def call(self) -> Any:

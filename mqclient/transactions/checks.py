@@ -29,6 +29,7 @@ class Checks:
     def __init__(
         self, client: Client, halves: Halves, check: CheckHandler, settings: TransactionSettings
     ) -> None:
+        self._names = client.namespace
         self._halves = halves
         self._check = check
         self._on_loop = is_async(check)
@@ -66,6 +67,7 @@ class Checks:
             log.warning("%d checks wait; the broker will ask again about %s",
                         self._waiting, message.msg_id)  # fmt: skip
             return
+        message.topic = self._names.unwrap(message.topic)
         message.transaction_id = message.properties.get("UNIQ_KEY")
         self._waiting += 1
         try:
@@ -90,7 +92,7 @@ class Checks:
             log.exception("check of message %s failed; its state is unknown", message.msg_id)
             state, remark = TransactionState.UNKNOWN, f"{type(error).__name__}: {error}"
         try:
-            await self._halves.answer(address, question, message.msg_id, state, remark)
+            await self._halves.answer(address, question, message, state, remark)
         finally:
             self._running -= 1
             if not self._running:

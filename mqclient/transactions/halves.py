@@ -5,10 +5,11 @@ Rules: RocketMQ 4.9 `DefaultMQProducerImpl.sendMessageInTransaction` and `endTra
 
 import logging
 import time
+from collections.abc import Callable
 
+from mqclient.around_send import AroundSend
 from mqclient.engine import Client
 from mqclient.errors import ClosedError, RocketMQError
-from mqclient.outgoing import prepare_with
 from mqclient.results import SendResult
 from mqclient.sender import Sender
 from mqclient.transactions.state import TransactionState, wire_state
@@ -18,26 +19,38 @@ from mqclient.wire.headers.send import (
     CheckTransactionStateRequestHeader,
     EndTransactionRequestHeader,
 )
-from mqstore.message import Message, parse_offset_msg_id
+from mqstore.message import DELIVER_AT, Message, ReceivedMessage, parse_offset_msg_id
 
 __all__ = ["Halves"]
 
 log = logging.getLogger("mqclient.transactions")
 
 
+OnEnded = Callable[[Message | ReceivedMessage, str, str, str, bool], None]
+
+
 class Halves:
     """The half messages of one producer group."""
 
-    def __init__(self, client: Client, sender: Sender) -> None:
+    def __init__(self, client: Client, sender: Sender, around: AroundSend | None) -> None:
         self._client = client
         self._sender = sender
         self._settings = sender.settings
+        self._around = around
+        self.on_ended: OnEnded | None = None
+        """Told of the end of each transaction; see `SendTrace.ended`."""
 
     def check_running(self) -> None:
         """Raise ClosedError unless the producer can be used by this process."""
         self._client.check_running()
 
     async def send(self, message: Message, timeout: float) -> SendResult:
+        """Store a message as `_send` does, with the producer's hooks and limits."""
+        if self._around is None:
+            return await self._send(message, timeout)
+        return await self._around.send(message, timeout, lambda left: self._send(message, left))
+
+    async def _send(self, message: Message, timeout: float) -> SendResult:
         """Store a message out of consumers' sight, and set its transaction_id.
 
         timeout: seconds for all tries. Raises as Producer.send does; ValueError for a delayed
@@ -46,13 +59,13 @@ class Halves:
         self._client.check_running()
         if not isinstance(message, Message):
             raise TypeError(f"a transaction has one Message, not {type(message).__name__}")
-        if message.delay_level:
+        if message.delay_level or DELIVER_AT in message.properties:
             raise ValueError(
-                "a half message cannot be delayed; leave delay_level out, or send the delayed "
-                "message without a transaction"
+                "a half message cannot be delayed; leave delay_level and deliver_at out, or send "
+                "the delayed message without a transaction"
             )
         more = {"TRAN_MSG": "true", "PGROUP": self._settings.group}
-        outgoing = prepare_with(message, self._settings, more)
+        outgoing = self._sender.prepare_with(message, more)
         outgoing.sys_flag |= int(MessageSysFlag.TRANSACTION_PREPARED)
         deadline = time.monotonic() + timeout
         await self._sender.route(outgoing.topic, timeout)
@@ -63,7 +76,7 @@ class Halves:
         return sent
 
     async def end(
-        self, sent: SendResult, state: TransactionState, remark: str | None = None
+        self, message: Message, sent: SendResult, state: TransactionState, remark: str | None = None
     ) -> None:
         """Tell the broker of a half message what became of its transaction.
 
@@ -84,16 +97,19 @@ class Halves:
             broker_name=queue.broker_name,
         )
         await self._tell(address, header, remark)
+        if self.on_ended is not None:
+            self.on_ended(message, sent.msg_id, address, state.name, False)
 
     async def answer(
         self,
         address: str,
         question: CheckTransactionStateRequestHeader,
-        msg_id: str,
+        message: ReceivedMessage,
         state: TransactionState,
         remark: str | None,
     ) -> None:
-        """Answer a broker's check. address: of the broker that asked. msg_id: of the message."""
+        """Answer a broker's check of a message. address: of the broker that asked."""
+        msg_id = message.msg_id
         header = EndTransactionRequestHeader(
             producer_group=self._settings.group,
             tran_state_table_offset=question.tran_state_table_offset,
@@ -105,6 +121,8 @@ class Halves:
             broker_name=question.broker_name,
         )
         await self._tell(address, header, remark)
+        if self.on_ended is not None:
+            self.on_ended(message, msg_id, address, state.name, True)
 
     async def _tell(
         self, address: str, header: EndTransactionRequestHeader, remark: str | None

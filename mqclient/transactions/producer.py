@@ -92,7 +92,7 @@ class Transaction:
         """End the transaction once; for the producer's own use."""
         sent = self.result
         self.state, self._over = state, True
-        await self._halves.end(sent, state, remark)
+        await self._halves.end(self.message, sent, state, remark)
 
 
 class TransactionProducer(Producer):
@@ -126,7 +126,9 @@ class TransactionProducer(Producer):
         if not callable(check):
             raise TypeError(f"check must be callable, not {type(check).__name__}")
         self._build(namesrv, transport, {**options, "group": group}, TransactionSettings)
-        self._halves = Halves(self._client, self._sender)
+        self._halves = Halves(self._client, self._sender, self._around)
+        if self._trace is not None:
+            self._halves.on_ended = self._trace.ended
         self._checks = Checks(self._client, self._halves, check, self.settings)
 
     async def start(self) -> None:

@@ -6,6 +6,8 @@ may receive them; a code that is missing here is still a valid int in a Frame.
 
 from enum import IntEnum, IntFlag
 
+VERSION_5_0_0 = 413
+"""Ordinal of V5_0_0, the first version whose brokers deliver messages at a time."""
 VERSION_4_9_7 = 407
 """Ordinal of V4_9_7 in RocketMQ's version enum: the version every frame of ours announces."""
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from mqclient import ConsumeContext, Message, Producer, PushConsumer
+from mqclient.compression import Compression
 from mqstore.message import ReceivedMessage
 
 from .clusters import OUR_CLIENTS_AT, Cluster
@@ -69,10 +70,14 @@ def test_ours_to_java(cluster: Cluster, java_driver: JavaDriver) -> None:
         for i in range(4):
             producer.send(Message(topic, f"Hello {i}".encode(), tags="TagA"))
             producer.send(Message(topic, b"for others", tags="TagB"))
-        producer.send(Message(topic, b"long " * 2000, tags="TagA"))  # compressed
-    bodies = {message["body"] for message in consumer.await_messages(5)}
+    compressions: tuple[Compression, ...] = ("zlib", "lz4", "zstd")
+    for kind in compressions:
+        with Producer(cluster.namesrv, compression=kind) as producer:
+            producer.send(Message(topic, f"{kind} ".encode() * 2000, tags="TagA"))
+    bodies = {message["body"] for message in consumer.await_messages(7)}
     consumer.stop()
-    assert bodies == {f"Hello {i}" for i in range(4)} | {"long " * 2000}
+    expected = {f"Hello {i}" for i in range(4)} | {f"{kind} " * 2000 for kind in compressions}
+    assert bodies == expected
 
 
 def test_java_to_ours(cluster: Cluster, java_driver_binary: JavaDriver) -> None:
