@@ -23,12 +23,13 @@ from mqclient.results import SendResult
 from mqclient.sender import Sender
 from mqclient.wire.codes import MessageSysFlag
 from mqstore.message import Message, MessageQueue, ReceivedMessage, unique_id
-from mqstore.property_text import pairs_of
+from mqstore.property_text import NAME_END, PAIR_END, pairs_of
 
 __all__ = ["ConsumeTrace", "SendTrace", "TraceDispatcher", "TraceRecord"]
 
 log = logging.getLogger(__name__)
-FIELD_END, RECORD_END = "\x01", "\x02"
+FIELD_END, RECORD_END = NAME_END, PAIR_END
+"""Trace records use the separators of properties."""
 BACKLOG_MAX = 1024
 """Records that wait; further ones are dropped."""
 ROUND_S = 0.1

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -23,9 +23,15 @@ from benches.lib.java_client import JavaClient, JavaConsume, JavaSend
 from benches.lib.loads import BACKLOG_TOPIC, make_backlog
 from benches.lib.python_wheel import Wheel, WheelMissing
 from benches.lib.servers import Cluster, Ours
-from mqclient import Admin, Message
+from mqclient import Admin, Message, reply
 from mqclient import Producer as BlockingProducer
-from mqclient.aio import LitePullConsumer, Producer, PushConsumer, ReceivedMessage
+from mqclient.aio import (
+    LitePullConsumer,
+    Producer,
+    PushConsumer,
+    ReceivedMessage,
+    TransactionProducer,
+)
 from mqclient.wire.bodies.topics import TopicConfig
 from scripts import java_rocketmq
 
@@ -44,6 +50,7 @@ BATCH = 32
 UNIQUE_KEY = "UNIQ_KEY"
 """The property that consumers read: with it all of a message's properties are decoded."""
 OTHERS = ("wheel", "java")
+ASKED_TOPIC = "BenchAsked"
 ORDERLY_TOPIC = "BenchOrderly"
 ORDERLY_QUEUES = 16
 ORDERLY_SHARE_MIN = 0.25
@@ -51,6 +58,7 @@ ORDERLY_SHARE_MIN = 0.25
 LITE_PULL_SHARE_MIN = 0.5
 """Least rate of `async for` over a lite pull consumer, as a share of the batch handler's."""
 
+Exchange = Callable[[Cluster, int, float], Coroutine[Any, Any, float]]
 Rate = Callable[[float], float]
 """Runs for so many seconds; messages per second."""
 
@@ -111,6 +119,7 @@ def main(smoke: bool = False, long: bool = False) -> None:
                 warm = JavaSend(java, threads=8)
                 _java_rate(warm, cluster, JAVA_WARMUP[mode.name])
             _send_rows(bench)
+            _exchange_rows(bench)
             make_backlog(cluster, bench.backlog)
             _consume_rows(bench)
             _lite_pull_row(bench)
@@ -170,6 +179,67 @@ def _send_rows(bench: Bench) -> None:
             partial(send_in_threads, cluster, threads),
             {**wheel, **bench.by_java(threads=threads)},
         )
+
+
+def _exchange_rows(bench: Bench) -> None:
+    """Transactions from the half message to the commit, and requests until their reply."""
+    for in_flight in (1, 64):
+        for name, exchange in (("transactions", transact), ("requests with a reply", request)):
+            rate = partial(_exchanged, exchange, bench.cluster, in_flight)
+            bench.row(f"{name}, {in_flight} in flight", rate, {})
+
+
+def _exchanged(exchange: Exchange, cluster: Cluster, in_flight: int, seconds: float) -> float:
+    return asyncio.run(exchange(cluster, in_flight, seconds))
+
+
+async def transact(cluster: Cluster, in_flight: int, seconds: float) -> float:
+    """Committed transactions per second of tasks that make one after the other."""
+
+    async def one(producer: TransactionProducer) -> None:
+        async with producer.transaction(Message(TOPIC, BODY)) as transaction:
+            await transaction.commit()
+
+    group = "BenchTransactions"
+    async with TransactionProducer(group, cluster.namesrv, check=lambda _message: None) as producer:
+        return await _repeat(lambda: one(producer), in_flight, seconds)
+
+
+async def request(cluster: Cluster, in_flight: int, seconds: float) -> float:
+    """Replies per second to tasks that ask one after the other; a push consumer answers."""
+    async with (
+        Producer(cluster.namesrv, group="BenchAskers") as asker,
+        Producer(cluster.namesrv, group="BenchRepliers") as replier,
+        PushConsumer("BenchReplies", cluster.namesrv) as consumer,
+    ):
+        await asker.send(Message(ASKED_TOPIC, SMALL_BODY))  # creates the topic
+
+        async def answer(messages: list[ReceivedMessage], _context: object) -> None:
+            for message in messages:
+                if message.properties.get("CORRELATION_ID"):
+                    await replier.send(reply(message, SMALL_BODY))
+
+        consumer.subscribe(ASKED_TOPIC, "*", answer)
+        await consumer.wait_assigned(CONSUME_DEADLINE_SECONDS)
+        question = Message(ASKED_TOPIC, SMALL_BODY)
+        await asker.request(question, timeout=CONSUME_DEADLINE_SECONDS)
+        return await _repeat(lambda: asker.request(question, timeout=30), in_flight, seconds)
+
+
+async def _repeat(work: Callable[[], Awaitable[object]], in_flight: int, seconds: float) -> float:
+    """How often per second `in_flight` tasks do their work."""
+    await work()
+    started = time.monotonic()
+    done = 0
+
+    async def one() -> None:
+        nonlocal done
+        while time.monotonic() < started + seconds:
+            await work()
+            done += 1
+
+    await asyncio.gather(*(one() for _ in range(in_flight)))
+    return done / (time.monotonic() - started)
 
 
 def _wheel_sends(cluster: Cluster, threads: int, wheel: Wheel, seconds: float) -> float:
