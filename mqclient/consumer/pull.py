@@ -132,7 +132,10 @@ class Puller:
             return ERROR_DELAY
         template = self._template(held, subscription)
         wait = self._settings.suspend + ANSWER_GRACE
-        commit = self._offsets.get(held.queue) if held.broker_id == 0 else 0
+        # RocketMQ's broker may serve a pull after the commit with which an orderly consumer gives a
+        # queue up. Its older offset would have the next owner repeat messages.
+        commits = held.broker_id == 0 and not self._settings.orderly
+        commit = self._offsets.get(held.queue) if commits else 0
         flag = _SUSPEND_AND_COMMIT if commit > 0 else _SUSPEND
         held.last_pull_ms = time.time_ns() // 1_000_000
         try:

@@ -11,6 +11,7 @@ from mqclient import aio as mqaio
 from mqclient.consumer import orderly_assignment
 from mqclient.wire import Frame, RequestCode, calls
 from mqclient.wire.bodies.offsets import LockBatchRequestBody, ResetOffsetBody
+from mqclient.wire.codes import PullSysFlag
 from mqserver.standalone import Standalone
 from mqserver.testing import Probe
 from mqstore.message import MessageQueue, offset_msg_id
@@ -176,6 +177,24 @@ async def test_a_dead_letter_that_no_broker_takes_keeps_its_queue_waiting():
     async with reading(cluster, handle, retries_max=0, **OPTIONS):
         await until_async(lambda: (b"1", 0) in tries)
     assert tries == [(b"0", 0), (b"0", 1), (b"1", 0)]
+    assert cluster.committed[Q0] == 2
+
+
+async def test_pulls_commit_nothing():
+    """RocketMQ's broker may serve them after the commit with which a queue is given up."""
+    cluster = Cluster(T=1)
+    cluster.put("T", b"0")
+    seen = []
+
+    async def handle(messages, _context):
+        seen.extend(message.body for message in messages)
+
+    async with reading(cluster, handle, **OPTIONS):
+        await until_async(lambda: seen == [b"0"])
+        cluster.put("T", b"1")
+        await until_async(lambda: seen == [b"0", b"1"])
+        pulls = cluster.requests(RequestCode.PULL_MESSAGE)
+    assert {int(pull.fields["sysFlag"]) & PullSysFlag.COMMIT_OFFSET for pull in pulls} == {0}
     assert cluster.committed[Q0] == 2
 
 

@@ -14,7 +14,7 @@ from .java_driver import JavaDriver
 SHARING = (
     *("bench", "harness", "java_clients", "java_features", "lite_pull", "mqadmin"),
     *("python_admin", "python_clients", "python_control", "python_orderly", "python_requests"),
-    *("python_transactions", "spark_rows"),
+    *("python_sharing", "python_transactions", "spark_rows"),
 )
 """Modules whose tests share clusters."""
 
