@@ -142,7 +142,7 @@ class Client:
 
     def mapped(self, address: str) -> str:
         """The address to connect to for an address that a NameServer advertised."""
-        return self.settings.address_map.get(address, address)
+        return self._instance.mapped(address)
 
     async def invoke(self, address: str, call: calls.Call[R], timeout: float | None = None) -> R:
         """Ask a broker. address: as advertised. timeout: seconds, None is request_timeout.

@@ -16,7 +16,8 @@ __all__ = ["LatencyFaults"]
 AVOID_S = (
     (15.0, 600.0), (3.0, 180.0), (2.0, 120.0), (1.0, 60.0), (0.55, 30.0), (0.1, 0.0), (0.05, 0.0)
 )  # fmt: skip
-"""A send that took at least so many seconds, and for how many seconds its broker is avoided."""
+"""After a send that took at least the first of two numbers, in seconds, its broker is avoided for
+the second."""
 FAILURE_LATENCY_S = 30.0
 """The latency that a failed send counts as."""
 

@@ -36,12 +36,11 @@ Key = tuple[str, MessageQueue | None]
 class _Batch:
     """Messages that wait to be sent together."""
 
-    __slots__ = ("deadline", "items", "size", "timeout", "timer", "wait_store_ok")
+    __slots__ = ("deadline", "items", "size", "timer", "wait_store_ok")
 
-    def __init__(self, timeout: float, wait_store_ok: bool) -> None:
-        self.timeout = timeout
+    def __init__(self, deadline: float, wait_store_ok: bool) -> None:
+        self.deadline = deadline
         self.wait_store_ok = wait_store_ok
-        self.deadline = time.monotonic() + timeout
         self.items: list[Item] = []
         self.size = 0
         self.timer: asyncio.TimerHandle | None = None
@@ -73,18 +72,19 @@ class Linger:
         """
         loop = asyncio.get_running_loop()
         key = (message.topic, queue)
-        size = self._size(message)
+        size, deadline = self._size(message), time.monotonic() + timeout
         batch = self._open.get(key)
-        if batch is not None and not self._has_room(batch, message, size, timeout):
+        if batch is not None and not self._has_room(batch, message, size, deadline):
             self._send_off(key, batch)
             batch = None
         if batch is None:
-            batch = self._open[key] = _Batch(timeout, message.wait_store_ok)
+            batch = self._open[key] = _Batch(deadline, message.wait_store_ok)
             pause = min(self._settings.linger, timeout / 2)
             batch.timer = loop.call_later(pause, self._send_off, key, batch)
         future: asyncio.Future[SendResult] = loop.create_future()
         batch.items.append((message, future))
         batch.size += size
+        batch.deadline = min(batch.deadline, deadline)
         if batch.size >= self._bytes_max or len(batch.items) >= self._settings.linger_count_max:
             self._send_off(key, batch)
         return future
@@ -101,10 +101,11 @@ class Linger:
         letters = sum(len(name) + len(value) + 2 for name, value in properties.items())
         return size + ITEM_BYTES + CHARACTER_BYTES_MAX * letters
 
-    def _has_room(self, batch: _Batch, message: Message, size: int, timeout: float) -> bool:
+    def _has_room(self, batch: _Batch, message: Message, size: int, deadline: float) -> bool:
+        """Whether a message may join; the batch then has the earlier deadline."""
         return (
             batch.size + size <= self._bytes_max
-            and batch.timeout == timeout
+            and abs(batch.deadline - deadline) <= self._settings.linger
             and batch.wait_store_ok == message.wait_store_ok
         )
 

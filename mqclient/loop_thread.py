@@ -4,7 +4,6 @@ import asyncio
 import concurrent.futures
 import contextlib
 import functools
-import inspect
 import os
 import sys
 import threading
@@ -12,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 
+from mqclient.consumer.context import is_async
 from mqclient.errors import ClosedError
 from mqclient.process import forked, process_id
 
@@ -248,8 +248,7 @@ class CallbackThread:
 
     def wrap(self, function: F) -> F:
         """The function that runs an `async def` function there; another one stays as it is."""
-        call = getattr(function, "__call__", None)  # noqa: B004
-        if not (inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)):
+        if not is_async(function):
             return function
 
         @functools.wraps(function)

@@ -351,7 +351,7 @@ class Producer:
             if self._linger is not None and isinstance(message, Message):
                 await self._check_delivery(message, left)
                 queue = await self._choose(choice, message, left)
-                return await self._linger.add(message, queue, timeout)
+                return await self._linger.add(message, queue, left)
             return await self._send_parts(message, self._prepare(message), choice, left)
 
         if self._around is None:

@@ -50,6 +50,7 @@ __all__ = [
     "encode_properties",
     "offset_msg_id",
     "parse_offset_msg_id",
+    "queue_of",
     "unique_id",
     "unique_id_origin",
 ]
@@ -269,6 +270,11 @@ class OffsetMessageId(NamedTuple):
     """The broker's port."""
     physical_offset: int
     """Where the record starts, bytes from the start of the log."""
+
+
+def queue_of(message: ReceivedMessage) -> MessageQueue:
+    """The queue that a message came from."""
+    return MessageQueue(message.topic, message.broker_name, message.queue_id)
 
 
 def offset_msg_id(host: str, port: int, physical_offset: int) -> str:

@@ -17,7 +17,7 @@ import click
 from mqstore.commands import exit_codes
 from mqstore.commands.options import all_options
 from mqstore.commands.running import CommandError
-from mqstore.message import DecodeError, MessageQueue, ReceivedMessage
+from mqstore.message import DecodeError, MessageQueue, ReceivedMessage, queue_of
 
 __all__ = ["Executing", "Execution", "execution_of", "execution_options"]
 
@@ -101,9 +101,8 @@ class Executing:
                 self._check()
                 _ = self.handled
             self._check()
-            queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
             task = asyncio.create_task(self._run(message))
-            self._under_way.append((queue, message.queue_offset, task))
+            self._under_way.append((queue_of(message), message.queue_offset, task))
             _ = self.handled  # forgets what is done
         self._check()
 

@@ -23,7 +23,7 @@ from mqclient.commands.signals import run_until_signal
 from mqstore.commands.moments import Start
 from mqstore.commands.options import all_options, start_option, tags_option, topic_option
 from mqstore.commands.running import refusing_arguments
-from mqstore.message import MessageQueue, ReceivedMessage
+from mqstore.message import MessageQueue, ReceivedMessage, queue_of
 
 __all__ = ["Reading", "read_topic", "reading_of", "reading_options"]
 
@@ -137,11 +137,6 @@ class Printing:
     async def finish(self, interrupted: bool) -> None:
         """End the document."""
         self._writer.finish()
-
-
-def queue_of(message: ReceivedMessage) -> MessageQueue:
-    """The queue that a message came from."""
-    return MessageQueue(message.topic, message.broker_name, message.queue_id)
 
 
 async def read_topic(reading: Reading, handling: Handling, group: str | None) -> int:

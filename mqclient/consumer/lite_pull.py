@@ -25,7 +25,7 @@ from mqclient.wire import calls
 from mqclient.wire.bodies.heartbeat import ConsumerData
 from mqclient.wire.codes import RequestCode
 from mqclient.wire.frame import Frame
-from mqstore.message import MessageQueue, ReceivedMessage
+from mqstore.message import MessageQueue, ReceivedMessage, queue_of
 from mqstore.names import TOOLS_GROUP
 
 __all__ = ["Committable", "LitePullConsumer"]
@@ -412,7 +412,7 @@ class LitePullConsumer:
         for message in [what] if isinstance(what, ReceivedMessage) else what:
             if not isinstance(message, ReceivedMessage):
                 raise TypeError(f"commit takes received messages, not {type(message).__name__}")
-            queue = self._wire(MessageQueue(message.topic, message.broker_name, message.queue_id))
+            queue = self._wire(queue_of(message))
             held = self._assignment.held.get(queue)
             if held is not None:
                 held.acknowledged = max(held.acknowledged, message.queue_offset + 1)

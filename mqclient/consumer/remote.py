@@ -27,7 +27,7 @@ from mqclient.wire.headers.clients import (
     GetConsumerRunningInfoRequestHeader,
     GetConsumerStatusRequestHeader,
 )
-from mqstore.message import MessageQueue, ReceivedMessage, decode_reply
+from mqstore.message import ReceivedMessage, decode_reply, queue_of
 
 __all__ = ["RemoteControl"]
 
@@ -101,8 +101,7 @@ class RemoteControl:
         subscription = self._subscription_of(message.topic)
         if subscription is None or subscription.handler is None:
             return request.reply(ResponseCode.SYSTEM_ERROR, f"no handler of {message.topic}")
-        queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
-        context = ConsumeContext(queue)
+        context = ConsumeContext(queue_of(message))
         started = time.monotonic()
         result = ConsumeMessageDirectlyResult(order=self._settings.orderly)
         try:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -17,9 +18,10 @@ from mqclient.commands.connection import NAMESRV_OPTION, OPTIONS, ConnectionOpti
 from mqpipeline.errors import UsageError
 from mqpipeline.session import open_session, read_pairs, require_spark
 from mqpipeline.topics import Moment, Piece
-from mqstore.commands.moments import read_milliseconds
+from mqstore.commands.moments import read_start
 from mqstore.commands.options import all_options, read_by
 from mqstore.commands.output import output_option
+from mqstore.ending import Ending
 
 __all__ = [
     "PIECE_COLUMNS",
@@ -133,14 +135,8 @@ def moment_option(flag: str, argument: str, default: str | None, text: str) -> C
 
 
 def _moment(text: str) -> Moment:
-    if text == "earliest":
-        return "earliest"
-    if text == "latest":
-        return "latest"
-    try:
-        return read_milliseconds(text)
-    except ValueError as error:
-        raise ValueError(f"{error}; or earliest, or latest") from None
+    start = read_start(text)
+    return round(start.timestamp() * 1000) if isinstance(start, datetime) else start
 
 
 def piece_row(piece: Piece) -> dict[str, Any]:
@@ -183,9 +179,7 @@ def until_stopped() -> Iterator[Callable[[float], bool]]:
 
     The first SIGTERM ends nothing: the caller asks, between two rounds. The second one does.
     """
-    import threading
-
-    came = threading.Event()
+    came = Ending()
 
     def note(*_: object) -> None:
         came.set()

@@ -32,12 +32,6 @@ from tests.waiting import until
 COMMANDS = {"mqadmin": mqadmin_main, "mqclient": mqclient_main}
 
 
-@pytest.fixture(scope="module")
-def mq():
-    with Standalone() as both:
-        yield both
-
-
 @pytest.fixture
 def strict_mq():
     """A broker that creates no topic by itself."""

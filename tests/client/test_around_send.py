@@ -23,16 +23,9 @@ from mqclient.latency_fault import LatencyFaults
 from mqclient.wire import Frame, RequestCode
 from mqclient.wire.bodies.route import BrokerData, QueueData, TopicRouteData
 from mqclient.wire.codes import VERSION_5_0_0
-from mqserver.standalone import Standalone
 from mqstore.message import MessageQueue
 
 from .cluster import NAMESRV, Cluster
-
-
-@pytest.fixture(scope="module")
-def mq():
-    with Standalone() as both:
-        yield both
 
 
 class Gate:

@@ -12,17 +12,10 @@ from mqclient import LitePullConsumer, Message, Producer
 from mqclient.compression import compress
 from mqclient.config import ProducerSettings
 from mqclient.outgoing import prepare
-from mqserver.standalone import Standalone
 from mqstore.message import DecodeError, decompress_body
 
 KINDS = {"zlib": 0x301, "lz4": 0x101, "zstd": 0x201}
 BODY = b"a body that repeats itself, " * 400
-
-
-@pytest.fixture(scope="module")
-def mq():
-    with Standalone() as both:
-        yield both
 
 
 @pytest.mark.parametrize(("kind", "flag"), KINDS.items())

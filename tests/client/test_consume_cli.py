@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,12 +20,6 @@ from mqserver.standalone import Standalone
 from tests.waiting import until
 
 BODIES = [f"body {i}" for i in range(8)]
-
-
-@pytest.fixture(scope="module")
-def mq() -> Iterator[Standalone]:
-    with Standalone() as both:
-        yield both
 
 
 @pytest.fixture(scope="module")

@@ -11,18 +11,11 @@ from mqclient.admin import calls as admin_calls
 from mqclient.wire import Frame
 from mqclient.wire.bodies.offsets import GetConsumerStatusBody
 from mqserver.probe import Probe
-from mqserver.standalone import Standalone
 from mqstore.message import MessageQueue
 from tests.waiting import until, until_async
 
 DEADLINE = 60
 OPTIONS = {"consume_from": "earliest", "suspend_current_queue_timeout": 0.01}
-
-
-@pytest.fixture(scope="module")
-def mq():
-    with Standalone() as both:
-        yield both
 
 
 def send(mq, topic: str, *bodies: bytes) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -18,12 +17,6 @@ from .cluster import NAMESRV, Cluster
 
 LONG = 3600.0
 """Seconds of a linger that only a bound or a close ends."""
-
-
-@pytest.fixture(scope="module")
-def mq() -> Iterator[Standalone]:
-    with Standalone() as both:
-        yield both
 
 
 def producer(cluster: Cluster, **options) -> Producer:
@@ -100,6 +93,16 @@ async def test_the_time_or_a_bound_sends_a_batch():
         await asyncio.gather(*first[:2])
         assert sends(cluster) == [(MANY, "0")]
     assert sends(cluster) == [(MANY, "0"), (ONE, "0")]
+
+
+async def test_sends_with_a_hook_and_limits_are_gathered_too():
+    cluster, seen = Cluster(T=1), []
+    async with producer(
+        cluster, linger=LONG, timeout=2 * LONG, linger_count_max=5,
+        before_send=seen.append, in_flight_max=5,
+    ) as sender:  # fmt: skip
+        await asyncio.gather(*(sender.send(Message("T", b"x")) for _ in range(5)))
+    assert (sends(cluster), len(seen)) == ([(MANY, "0")], 5)
 
 
 async def test_one_message_is_no_batch_and_batches_take_the_queues_in_turn():

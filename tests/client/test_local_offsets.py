@@ -9,7 +9,6 @@ import pytest
 from mqclient import Message, Producer, PushConsumer
 from mqclient import aio as mqaio
 from mqclient.local_offsets import LocalOffsets
-from mqserver.standalone import Standalone
 from mqstore.message import MessageQueue
 from tests.waiting import until
 
@@ -23,12 +22,6 @@ JAVA_FILE = """{
 \t}
 }"""
 """As RocketMQ 4.9.7's LocalFileOffsetStore writes it."""
-
-
-@pytest.fixture(scope="module")
-def mq():
-    with Standalone() as both:
-        yield both
 
 
 def read(mq, topic: str, count: int, **options) -> list[bytes]:

@@ -47,12 +47,6 @@ def bodies(mq: Standalone, topic: str) -> list[bytes]:
     return [message.body for message in mq.messages(topic)]
 
 
-@pytest.fixture(scope="module")
-def mq() -> Iterator[Standalone]:
-    with Standalone() as both:
-        yield both
-
-
 def test_records_are_json_with_the_level_as_tag(mq: Standalone, logger: logging.Logger) -> None:
     topic = mq.topic(queues=1)
     handler = RocketMQHandler(topic, mq.namesrv)

@@ -19,16 +19,9 @@ from mqclient import (
     aio,
 )
 from mqclient.namespace import Namespace
-from mqserver.standalone import Standalone
 from mqstore.message import MessageQueue
 
 SHOP = Namespace("shop")
-
-
-@pytest.fixture(scope="module")
-def mq():
-    with Standalone() as both:
-        yield both
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from mqclient.consumer import orderly_assignment
 from mqclient.wire import Frame, RequestCode, calls
 from mqclient.wire.bodies.offsets import LockBatchRequestBody, ResetOffsetBody
 from mqclient.wire.codes import PullSysFlag
-from mqserver.standalone import Standalone
 from mqserver.testing import Probe
 from mqstore.message import MessageQueue, offset_msg_id
 from tests.waiting import until, until_async
@@ -22,12 +21,6 @@ from .reading import Q0, RETRY, Seen, reading
 
 DEADLINE = 60
 OPTIONS = {"consume_from": "earliest", "orderly": True, "suspend_current_queue_timeout": 0.01}
-
-
-@pytest.fixture(scope="module")
-def mq():
-    with Standalone() as both:
-        yield both
 
 
 class Orders:

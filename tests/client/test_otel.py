@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
@@ -36,12 +35,6 @@ from tests.missing_packages import hide
 from tests.waiting import until
 
 MESSAGING = {value for value in vars(names).values() if isinstance(value, str)}
-
-
-@pytest.fixture(scope="module")
-def mq() -> Iterator[Standalone]:
-    with Standalone() as both:
-        yield both
 
 
 class Spans:

@@ -9,19 +9,12 @@ import pytest
 from mqclient import BrokerError, Message, PartlySent, Producer, SendResult, aio
 from mqclient.queue_choice import chosen_queue, queue_choice
 from mqclient.wire import Frame, RequestCode
-from mqserver.standalone import Standalone
 from mqstore.message import MessageQueue
 from tests.waiting import until
 
 from .cluster import NAMESRV, Cluster
 
 QUEUES = [MessageQueue("T", "broker-a", i) for i in range(7)]
-
-
-@pytest.fixture(scope="module")
-def mq():
-    with Standalone() as both:
-        yield both
 
 
 @pytest.mark.parametrize(

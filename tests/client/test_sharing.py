@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -30,12 +29,6 @@ from .test_sync import in_child
 MANY = 200
 DESCRIPTORS_MAX = 40
 """Of MANY clients that share one loop and one connection for each server."""
-
-
-@pytest.fixture(scope="module")
-def mq() -> Iterator[Standalone]:
-    with Standalone() as both:
-        yield both
 
 
 def descriptors() -> int:

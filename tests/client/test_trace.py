@@ -23,15 +23,8 @@ from mqclient.config import ClientSettings
 from mqclient.engine import Client
 from mqclient.trace import BACKLOG_MAX, TraceDispatcher, TraceRecord
 from mqclient.wire import Frame, RequestCode
-from mqserver.standalone import Standalone
 
 from .cluster import NAMESRV, Cluster
-
-
-@pytest.fixture(scope="module")
-def mq():
-    with Standalone() as both:
-        yield both
 
 
 def records(mq, topic: str) -> Iterator[list[str]]:
