@@ -14,6 +14,7 @@
 //! Everything is big-endian. "Next entry" starts at 1; 0 means that nothing was written yet.
 
 use crate::message::java_hash_on;
+use crate::properties;
 
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 40;
@@ -198,6 +199,23 @@ impl KeyHasher {
     pub fn hash(&self, key: &[u8]) -> i32 {
         java_hash_on(self.prefix, key).checked_abs().unwrap_or(0)
     }
+}
+
+/// The keys that RocketMQ indexes a message with: its unique key, then each of its `KEYS`
+/// (`IndexService#buildIndex`).
+#[inline]
+pub fn indexed_keys(properties: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let [unique, keys] = properties::find(properties, [properties::UNIQ_KEY, properties::KEYS]);
+    let keys = keys.unwrap_or_default().split(|byte| *byte == b' ');
+    let all = unique.into_iter().chain(keys);
+    all.filter(|key| !key.is_empty())
+}
+
+/// Whether a message of `topic` is indexed with a key of this hash.
+pub fn has_key_hash(topic: &str, properties: &[u8], key_hash: i32) -> bool {
+    let mut hasher = KeyHasher::default();
+    hasher.set_topic(topic);
+    indexed_keys(properties).any(|key| hasher.hash(key) == key_hash)
 }
 
 /// A field of fixed size; positions are those of the layouts above, so they are in bounds.

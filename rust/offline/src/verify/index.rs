@@ -5,9 +5,8 @@ use std::path::Path;
 
 use super::Check;
 use crate::scan::Scan;
-use mq_format::index::{IndexEntry, IndexHeader, key_hash};
+use mq_format::index::{IndexEntry, IndexHeader, has_key_hash, indexed_keys};
 use mq_format::message::{BLANK_BYTES, CheckCrc, RecordView, sys_flag};
-use mq_format::properties;
 use mq_log::{Access, fs};
 use mq_store::StoreError;
 use mq_store::inspect::IndexFile;
@@ -106,7 +105,7 @@ impl Keys {
         if record.sys_flag & sys_flag::TRANSACTION_MASK == sys_flag::ROLLBACK {
             return;
         }
-        let count = keys_of(record, |_| {});
+        let count = indexed_keys(record.properties).count() as u64;
         let at = record.physical_offset;
         match self.indexed {
             Some((_, last)) if at == last && self.is_torn => {}
@@ -121,21 +120,6 @@ impl Keys {
             _ => {}
         }
     }
-}
-
-/// Calls `found` with each key that RocketMQ indexes; returns how many there are.
-fn keys_of(record: &RecordView<'_>, mut found: impl FnMut(&str)) -> u64 {
-    let unique = properties::get_str(record.properties, properties::UNIQ_KEY);
-    let keys = properties::get_str(record.properties, properties::KEYS);
-    let keys = keys.as_deref().unwrap_or_default().split(' ');
-    let mut count = 0;
-    for key in unique.as_deref().into_iter().chain(keys) {
-        if !key.is_empty() {
-            found(key);
-            count += 1;
-        }
-    }
-    count
 }
 
 impl Check<'_> {
@@ -370,11 +354,7 @@ impl Check<'_> {
         if is_stand_in(&record) {
             return (Entry::Healed, None);
         }
-        let mut is_key = false;
-        keys_of(&record, |key| {
-            is_key |= key_hash(record.topic, key) == entry.key_hash
-        });
-        if !is_key {
+        if !has_key_hash(record.topic, record.properties, entry.key_hash) {
             return (Entry::Wrong, wrong());
         }
         let (told, stored) = (entry.time_difference_seconds, record.store_timestamp_ms);

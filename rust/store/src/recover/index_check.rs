@@ -14,9 +14,8 @@ use crate::derive::index::writer::IndexWriter;
 use crate::files::io_error;
 use crate::records::walk::{LogRead, Step, Walk};
 use crate::types::StoreError;
-use mq_format::index::{IndexEntry, IndexHeader, IndexLayout};
+use mq_format::index::{IndexEntry, IndexHeader, IndexLayout, has_key_hash, indexed_keys};
 use mq_format::message::{self, CheckCrc, Head, RecordView, STATED_BYTES, sys_flag};
-use mq_format::properties;
 
 /// Entries read at once.
 const CHUNK_ENTRIES: i32 = 4_096;
@@ -158,11 +157,7 @@ impl Recovery<'_> {
 
 /// Whether a record has entries in the index.
 fn is_indexed(record: &RecordView<'_>) -> bool {
-    let names = [properties::UNIQ_KEY, properties::KEYS];
-    let [unique, keys] = properties::find(record.properties, names);
-    let has_key = keys.is_some_and(|keys| keys.iter().any(|byte| *byte != b' '));
-    !sys_flag::is_rollback(record.sys_flag)
-        && (has_key || unique.is_some_and(|key| !key.is_empty()))
+    !sys_flag::is_rollback(record.sys_flag) && indexed_keys(record.properties).next().is_some()
 }
 
 /// Whether a file may point to records that healing took away.
@@ -257,6 +252,7 @@ fn replay(
         for entry in &entries {
             let is_trusted = entry.physical_offset.cast_unsigned() < checked_from;
             if !(is_trusted || has_record(entry, replay.next == 1)?)
+                || has_lost_hash(entry, log)
                 || !replay.take(*entry, log_end.cast_signed())
             {
                 break 'entries;
@@ -274,6 +270,14 @@ fn replay(
         replay.give_back(last, before);
     }
     Ok(replay)
+}
+
+/// Whether the hash of an entry never came to the disk: it may lie in the sector before the rest of
+/// the entry. What is left looks like an entry of hash 0, which hardly any key has.
+fn has_lost_hash(entry: &IndexEntry, log: &impl LogRead) -> bool {
+    let is_doubtful = entry.key_hash == 0 && entry.physical_offset >= log_start(log);
+    let has_hash_0 = |record: &RecordView<'_>| has_key_hash(record.topic, record.properties, 0);
+    is_doubtful && at_record(log, entry.physical_offset, has_hash_0) != Some(true)
 }
 
 impl Replay {
@@ -336,12 +340,21 @@ fn indexed_record_ms(log: &impl LogRead, offset: u64) -> io::Result<Option<i64>>
 }
 
 fn store_timestamp(log: &impl LogRead, offset: i64) -> Option<i64> {
+    at_record(log, offset, |record| record.store_timestamp_ms)
+}
+
+/// What `look` sees in the record at `offset`; None where there is no record.
+fn at_record<Seen>(
+    log: &impl LogRead,
+    offset: i64,
+    look: impl FnOnce(&RecordView<'_>) -> Seen,
+) -> Option<Seen> {
     let mut walk = Walk::from(u64::try_from(offset).ok()?);
     match walk.step(log, u64::MAX) {
-        Ok(Step::Record(bytes)) => {
-            let record = RecordView::parse(bytes, CheckCrc::No).ok()?;
-            Some(record.store_timestamp_ms)
-        }
+        Ok(Step::Record(bytes)) => RecordView::parse(bytes, CheckCrc::No)
+            .ok()
+            .as_ref()
+            .map(look),
         _ => None,
     }
 }

@@ -7,9 +7,8 @@ use super::files::IndexFiles;
 use crate::files::io_error;
 use crate::types::StoreError;
 use mq_base::clock::Clock;
-use mq_format::index::KeyHasher;
+use mq_format::index::{KeyHasher, indexed_keys};
 use mq_format::message::{Outline, sys_flag};
-use mq_format::properties;
 
 /// Keys written at once; their slots fit the nearest cache.
 const BATCH_KEYS: usize = 512;
@@ -82,14 +81,8 @@ impl IndexWriter {
         if is_rollback || self.end.is_some_and(|end| physical_offset < end) {
             return Ok(());
         }
-        let names = [properties::UNIQ_KEY, properties::KEYS];
-        let [unique, keys] = properties::find(record.properties, names);
-        if unique.is_none() && keys.is_none() {
-            return Ok(());
-        }
         self.hasher.set_topic(record.topic);
-        let keys = keys.unwrap_or_default().split(|byte| *byte == b' ');
-        for key in unique.into_iter().chain(keys).filter(|key| !key.is_empty()) {
+        for key in indexed_keys(record.properties) {
             let hash = self.hasher.hash(key);
             if !self.was_seen(hash, physical_offset) {
                 self.pending.push(Key {
