@@ -15,6 +15,7 @@ from mqclient.instance import Instance, Member, RequestHandler, TransportLike, e
 from mqclient.namespace import Namespace
 from mqclient.process import forked, process_id
 from mqclient.routes import TopicRoute
+from mqclient.standby import Sending, Standby
 from mqclient.wire import calls
 from mqclient.wire.bodies.heartbeat import ConsumerData
 from mqclient.wire.bodies.route import MASTER_ID
@@ -173,6 +174,15 @@ class Client:
         """Send a oneway request to a broker; returns when it is written."""
         self.check_process()
         await self._instance.oneway(address, request, timeout)
+
+    def sending(self, address: str, call: calls.Call[R]) -> Sending:
+        """A request for `standby`. address: the broker's, as advertised."""
+        return self._instance.sending(address, call)
+
+    @property
+    def standby(self) -> Standby:
+        """Sends in our place while the event loop is busy."""
+        return self._instance.standby
 
     def compiled_transport(self) -> Any:
         """The transport if it is mqclient.transport.Transport, else None; for FrameTemplate."""

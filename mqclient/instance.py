@@ -16,6 +16,7 @@ from mqclient.config import ClientSettings
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
 from mqclient.process import process_id
 from mqclient.routes import NameServers, RouteTable
+from mqclient.standby import Sending, Standby
 from mqclient.wire import calls
 from mqclient.wire.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
 from mqclient.wire.bodies.route import MASTER_ID
@@ -50,6 +51,9 @@ class TransportLike(Protocol):
 
     async def oneway(self, address: str, request: Frame, timeout: float) -> None:
         """Send a request that is not answered; returns when it is written."""
+
+    def block(self, address: str, request: Frame, timeout: float) -> Frame:
+        """Send a request from any thread, wait for its reply."""
 
     def on_request(self, callback: RequestHandler) -> None:
         """Call back for each request from a broker; the frame returned is the reply."""
@@ -99,6 +103,7 @@ class Instance:
         """Version ordinals that brokers answered heartbeats with, by advertised address."""
         self.members: list[Member] = []
         self._beating = asyncio.Lock()
+        self.standby = Standby(self.loop, self._send_in_place)
         poll, beat = settings.route_poll_interval, settings.heartbeat_interval
         self._tasks = [
             self.loop.create_task(every(poll, self.routes.poll, first=poll)),
@@ -147,6 +152,10 @@ class Instance:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         try:
             async with asyncio.timeout(timeout):
+                if is_last:
+                    self.standby.stop()
+                else:
+                    self._keep_alive()
                 await self._unregister(member)
         except TimeoutError:
             log.info("brokers did not acknowledge that client %s unregistered", self.client_id)
@@ -162,6 +171,7 @@ class Instance:
 
     async def _unregister(self, member: Member) -> None:
         """Not during a heartbeat, which would register the groups again."""
+        await self.standby.quiet()
         async with self._beating:
             goodbyes = [
                 calls.unregister_client(self.client_id, producer_group=group)
@@ -200,6 +210,15 @@ class Instance:
         except UnreachableError as error:
             raise self.unreachable(address, error) from error
 
+    def sending(self, address: str, call: calls.Call[R]) -> Sending:
+        """A request that the standby may send to a broker."""
+        call.request.serialize = self.settings.serialize or SerializeType.JSON
+        return Sending(self.mapped(address), call.request)
+
+    def _send_in_place(self, sending: Sending) -> None:
+        """Send a request while the loop is busy, on another thread."""
+        self.transport.block(*sending, self.settings.request_timeout)
+
     async def oneway(self, address: str, request: Frame, timeout: float) -> None:
         """Send a oneway request to a broker; returns when it is written."""
         request.flag |= FrameFlag.ONEWAY
@@ -232,16 +251,25 @@ class Instance:
         A failure is logged, and the broker is tried again next time.
         """
         async with self._beating:
-            data = self._heartbeat_data()
-            if not data.producer_data_set and not data.consumer_data_set:
-                return
+            data, addresses = self._keep_alive()
+            await asyncio.gather(*(self._beat(address, data) for address in addresses))
+
+    def _keep_alive(self) -> tuple[HeartbeatData, list[str]]:
+        """What to tell brokers of our groups, and at which addresses; noted for the standby."""
+        data, addresses = self._heartbeat_data(), set[str]()
+        if data.producer_data_set or data.consumer_data_set:
             addresses = {
                 address
                 for brokers in self.routes.brokers().values()
                 for broker_id, address in brokers.items()
                 if data.consumer_data_set or broker_id == MASTER_ID
             }
-            await asyncio.gather(*(self._beat(address, data) for address in sorted(addresses)))
+
+        def again() -> list[Sending]:
+            return [self.sending(address, calls.heartbeat(data)) for address in addresses]
+
+        self.standby.keep("heartbeat", self.settings.heartbeat_interval, again)
+        return data, sorted(addresses)
 
     async def introduce(self, topic: str, timeout: float) -> None:
         """Send a heartbeat to the topic's masters that have had none since they were connected.

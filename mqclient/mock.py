@@ -1,5 +1,6 @@
 """A transport without sockets, whose replies come from a script."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from inspect import isawaitable
@@ -35,6 +36,10 @@ class MockTransport:
             await self.call(address, request, timeout)
         else:
             self.sent.append((address, request))
+
+    def block(self, address: str, request: Frame, timeout: float) -> Frame:
+        """Do as `call`, on a loop of this thread."""
+        return asyncio.run(self.call(address, request, timeout))
 
     def on_request(self, callback: RequestCallback) -> None:
         """Set the callback of `push`."""

@@ -208,6 +208,15 @@ class Transport:
             return Frame(*payload)
         raise _error(template.address, *payload)
 
+    def block(self, address: str, request: Frame, timeout: float) -> Frame:
+        """Send a request without header fields from any thread and wait for its reply.
+
+        Arguments and errors are those of `call`; the transport was used before.
+        """
+        template = self.template(address, request.code, [], request.serialize, "frame")
+        reply: Frame = self.block_on(template, (), request.body, timeout)
+        return reply
+
     def _send_soon(self) -> None:
         """Send the requests of all tasks of this turn of the loop with one system call."""
         if not self._flush_comes:

@@ -16,7 +16,7 @@ from mqclient.consumer.assignment import Assignment
 from mqclient.consumer.orderly import OrderlyService
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.pull import Puller
-from mqclient.consumer.queue_locks import QueueLocks
+from mqclient.consumer.queue_locks import LOCK_INTERVAL, QueueLocks
 from mqclient.consumer.settings import ConsumerSettings
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine import Client
@@ -26,8 +26,6 @@ from mqstore.message import MessageQueue
 __all__ = ["OrderlyAssignment"]
 
 log = logging.getLogger(__name__)
-LOCK_INTERVAL = 20.0
-"""Seconds between renewals."""
 LOCK_LIVE = 30.0
 """Seconds after the last renewal for which a lock is relied on."""
 FINISH_TIMEOUT = 2.0
@@ -94,6 +92,7 @@ class OrderlyAssignment(Assignment[ProcessQueue]):
         await asyncio.gather(*leaving, return_exceptions=True)
         await super().finish()
         await self._unlock(q for q, held in self._held.items() if self._service.is_idle(held))
+        self._locks.forget()
 
     async def _take_over(self, queue: MessageQueue, subscription: Subscription) -> bool:
         """Lock a queue and start reading it; False when that is not possible now."""

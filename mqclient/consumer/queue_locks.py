@@ -6,17 +6,20 @@ not renewed for 60 s.
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from mqclient.engine import Client
 from mqclient.errors import RocketMQError, UnreachableError
+from mqclient.standby import Sending
 from mqclient.wire import calls
 from mqstore.message import MessageQueue
 
-__all__ = ["Locked", "QueueLocks"]
+__all__ = ["LOCK_INTERVAL", "Locked", "QueueLocks"]
 
 log = logging.getLogger(__name__)
+LOCK_INTERVAL = 20.0
+"""Seconds between renewals."""
 LOCK_TIMEOUT, UNLOCK_TIMEOUT = 1.0, 5.0
 """Seconds to wait for a broker's answer to a lock, and to an unlock."""
 
@@ -36,6 +39,8 @@ class QueueLocks:
     def __init__(self, client: Client, group: str) -> None:
         self._client = client
         self._group = group
+        self._ours: frozenset[MessageQueue] = frozenset()
+        """Queues that brokers have locked for us, as far as we know."""
         self._troubles: dict[str, str] = {}
         """By broker: the last error of a lock."""
 
@@ -49,11 +54,30 @@ class QueueLocks:
             if got is not None:
                 ours |= got
                 others |= set(asked) - got
+        self._keep((self._ours | ours) - others)
         return Locked(ours, others, None not in answers)
 
     async def unlock(self, queues: Iterable[MessageQueue]) -> None:
         """Give locks back and wait for the answers; an error is logged."""
+        queues = set(queues)
+        self._keep(self._ours - queues)
+        await self._client.standby.quiet()  # a broker might take a renewal after it
         await asyncio.gather(*(self._unlock_at(group) for group in _by_broker(queues)))
+
+    def forget(self) -> None:
+        """Let the locks that we still have expire."""
+        self._keep(frozenset())
+
+    def _keep(self, ours: frozenset[MessageQueue]) -> None:
+        """Take note of what is locked for us, and have the standby renew it if the loop is late."""
+        self._ours = ours
+
+        def again() -> Iterator[Sending]:
+            for queues in _by_broker(ours):
+                call = calls.lock_queues(self._group, self._client.client_id, queues)
+                yield self._client.sending(self._master(queues[0]), call)
+
+        self._client.standby.keep(("locks", self._group), LOCK_INTERVAL, again)
 
     async def _lock_at(self, queues: list[MessageQueue]) -> set[MessageQueue] | None:
         broker = queues[0].broker_name

@@ -19,7 +19,11 @@ from pathlib import Path
 import pytest
 
 from mqclient import LitePullConsumer, Message, Producer, PushConsumer, aio
+from mqclient.consumer import queue_locks
+from mqclient.wire import calls
 from mqserver.standalone import Standalone
+from mqserver.testing import Probe
+from mqstore.message import MessageQueue
 from tests.waiting import until
 
 from .cluster import NAMESRV, Cluster
@@ -293,6 +297,48 @@ def test_heartbeats_go_on_while_the_users_loop_is_blocked() -> None:
         asyncio.run(blocked())
         assert consumer.assigned()
         over.set()
+
+
+async def test_heartbeats_go_on_while_a_loop_with_clients_is_blocked() -> None:
+    """A thread repeats what the loop sent last."""
+    cluster = Cluster(T=1)
+    options = {"transport": cluster.transport, "heartbeat_interval": 0.01}
+    consumer = aio.PushConsumer("g", NAMESRV, **options)  # type: ignore[arg-type]
+    consumer.subscribe("T", "*", lambda _messages, _context: None)
+    async with consumer:
+        await consumer.wait_assigned()
+        before = len(cluster.heartbeats)
+        assert until(lambda: len(cluster.heartbeats) >= before + 3)  # it blocks: no `await`
+        last = cluster.heartbeats[-1]
+        assert last.client_id == cluster.members[0]
+        assert [data.group_name for data in last.consumer_data_set] == ["g"]
+    beats = len(cluster.heartbeats)
+    assert until(lambda: "mqclient-standby" not in {one.name for one in threading.enumerate()})
+    assert len(cluster.heartbeats) == beats
+
+
+async def test_locks_are_renewed_while_the_loop_is_blocked(
+    mq: Standalone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_locks, "LOCK_INTERVAL", 0.05)  # of the thread, not of the loop
+    topic = mq.topic(queues=1)
+    queue = MessageQueue(topic, "broker-a", 0)
+    consumer = aio.PushConsumer("g_blocked", mq.namesrv, orderly=True)
+    consumer.subscribe(topic, "*", lambda _messages, _context: None)
+    async with consumer:
+        await consumer.wait_assigned()
+        with Probe(mq.broker_address) as broker:
+            forget = calls.unlock_queues("g_blocked", consumer.client_id, [queue])
+            take = calls.lock_queues("g_blocked", "another", [queue])
+            give = calls.unlock_queues("g_blocked", "another", [queue])
+
+            def is_ours_again() -> bool:
+                taken = take.result(broker.call(take.request), "")
+                broker.call(give.request)
+                return not taken
+
+            broker.call(forget.request)
+            assert until(is_ours_again)  # it blocks: no `await`
 
 
 # --- files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import threading
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mqclient import ConsumeContext, LitePullConsumer, Message, Producer, PushConsumer
+from mqclient import ConsumeContext, LitePullConsumer, Message, Producer, PushConsumer, aio
 from mqclient.wire import calls
 from mqserver.probe import Probe
 from mqstore.message import MessageQueue, ReceivedMessage
@@ -22,6 +23,8 @@ from .java_driver import JavaDriver
 pytestmark = pytest.mark.parametrize("cluster", OUR_CLIENTS_AT, indirect=True)
 QUEUES = 4
 DEADLINE = 90
+BLOCKED = 150
+"""Seconds: longer than a broker waits for a heartbeat, and looks for it."""
 KILLED = """
 import sys, threading
 from mqclient import PushConsumer
@@ -219,3 +222,28 @@ def test_a_broadcasting_consumer_goes_on_after_a_restart(
     assert [sorted(offsets) for offsets in seen] == [
         sorted([*range(10 * turn, 10 * turn + 10)] * QUEUES) for turn in range(2)
     ]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(300)
+def test_a_member_whose_loop_is_blocked_keeps_its_queues(
+    cluster: Cluster, java_driver: JavaDriver
+) -> None:
+    """A broker forgets a member after 120 s without a heartbeat, and a lock after 60 s."""
+    topic = cluster.create_topic(java_driver, f"Blocked_{cluster.broker_port}", QUEUES)
+    group = f"blocked_{cluster.broker_port}"
+    queues = [MessageQueue(topic, "broker-a", queue_id) for queue_id in range(QUEUES)]
+
+    async def member() -> None:
+        async with aio.PushConsumer(group, cluster.namesrv, orderly=True) as consumer:
+            consumer.subscribe(topic, "*", lambda _messages, _context: None)
+            await consumer.wait_assigned(DEADLINE)
+            threading.Event().wait(BLOCKED)  # it blocks: no `await`
+            with Probe(cluster.broker) as broker:
+                asked = calls.consumer_ids(group)
+                members = asked.result(broker.call(asked.request), cluster.broker)
+                taken = calls.lock_queues(group, "another", queues)
+                locked = taken.result(broker.call(taken.request), cluster.broker)
+            assert (members, locked) == ([consumer.client_id], [])
+
+    asyncio.run(member())
