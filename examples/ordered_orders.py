@@ -3,36 +3,28 @@
     mqadmin updateTopic -n 127.0.0.1:9876 -c DefaultCluster -t OrderSteps -r 8 -w 8
     python examples/ordered_orders.py --namesrv 127.0.0.1:9876
 
-Order holds within a queue. The producer therefore chooses the queue by the order's id, and the
-consumer is orderly: one thread at a time handles a queue, and a step that fails is handled again
-before the next one.
+Order holds within a queue. The order's id is therefore the order key of its messages, which chooses
+their queue, and the consumer is orderly: one thread at a time handles a queue, and a step that
+fails is handled again before the next one.
 """
 
 import argparse
 import threading
-import zlib
 from collections import defaultdict
 
-from mqclient import Message, MessageQueue, Producer, PushConsumer, ReceivedMessage
+from mqclient import Message, Producer, PushConsumer, ReceivedMessage
 
 TOPIC = "OrderSteps"
 STEPS = ("created", "paid", "shipped")
 ORDERS = [f"order-{number}" for number in range(1, 6)]
 
 
-def queue_of(order: str, queues: list[MessageQueue]) -> MessageQueue:
-    """The queue of an order: the same in every process, which `hash` would not be."""
-    return queues[zlib.crc32(order.encode()) % len(queues)]
-
-
 def send(namesrv: str | None) -> None:
     """Send every step of every order, the orders mixed."""
     with Producer(namesrv) as producer:
-        queues = producer.queues(TOPIC)
         for step in STEPS:
             for order in ORDERS:
-                message = Message(TOPIC, step.encode(), keys=order)
-                producer.send(message, queue=queue_of(order, queues))
+                producer.send(Message(TOPIC, step.encode(), keys=order), order_key=order)
 
 
 def main() -> None:

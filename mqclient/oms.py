@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from mqclient.config import namesrv_addresses
+from mqclient.namespace import check_namespace
 
 __all__ = ["AccessPoint"]
 
@@ -44,11 +45,7 @@ class AccessPoint:
                 f"the access point names an account; leave it out ({FORM}), and pass access_key "
                 "and secret_key to the client"
             )
-        if not re.fullmatch(r"[A-Za-z0-9_-]*", namespace):
-            raise ValueError(
-                f"namespace {namespace!r} of {url!r} may hold only letters, digits, _ and -"
-            )
-        return cls(namesrv_addresses(hosts), namespace or None)
+        return cls(namesrv_addresses(hosts), check_namespace(namespace) if namespace else None)
 
     def make(self, kind: Callable[..., C], *arguments: Any, **options: Any) -> C:
         """Make a client of this access point.

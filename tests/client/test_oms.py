@@ -36,8 +36,8 @@ def test_what_they_say(url: str, point: AccessPoint) -> None:
         ("oms:rocketmq://h:1/a?b=c", "is no access point"),
         ("oms:rocketmq://alice@h:1", "pass access_key and secret_key"),
         ("oms:rocketmq://h:x", "is not an address"),
-        ("oms:rocketmq://h:1/eu:shop", "may hold only letters"),
-        ("oms:rocketmq://h:1/a/b", "may hold only letters"),
+        ("oms:rocketmq://h:1/eu:shop", "must be 1 to 64 letters"),
+        ("oms:rocketmq://h:1/a/b", "must be 1 to 64 letters"),
     ],
 )
 def test_what_is_wrong_with_them(url: str, why: str) -> None:
