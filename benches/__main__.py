@@ -20,6 +20,7 @@ NAMES = (
     "store",
     "end_to_end",
     "python_client",
+    "client_costs",
     "scale",
     "flat",
     "sustained",

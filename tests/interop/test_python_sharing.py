@@ -10,10 +10,10 @@ import pytest
 from mqclient import Message, Producer, PushConsumer, reply
 from mqclient import aio as mqaio
 
-from .clusters import Cluster
+from .clusters import OUR_CLIENTS_AT, Cluster
 from .java_driver import JavaDriver
 
-pytestmark = pytest.mark.parametrize("cluster", ["our_cluster", "java_cluster"], indirect=True)
+pytestmark = pytest.mark.parametrize("cluster", OUR_CLIENTS_AT, indirect=True)
 
 
 def test_clients_with_one_id_come_and_go(cluster: Cluster, java_driver: JavaDriver) -> None:
