@@ -161,7 +161,8 @@ def encode_batch(messages, type kind not None, str topic not None, dict plain no
             name = id[:32]
             text = plain_head + name
         else:
-            if properties.get("WAIT") != wait or "DELAY" in properties:
+            if (properties.get("WAIT") != wait or "DELAY" in properties
+                    or "TIMER_DELIVER_MS" in properties):
                 check(message)
             own = properties.get("UNIQ_KEY") or ids.next()
             name = own.encode()

@@ -89,8 +89,6 @@ def prepare_batch(messages: Sequence[Message], settings: ProducerSettings) -> li
     if first.topic.startswith(RETRY_PREFIX):
         raise ValueError(f"a batch cannot be sent to the retry topic {first.topic!r}")
     body, ids = encode_batch(messages, partial(_check_item, first))
-    if any(DELIVER_AT in message.properties for message in messages):
-        raise ValueError("a batch has no deliver_at; send such messages one by one")
     text = str(Pair("WAIT", "true" if first.wait_store_ok else "false"))
     growth = STORED_GROWTH_BYTES + len(first.topic)
     if len(body) + growth * len(messages) <= settings.body_bytes_max:
@@ -140,6 +138,8 @@ def _check_item(first: Message, message: Message) -> None:
         raise ValueError("all messages of a batch need the same wait_store_ok")
     if "DELAY" in message.properties and message.delay_level:
         raise ValueError("a batch cannot be delayed; send delayed messages one by one")
+    if DELIVER_AT in message.properties:
+        raise ValueError("a batch has no deliver_at; send such messages one by one")
     if not message.body:
         raise ValueError("the body is empty; a broker refuses that")
 

@@ -28,6 +28,7 @@ PRODUCERS = {"smoke": 20, "large": 1000}
 MEMBERS = {"smoke": 5, "large": 100}
 QUEUES_OF_A_MEMBER = 10
 TOPIC = "BenchCosts"
+PRODUCERS_TOPIC, PRODUCERS_QUEUES = "BenchProducers", 8
 SETTLE_TIMEOUT = 120.0
 LOOK_S = 0.02
 """Seconds between two looks at who holds what."""
@@ -66,8 +67,9 @@ def main(smoke: bool = False) -> None:
     ):
         queues = members * QUEUES_OF_A_MEMBER
         with Admin(cluster.namesrv) as admin:
-            config = TopicConfig(TOPIC, read_queue_nums=queues, write_queue_nums=queues)
-            admin.topics.update(config, cluster="DefaultCluster")
+            for topic, size in ((TOPIC, queues), (PRODUCERS_TOPIC, PRODUCERS_QUEUES)):
+                config = TopicConfig(topic, read_queue_nums=size, write_queue_nums=size)
+                admin.topics.update(config, cluster="DefaultCluster")
         count = PRODUCERS[mode.name]
         rounds = range(mode.rounds)
         report.add(f"{count} blocking producers", [_producers(cluster, count) for _ in rounds])
@@ -87,7 +89,8 @@ def _import() -> dict[str, float]:
 
 
 def _producers(cluster: Ours, count: int) -> dict[str, float]:
-    descriptors, threads, memory_kb = _output(MANY_PRODUCERS, cluster.namesrv, TOPIC, str(count))
+    words = (cluster.namesrv, PRODUCERS_TOPIC, str(count))
+    descriptors, threads, memory_kb = _output(MANY_PRODUCERS, *words)
     return {"descriptors": descriptors, "threads": threads, "memory_mb": memory_kb / 1024}
 
 
