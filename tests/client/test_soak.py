@@ -104,6 +104,7 @@ def test_clients_stay_as_small_as_they_were(seconds: float, tmp_path: Path) -> N
         clients = subprocess.run(command, capture_output=True, text=True)
     assert (clients.returncode, clients.stderr) == (0, "")
     rounds = [json.loads(line) for line in clients.stdout.splitlines()][WARM_UP:]
+    print(f"{len(rounds)} rounds, from {rounds[0]} to {rounds[-1]}")
     assert len(rounds) >= ROUNDS - WARM_UP
     for what in ("threads", "sockets", "files", "tasks"):
         figures = [one[what] for one in rounds]
