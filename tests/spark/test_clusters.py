@@ -136,6 +136,7 @@ def test_a_standalone_master_with_two_workers(mq, home, master, tmp_path):
     run_job(master, mq, home, tmp_path)
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("grpc", "pandas")),
     reason="Spark Connect's client is not installed: pip install 'pyspark[connect]'",
