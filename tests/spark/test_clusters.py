@@ -1,4 +1,5 @@
-"""Executors in processes of their own: `local-cluster`, a standalone master, Spark Connect."""
+"""Executors in processes of their own: `local-cluster`, a standalone master with and without an
+environment that is shipped to it, Spark Connect."""
 
 import importlib.util
 import os
@@ -14,7 +15,7 @@ pytest.importorskip("pyspark")
 import pyspark
 
 from mqserver import Standalone
-from tests.spark.conftest import needs_java
+from tests.spark.conftest import ROOT, needs_java
 from tests.waiting import until
 
 JOB = """
@@ -45,6 +46,17 @@ spark.stop()
 print("all is well")
 """
 
+WHERE = """
+def where(_):
+    import mqstore
+    return mqstore.__file__
+
+tasks = spark.sparkContext.parallelize(range(2), 2)
+print("tasks import", *tasks.map(where).collect(), file=sys.stderr)
+assert all("/environment/" in path for path in tasks.map(where).collect())
+"""
+"""Fails unless the tasks import what was shipped."""
+
 READY = ("I have been elected leader", "Successfully registered with master")
 """What a master and a worker log when they can be used."""
 
@@ -68,6 +80,7 @@ def home(tmp_path_factory):
 def environment(home):
     return {
         **os.environ,
+        "PYTHONPATH": "",
         "SPARK_HOME": str(home),
         "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -76,11 +89,11 @@ def environment(home):
     }
 
 
-def run_job(start, mq, home, folder):
+def run_job(start, mq, home, folder, job=JOB, **more):
     source, target = mq.topic(queues=2), mq.topic(queues=2)
     run = subprocess.run(
-        [sys.executable, "-c", JOB, start, mq.namesrv, source, target, str(folder / "checkpoint")],
-        env=environment(home),
+        [sys.executable, "-c", job, start, mq.namesrv, source, target, str(folder / "checkpoint")],
+        env=environment(home) | more,
         cwd=folder,
         capture_output=True,
         text=True,
@@ -134,6 +147,30 @@ def master(home, tmp_path):
 
 def test_a_standalone_master_with_two_workers(mq, home, master, tmp_path):
     run_job(master, mq, home, tmp_path)
+
+
+@pytest.fixture
+def shipped(tmp_path):
+    """An environment with mqstack's wheel, packed; the driver's folder has it unpacked."""
+    wheels = sorted(ROOT.glob("dist/*.whl"))
+    if not wheels:
+        pytest.skip("dist/ has no wheel: make wheel")
+    python = tmp_path / "environment" / "bin" / "python"
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "environment"], check=True)
+    install = [python, "-m", "pip", "install", "--quiet", f"{wheels[-1]}[spark]", "venv-pack"]
+    subprocess.run(install, check=True)
+    archive = tmp_path / "environment.tar.gz"
+    pack = [python.parent / "venv-pack", "-q", "-p", python.parent.parent, "-o", archive]
+    subprocess.run(pack, check=True)
+    return archive
+
+
+@pytest.mark.soak
+def test_an_environment_that_is_shipped(mq, home, master, shipped, tmp_path):
+    submit = f"--archives {shipped}#environment pyspark-shell"
+    job = JOB.replace("rows = ", WHERE + "rows = ", 1)
+    python = {"PYSPARK_PYTHON": "./environment/bin/python"}
+    run_job(master, mq, home, tmp_path, job, PYSPARK_SUBMIT_ARGS=submit, **python)
 
 
 @pytest.mark.soak
