@@ -24,6 +24,17 @@ from mqstore import files
 __all__ = ["Lake"]
 
 
+GCS_RETRY_SECONDS = 60
+"""How long a call of Google's storage is tried again, unless the URI says it; its own limit is 15
+minutes."""
+
+
+def _bounded(uri: str) -> str:
+    if not uri.startswith(("gs://", "gcs://")) or "retry_limit_seconds=" in uri:
+        return uri
+    return f"{uri}{'&' if '?' in uri else '?'}retry_limit_seconds={GCS_RETRY_SECONDS}"
+
+
 class Lake:
     """The folder of a lake; paths are relative to it and use "/".
 
@@ -33,12 +44,12 @@ class Lake:
     def __init__(self, where: str) -> None:
         self.where = where if "://" in where else os.path.abspath(where)
         try:
-            self.fs, root = fs.FileSystem.from_uri(self.where)
+            self.fs, root = fs.FileSystem.from_uri(_bounded(self.where))
+            self._root = root.rstrip("/")
+            found = self.fs.get_file_info(self._root)
         except (ValueError, OSError) as error:
-            raise UsageError(f"lake {where}: {error}") from None
-        self._root = root.rstrip("/")
+            raise UsageError(f"lake {where} cannot be used: {error}") from None
         self.is_local = isinstance(self.fs, fs.LocalFileSystem)
-        found = self.fs.get_file_info(self._root)
         if found.type == fs.FileType.File:
             raise UsageError(f"lake {where} is a file: name a folder, it need not exist")
         self.exists = found.type == fs.FileType.Directory

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mqclient import Message, Producer
+from mqpipeline import storage
 from mqpipeline.cli.main import _cause, main
 
 ROOT = Path(__file__).parent.parent.parent
@@ -157,3 +158,17 @@ mqclient.spark.cluster.DataLossError: offset 5 is gone
 """
     assert _cause(text) == "offset 5 is gone"
     assert _cause("\n") == "Spark failed without a word"
+
+
+@pytest.mark.parametrize(
+    ("lake", "why"),
+    [
+        ("foo://bucket/lake", "Unrecognized filesystem type"),
+        ("gs://anonymous@bucket/lake?scheme=http&endpoint_override=127.0.0.1:1", "UNAVAILABLE"),
+        ("s3://bucket/lake?scheme=http&endpoint_override=127.0.0.1:1&region=x", "NETWORK"),
+    ],
+)
+def test_a_lake_that_cannot_be_reached_is_named(run, monkeypatch, topic, lake, why):
+    monkeypatch.setattr(storage, "GCS_RETRY_SECONDS", 1)
+    code, _, said = run("to-lake", topic, "--lake", lake, "-n", "127.0.0.1:1")
+    assert (code, f"lake {lake} cannot be used: " in said, why in said) == (2, True, True), said
