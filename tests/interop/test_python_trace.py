@@ -7,7 +7,14 @@ from collections import Counter
 
 import pytest
 
-from mqclient import LitePullConsumer, Message, Producer, PushConsumer
+from mqclient import (
+    LitePullConsumer,
+    Message,
+    Producer,
+    PushConsumer,
+    TransactionProducer,
+    TransactionState,
+)
 from mqstore.message import ReceivedMessage
 
 from .clusters import Cluster
@@ -16,7 +23,12 @@ from .test_python_clients import Inbox
 
 pytestmark = pytest.mark.parametrize("cluster", ["java_cluster", "our_cluster"], indirect=True)
 
-MASKED = {"Pub": (1, 5, 8, 10, 12), "SubBefore": (1, 4, 5), "SubAfter": (1, 2, 3, 7)}
+MASKED = {
+    "Pub": (1, 5, 8, 10, 12),
+    "SubBefore": (1, 4, 5),
+    "SubAfter": (1, 2, 3, 7),
+    "EndTransaction": (1, 5, 8, 10),
+}
 """By the kind of a record: its fields that are times, ids, or the broker's address."""
 ID = re.compile(r"[0-9A-F]{32,56}")
 
@@ -77,3 +89,27 @@ def test_records_are_javas(cluster: Cluster, java_driver: JavaDriver) -> None:
         push.subscribe(topic, "*", inbox.handle)
         inbox.await_messages(2)
     assert read_records(cluster, ours, 5) == java_records
+
+
+def test_records_of_transactions_are_javas(cluster: Cluster, java_driver: JavaDriver) -> None:
+    port = cluster.broker_port
+    group = f"trace_transactions_{port}"
+    topic = cluster.create_topic(java_driver, f"TraceTx_{port}", queues=1)
+    javas = cluster.create_topic(java_driver, f"TraceTxJava_{port}", queues=1)
+    ours = cluster.create_topic(java_driver, f"TraceTxOurs_{port}", queues=1)
+    decisions = {
+        "COMMIT_MESSAGE": TransactionState.COMMIT,
+        "ROLLBACK_MESSAGE": TransactionState.ROLLBACK,
+        "UNKNOW": TransactionState.UNKNOWN,
+    }
+    names = list(decisions)
+    options = {"namesrv": cluster.namesrv, "topic": topic, "group": group, "keys": "k0"}
+    done = java_driver.call("transact", **options, decisions=names, checks=names, trace=javas)
+    with TransactionProducer(
+        group, cluster.namesrv, check=lambda _message: None, trace=True, trace_topic=ours
+    ) as producer:
+        for at, decided in enumerate(decisions.values()):
+            message = Message(topic, b"transaction %d" % at, tags="TagTx", keys="k0")
+            producer.send_in_transaction(message, lambda _message, decided=decided: decided)
+    assert read_records(cluster, ours, 6) == read_records(cluster, javas, 6)
+    java_driver.call("stop_transacting", producer=done["id"])

@@ -10,7 +10,7 @@ import org.apache.rocketmq.common.message.MessageExt;
 
 /**
  * A transactional producer: message i is decided at once by "decisions"[i], and by "checks"[i] when the
- * broker asks. Every question is an event "check".
+ * broker asks. Every question is an event "check". A topic of "trace" gets what became of each message.
  */
 final class Transacting implements TransactionListener {
     private static final String NUMBER = "number";
@@ -21,7 +21,8 @@ final class Transacting implements TransactionListener {
     Transacting(JSONObject command) throws Exception {
         id = command.getString("id");
         this.command = command;
-        producer = new TransactionMQProducer(command.getString("group"));
+        String trace = command.getString("trace");
+        producer = new TransactionMQProducer(null, command.getString("group"), null, trace != null, trace);
         producer.setNamesrvAddr(command.getString("namesrv"));
         producer.setInstanceName("transactions" + id);
         producer.setMqClientApiTimeout(Driver.API_MILLIS);
@@ -35,6 +36,9 @@ final class Transacting implements TransactionListener {
         for (int i = 0; i < command.getJSONArray("decisions").size(); i++) {
             byte[] body = ("transaction " + i).getBytes(StandardCharsets.UTF_8);
             Message message = new Message(command.getString("topic"), "TagTx", body);
+            if (command.containsKey("keys")) {
+                message.setKeys(command.getString("keys"));
+            }
             message.putUserProperty(NUMBER, Integer.toString(i));
             TransactionSendResult result = producer.sendMessageInTransaction(message, null);
             JSONObject fields = new JSONObject();
