@@ -10,6 +10,7 @@ import concurrent.futures
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
@@ -41,16 +42,18 @@ class _Vital:
 class Standby:
     """The thread of one instance; it starts with the first `keep` and ends with `stop`.
 
+    It also ends when the loop is closed or nobody has the instance any more.
     send: sends a request from any thread and waits for the answer, which does not matter.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, send: Callable[[Sending], object]) -> None:
         self._loop = loop
         self._send = send
-        self._changed = threading.Condition()
         self._vitals: dict[Hashable, _Vital] = {}
-        self._thread: threading.Thread | None = None
-        self._is_over = False
+        self._lock = threading.Lock()
+        """Held while vitals are changed, and while a round takes those that are due."""
+        self._wake = threading.Event()
+        self._is_started = self._is_over = False
         self._round: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._round.set_result(None)
 
@@ -63,61 +66,65 @@ class Standby:
 
         sendings: makes the requests; called on the thread.
         """
-        with self._changed:
-            if self._is_over:
-                return
-            if what not in self._vitals:  # else the thread looks soon enough
-                self._changed.notify()
+        with self._lock:
+            is_new = what not in self._vitals
             self._vitals[what] = _Vital(interval, sendings)
-            if self._thread is None:
-                name = "mqclient-standby"
-                self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-                self._thread.start()
+        if not self._is_started:
+            self._is_started = True
+            wake = self._wake
+            arguments = weakref.ref(self, lambda _: wake.set()), wake
+            name = "mqclient-standby"
+            threading.Thread(target=_run, args=arguments, name=name, daemon=True).start()
+        elif is_new:  # else the thread looks soon enough
+            self._wake.set()
 
     async def quiet(self) -> None:
         """Wait for what is being sent, which the last `keep` or `stop` may have replaced."""
-        await asyncio.wrap_future(self._round)
+        await asyncio.shield(asyncio.wrap_future(self._round))
 
     def stop(self) -> None:
         """Send no more, and end the thread."""
-        with self._changed:
-            self._is_over = True
-            self._changed.notify()
+        self._is_over = True
+        self._wake.set()
 
-    # --- the thread
+    # --- called on the thread
 
-    def _run(self) -> None:
-        while (due := self._next()) is not None:
-            try:
-                for vital in due:
-                    if not self._is_over:
-                        self._repeat(vital)
-            finally:
-                self._round.set_result(None)
-
-    def _next(self) -> list[_Vital] | None:
-        """Wait for what is due; None after the end."""
-        with self._changed:
-            while not self._is_over and not self._loop.is_closed():
-                now = time.monotonic()
-                due = [vital for vital in self._vitals.values() if vital.due <= now]
-                for vital in due:
-                    vital.due = now + vital.interval
-                if due:
-                    self._round = concurrent.futures.Future()
-                    return due
-                first = min((vital.due for vital in self._vitals.values()), default=None)
-                self._changed.wait(None if first is None else first - now)
-            return None
+    def send_what_is_due(self) -> float | None:
+        """Send in place of the loop. Returns the seconds until the next look, None at the end."""
+        with self._lock:
+            if self._is_over or self._loop.is_closed():
+                return None
+            now = time.monotonic()
+            due = [vital for vital in self._vitals.values() if vital.due <= now]
+            for vital in due:
+                vital.due = now + vital.interval
+            next_due = min(vital.due for vital in self._vitals.values())
+            self._round = concurrent.futures.Future()
+        try:
+            for vital in due:
+                self._repeat(vital)
+        finally:
+            self._round.set_result(None)
+        return max(0.0, next_due - time.monotonic())
 
     def _repeat(self, vital: _Vital) -> None:
         for sending in vital.sendings():
-            log.info(
-                "the event loop is busy: sending request %d to %s in its place",
-                sending.request.code,
-                sending.address,
-            )
+            if self._is_over:
+                return
+            code, address = sending.request.code, sending.address
+            log.info("the event loop is busy: sending request %d to %s in its place", code, address)
             try:
                 self._send(sending)
             except Exception as error:
-                log.warning("%s does not take what keeps us alive: %s", sending.address, error)
+                log.warning("request %d to %s failed: %s", code, address, error)
+
+
+def _run(standby: "weakref.ref[Standby]", wake: threading.Event) -> None:
+    """The thread. It does not keep the standby, and with it a whole client, alive."""
+    pause: float | None = 0.0
+    while pause is not None:
+        wake.wait(pause)
+        wake.clear()
+        known = standby()
+        pause = None if known is None else known.send_what_is_due()
+        del known

@@ -74,8 +74,10 @@ class QueueLocks:
 
         def again() -> Iterator[Sending]:
             for queues in _by_broker(ours):
-                call = calls.lock_queues(self._group, self._client.client_id, queues)
-                yield self._client.sending(self._master(queues[0]), call)
+                master = self._client.routes.address(queues[0], only_this=True)
+                if master is not None:
+                    call = calls.lock_queues(self._group, self._client.client_id, queues)
+                    yield self._client.sending(master, call)
 
         self._client.standby.keep(("locks", self._group), LOCK_INTERVAL, again)
 

@@ -341,6 +341,36 @@ async def test_locks_are_renewed_while_the_loop_is_blocked(
             assert until(is_ours_again)  # it blocks: no `await`
 
 
+FORGOTTEN = """
+    import asyncio, gc, sys, threading, warnings
+    from mqclient import aio
+
+    namesrv, topic = sys.argv[1:]
+    warnings.simplefilter("ignore", ResourceWarning)
+
+    async def start():
+        await aio.PushConsumer("g_forgotten", namesrv).start()
+
+    def leave_a_client_behind():
+        loop = asyncio.new_event_loop()
+        loop.set_exception_handler(lambda loop, context: None)  # tasks that never end
+        loop.run_until_complete(start())
+        return [one for one in threading.enumerate() if one.name == "mqclient-standby"]
+
+    (thread,) = leave_a_client_behind()
+    gc.collect()
+    thread.join(20)
+    assert not thread.is_alive()
+"""
+
+
+def test_a_client_that_is_forgotten_with_its_loop_is_not_kept_alive(
+    namesrv: str, topic: str
+) -> None:
+    code, _, complaints = run(FORGOTTEN, namesrv, topic)
+    assert code == 0, complaints
+
+
 # --- files
 
 
