@@ -26,6 +26,7 @@ class ServerProcess:
         env: Mapping[str, str] | None = None,
     ) -> None:
         self.command = list(command)
+        self._how = {"cwd": cwd, "ready": ready, "env": env}
         self.lines: list[str] = []
         self._news = threading.Condition()
         self._ended = False
@@ -44,6 +45,10 @@ class ServerProcess:
         self._reader.start()
         if ready is not None:
             self._await_ready(ready)
+
+    def again(self) -> ServerProcess:
+        """The same command in a new process, once this one has ended."""
+        return ServerProcess(self.command, **self._how)
 
     @property
     def pid(self) -> int:
