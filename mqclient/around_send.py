@@ -54,7 +54,7 @@ class InFlight:
             if isinstance(error, TimeoutError):
                 raise BackPressureTimeout(
                     f"nothing was sent: {self._messages} messages with {self._bytes} bytes are in "
-                    f"flight, and no room came within {timeout:g} s; send slower, or raise "
+                    f"flight, and no room came within {timeout:.3g} s; send slower, or raise "
                     f"in_flight_max or in_flight_bytes_max"
                 ) from None
             raise

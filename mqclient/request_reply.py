@@ -88,7 +88,7 @@ class Requests:
             if future.done():
                 return future.result()
             raise ClientTimeout(
-                f"no reply to the request to topic {message.topic!r} came within {timeout:g} s; "
+                f"no reply to the request to topic {message.topic!r} came within {timeout:.3g} s; "
                 f"check that a consumer of the topic replies (correlation id {correlation})"
             )
         finally:

@@ -121,7 +121,7 @@ class Tries:
         if not isinstance(self._last, ClientTimeout):
             raise self._last
         raise ClientTimeout(
-            f"message {msg_id} was not acknowledged within {self._timeout:g} s "
+            f"message {msg_id} was not acknowledged within {self._timeout:.3g} s "
             f"(last: {self._last}); it may be stored nevertheless"
         ) from self._last
 
