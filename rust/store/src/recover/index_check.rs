@@ -250,7 +250,11 @@ fn replay(
         let count = CHUNK_ENTRIES.min(end - replay.next);
         let entries = file.entries(replay.next, count)?;
         for entry in &entries {
-            let is_trusted = entry.physical_offset.cast_unsigned() < checked_from;
+            let offset = entry.physical_offset.cast_unsigned();
+            // The sector with the end of it may be lost.
+            let ends_in_zeros = entry.time_difference_seconds == 0 && entry.previous == 0;
+            let is_doubtful = ends_in_zeros && offset >= log.min_offset();
+            let is_trusted = offset < checked_from && !is_doubtful;
             if !(is_trusted || has_record(entry, replay.next == 1)?)
                 || has_lost_hash(entry, log)
                 || !replay.take(*entry, log_end.cast_signed())
