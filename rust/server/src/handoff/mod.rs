@@ -82,7 +82,7 @@ impl Handoff {
         self.load.open()
     }
 
-    /// Queues a request. It comes back if its queue is full.
+    /// Queues a request. It comes back if its queue is full or closed.
     pub(crate) fn submit(&self, mut request: Request, now_ms: i64) -> Option<Request> {
         request.note_queued(now_ms);
         // Queues count requests; a few thousand large ones would still be too much memory.
@@ -93,6 +93,11 @@ impl Handoff {
             true => queue.push(request).err(),
             false => Some(request),
         }
+    }
+
+    /// Whether the server ends.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.families.iter().any(|(_, queue)| queue.is_closed())
     }
 
     /// Ends every wait; gives what still waits.

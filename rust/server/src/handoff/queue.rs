@@ -129,6 +129,11 @@ impl<T> BoundedQueue<T> {
         self.state.lock().items.front().map(read)
     }
 
+    /// Whether it takes no more items.
+    pub fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
     /// Takes no more items and wakes every consumer; returns what nobody consumed.
     pub fn close(&self) -> VecDeque<T> {
         let mut state = self.state.lock();
@@ -205,5 +210,6 @@ mod tests {
             assert_eq!(waiter.join().unwrap(), Popped::Closed);
         });
         assert_eq!(queue.push(1), Err(1));
+        assert!(queue.is_closed());
     }
 }

@@ -236,13 +236,15 @@ fn hand_off(core: &Arc<Core>, context: &Context<'_>, route: (Family, u8), has_tu
     }
 }
 
-/// Queues a request for Python. A full queue answers it 2; the topic whose turn it had is given
+/// Queues a request for Python. A full queue answers it 2, a closed one 1; the topic whose turn it had is given
 /// back, not passed on here: thousands of sends may wait, each of which would meet the full queue.
 fn submitted(core: &Core, request: Request) -> Result<(), Option<String>> {
     match core.handoff.submit(request, core.clock.monotonic_ms()) {
         None => Ok(()),
         Some(mut request) => {
-            request.busy(core, FULL);
+            if !core.handoff.is_closed() {
+                request.busy(core, FULL);
+            }
             Err(request.end(core, &core.handoff.load))
         }
     }
