@@ -236,8 +236,9 @@ fn hand_off(core: &Arc<Core>, context: &Context<'_>, route: (Family, u8), has_tu
     }
 }
 
-/// Queues a request for Python. A full queue answers it 2, a closed one 1; the topic whose turn it had is given
-/// back, not passed on here: thousands of sends may wait, each of which would meet the full queue.
+/// Queues a request for Python. A full queue answers it 2, a closed one 1; the topic whose turn it
+/// had is given back, not passed on here: thousands of sends may wait, each of which would meet the
+/// full queue.
 fn submitted(core: &Core, request: Request) -> Result<(), Option<String>> {
     match core.handoff.submit(request, core.clock.monotonic_ms()) {
         None => Ok(()),
