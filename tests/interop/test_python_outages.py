@@ -24,7 +24,7 @@ PAUSE = 0.002
 QUEUES = 2
 """Of each broker."""
 OFTEN = {"route_poll_interval": 1.0, "heartbeat_interval": 1.0}
-"""Seconds; a broker that comes back is found soon."""
+"""Intervals in seconds, short, so that clients find soon a broker that comes back."""
 VICTIM = """
 import sys
 from mqclient import PushConsumer
@@ -106,7 +106,7 @@ class Load:
         self._thread.join(120)
 
     def go_on(self, count: int = 100) -> None:
-        """Wait until so many more are stored."""
+        """Wait until `count` more messages are stored."""
         enough = len(self.acknowledged) + count
         assert until(lambda: len(self.acknowledged) >= enough, 120), self.failures
 
