@@ -1,4 +1,6 @@
-"""A server's log: standard error, and files that roll. Repeated lines become one line and a count.
+"""A server's log: files that roll, or standard error. Repeated lines become one line and a count.
+
+With files, standard error has the warnings too.
 
 Only the commands set this up. A server inside another program leaves logging to that program.
 """
@@ -27,6 +29,8 @@ PERIOD_S = 10.0
 KINDS_MAX = 1_000
 STATS = "mqserver.stats"
 """The logger of `stats.log`."""
+ANNOUNCED = "mqserver.announced"
+"""The logger of lines that a command has printed; standard error does not repeat them."""
 _KEY_CHARACTERS_MAX = 200
 _DIGITS = re.compile(r"\d+")
 _FORMAT = "%(asctime)s %(levelname)s %(message)s"
@@ -152,17 +156,18 @@ def set_up(loaded: Loaded, server: str) -> None:
     Raises OSError when `logDir` cannot be written, SettingsError for a bad `storeFileMode`.
     """
     file_modes.use(loaded)
+    level = logging.getLevelNamesMapping()[str(loaded.values["logLevel"])]
     to_error = logging.StreamHandler(sys.stderr)
-    to_error.setLevel(logging.WARNING)
+    to_error.setLevel(level)
+    to_error.addFilter(lambda record: record.name != ANNOUNCED)
     handlers: list[logging.Handler] = [to_error]
-    level = logging.WARNING
+    stats = logging.getLogger(STATS)
+    stats.propagate = False
     if loaded.values["logDir"]:
-        level = logging.getLevelNamesMapping()[str(loaded.values["logLevel"])]
+        to_error.setLevel(logging.WARNING)
         to_file = _file(loaded, f"{server}.log")
         to_file.setLevel(level)
         handlers.append(to_file)
-        stats = logging.getLogger(STATS)
-        stats.propagate = False
         stats.addHandler(_file(loaded, "stats.log"))
         stats.setLevel(logging.INFO)
     for handler in handlers:

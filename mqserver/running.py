@@ -15,7 +15,7 @@ from types import FrameType
 from typing import NoReturn
 
 from mqserver.config.loaded import Loaded, SettingsError
-from mqserver.logs import set_up
+from mqserver.logs import ANNOUNCED, set_up
 from mqstore.commands.error_line import end
 from mqstore.commands.exit_codes import FAILED, INTERRUPTED, POISONED, USAGE
 from mqstore.commands.running import Failure, failure_of
@@ -106,7 +106,7 @@ def warn_of(loaded: Loaded) -> None:
 def announce(line: str) -> None:
     """Print a line, and write it to the log file if there is one."""
     say(line)
-    logging.getLogger("mqserver").info("%s", line)
+    logging.getLogger(ANNOUNCED).info("%s", line)
 
 
 def warn(text: str) -> None:

@@ -225,6 +225,7 @@ class Broker:
                 self._changed,
                 broker_settings,
                 _now_ms,
+                self._addresses,
             ),
             registrar=NoNameServers(),
             store_host=self._store_host(),
@@ -272,15 +273,14 @@ class Broker:
         # The port is open by now: it did not wait for the client engine, TLS and asyncio to load.
         from mqserver.broker.register import Identity, Registrar
 
-        context, settings = self.context, self.settings
-        ha_host = settings.broker_ip2 or self.advertised.host
+        context, settings, own = self.context, self.settings, self._addresses()
         return Registrar(
             Identity(
                 settings.broker_cluster_name,
                 settings.broker_name,
                 settings.broker_id,
                 self.address,
-                f"{ha_host}:{self.port + 1}",
+                f"{own['brokerIP2']}:{own['haListenPort']}",
             ),
             context.topics,
             lambda: context.settings,
@@ -293,13 +293,19 @@ class Broker:
     def stop(self) -> None:
         """Unregister, refuse sends, answer held requests, save, close the store; at most 10 s."""
         if self._store is not None and not self._stopping.is_set():
-            log.info("broker %s is stopping", self.settings.broker_name)
+            log.info("broker %s is stopping: it unregisters", self.settings.broker_name)
+        began = time.monotonic()
         self._stopping.set()
         if self._registrar is not None:
             self._registrar.stop()
         listener, context, store = self._listener, self._context, self._store
         if listener is None or context is None or store is None:
             return
+        log.info(
+            "unregistered after %.2f s; requests that the broker has taken get at most %.0f s",
+            time.monotonic() - began,
+            DRAIN_S,
+        )
         listener.stop_accepting()
         if self._checks is not None:
             self._checks.stop()
@@ -316,16 +322,34 @@ class Broker:
         self._scanner.join(timeout=1.0)
         context.saver.stop()
         self._store = None
+        self._close_store(store, began)
+
+    def _close_store(self, store: Store, began: float) -> None:
+        """Write what is in memory and close the store. began: when the stop began."""
+        end, closing = store.max_physical_offset(), time.monotonic()
+        log.info(
+            "requests are answered after %.2f s; the broker now closes its store", closing - began
+        )
+        name = self.settings.broker_name
         try:
             store.close()
         except (StoreError, OSError) as error:  # OSError: the disk is full, or a save failed
             self.poisoned = True
-            name = self.settings.broker_name
             log.error("broker %s stopped; the next start recovers its store: %s", name, error)
-        else:
-            log.info("broker %s stopped and closed its store", self.settings.broker_name)
+            return
+        now = time.monotonic()
+        log.info(
+            "broker %s stopped after %.2f s: its store was closed in %.2f s, its log ends at %d",
+            *(name, now - began, now - closing, end),
+        )
 
     # --- tables and events
+
+    def _addresses(self) -> dict[str, str | int]:
+        """The addresses in use, by setting; RocketMQ derives haListenPort from listenPort."""
+        host = self.advertised.host
+        slaves = self.settings.broker_ip2 or host
+        return {"brokerIP1": host, "brokerIP2": slaves, "haListenPort": self.port + 1}
 
     def _store_host(self) -> str:
         port = self.settings.advertised_port or self.port

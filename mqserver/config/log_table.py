@@ -13,10 +13,11 @@ class LogSettings(Group):
 
     # fmt: off
     log_dir: str = ours("logDir", "",
-        "folder for broker.log, namesrv.log or standalone.log, and stats.log; empty: warnings go "
-        "to standard error only, but standalone --data DATA also writes to DATA/mqstack/logs")
+        "folder for broker.log, namesrv.log or standalone.log, and stats.log; standard error then "
+        "has the warnings only; empty: the log goes to standard error, and standalone --data DATA "
+        "writes it to DATA/mqstack/logs")
     log_level: str = ours("logLevel", "INFO",
-        "lowest level that the log files record", choices=("DEBUG", "INFO", "WARNING", "ERROR"))
+        "lowest level that the log records", choices=("DEBUG", "INFO", "WARNING", "ERROR"))
     log_file_bytes: int = ours("logFileBytes", 64 << 20,
         "size at which a log file is rotated",
         unit="bytes", floor=4096, ceiling=1 << 30)

@@ -7,20 +7,25 @@ refused with code 16, a bad value with code 1.
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
 from mqclient.wire.bodies.common import DataVersion
 from mqserver.config.loaded import AnyPath, Loaded, SettingsError
 from mqserver.config.overrides import Overrides
-from mqserver.config.table import Setting, shown_of
+from mqserver.config.table import Setting, Value, shown_of
 from mqserver.replies import Refused
 from mqstore.java_properties import parse, render
 
+log = logging.getLogger("mqserver.config")
+
 SYSTEM_ERROR = 1
 NO_PERMISSION = 16
+_KEY_CHARS_MAX = 100
+"""Characters of an unknown key that the log shows."""
 PATHS = frozenset({"kvConfigPath", "configStorePath"})
 """Tests of clients expect RocketMQ's remark for these two keys."""
 
@@ -30,7 +35,8 @@ class OnlineSettings:
 
     changed: called with the new values after an accepted update is saved. check_all: raises
     SettingsError if two values contradict each other. version: counts the updates (code 26).
-    now_ms: wall clock.
+    now_ms: wall clock. in_use: returns the values that the server found for keys that are not set,
+    or that RocketMQ derives from others.
     """
 
     def __init__(
@@ -40,6 +46,7 @@ class OnlineSettings:
         changed: Callable[[Loaded], None],
         check_all: Callable[[Loaded], object],
         now_ms: Callable[[], int],
+        in_use: Callable[[], Mapping[str, Value]] = dict,
     ) -> None:
         self._loaded = loaded
         self._path = path
@@ -47,18 +54,20 @@ class OnlineSettings:
         self._check_all = check_all
         self._lock = threading.Lock()
         self._now_ms = now_ms
+        self._in_use = in_use
         self.version = DataVersion(0, now_ms())
 
     def text(self) -> str:
         """Every setting as properties text (codes 26, 319)."""
-        values = self._loaded.values
+        values = {**self._loaded.values, **self._in_use()}
         rows = self._loaded.table.items()
         return render({key: shown_of(row, values[key]) for key, row in rows})
 
-    def update(self, text: str) -> bool:
+    def update(self, text: str, peer: str = "this process") -> bool:
         """Apply properties text to the keys that may change; returns whether the text has any.
 
-        As in RocketMQ, each update with a text raises the version, whatever the text says.
+        peer: who asked, for the log. As in RocketMQ, each update with a text raises the version,
+        whatever the text says.
         Raises Refused with code 16 for a key that needs a restart, and with code 1 for a bad value.
         """
         with self._lock:
@@ -66,15 +75,32 @@ class OnlineSettings:
             for entry in parse(text):
                 setting = self._loaded.table.get(entry.key)
                 if setting is None or setting.inert:
+                    log.warning("ignored a change by %s: %s", peer, self._why_ignored(entry.key))
                     continue
                 self._check(setting, entry.value)
                 accepted[setting.key] = entry.value
             if accepted:
                 self._accept(accepted)
+                self._log_changes(accepted, peer)
             if text:
                 counter = self.version.counter + 1
                 self.version = DataVersion(counter, self._now_ms())
             return bool(accepted)
+
+    def _why_ignored(self, key: str) -> str:
+        """Why a key changes nothing: it is unknown, or has no effect in this server."""
+        setting = self._loaded.table.get(key)
+        if setting is not None:
+            return f"{setting.key} has no effect here: {setting.inert}"
+        nearest = self._loaded.table.nearest(key)
+        return f"unknown key {key[:_KEY_CHARS_MAX]!r}" + (
+            f"; did you mean {nearest}?" if nearest else ""
+        )
+
+    def _log_changes(self, accepted: dict[str, str], peer: str) -> None:
+        table, values = self._loaded.table, self._loaded.values
+        for key in accepted:
+            log.info("%s set %s to %s", peer, key, shown_of(table[key], values[key]))
 
     def _check(self, setting: Setting, text: str) -> None:
         key = setting.key

@@ -292,7 +292,7 @@ def delete_topic(names: Names, request: Request) -> Reply:
 
 def update_config(names: Names, request: Request) -> Reply:
     """UPDATE_NAMESRV_CONFIG (318)."""
-    names.online.update(request.body.decode())
+    names.online.update(request.body.decode(), request.remote)
     return Response()
 
 

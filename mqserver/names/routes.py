@@ -179,6 +179,7 @@ class Routes:
         if broker is None:
             broker = BrokerData(new.broker_name, new.cluster)
             self._brokers[new.broker_name] = broker
+        _log_arrival(new, broker.broker_addrs.get(new.broker_id))
         addresses = {
             broker_id: address
             for broker_id, address in broker.broker_addrs.items()
@@ -266,6 +267,9 @@ class Routes:
             holder = self._holder(broker_name, broker_id)
             if holder is not None:  # `unregister` removes by id, whatever the address
                 self._refuse_stranger(holder, source)
+                log.info(
+                    "broker %s id %d at %s left: it unregistered", broker_name, broker_id, holder
+                )
             self.unregister(broker_name, broker_id, address, cluster)
 
     def unregister(self, broker_name: str, broker_id: int, address: str, cluster: str) -> None:
@@ -418,3 +422,19 @@ class Routes:
                 dict(self._brokers),
                 {name: list(members) for name, members in self._clusters.items()},
             )
+
+
+def _log_arrival(new: Registration, before: str | None) -> None:
+    """Log a broker id that is new, or that has another address. before: its address until now."""
+    if before is None:
+        log.info(
+            "broker %s id %d joined cluster %s at %s, registered from %s with %d topics",
+            *(new.broker_name, new.broker_id, new.cluster, new.address, new.source),
+            len(new.topics),
+        )
+    elif before != new.address:
+        log.warning(
+            "broker %s id %d moved from %s to %s, registered from %s; if both run, two brokers "
+            "have the same brokerName and brokerId: change one of them",
+            *(new.broker_name, new.broker_id, before, new.address, new.source),
+        )

@@ -139,6 +139,7 @@ class NameServer:
     def stop(self) -> None:
         """Stop listening and join all threads."""
         self._stopping.set()
+        log.info("the NameServer is stopping")
         if self._health is not None:
             self._health.stop()
         self._listener.stop_accepting()
@@ -147,6 +148,7 @@ class NameServer:
             self._scanner.join(timeout=5.0)
         if self._product is not None:
             self._product.close()
+        log.info("the NameServer has stopped")
 
     def _scan(self) -> None:
         """Forget silent brokers, and close their connections."""

@@ -66,6 +66,9 @@ def test_settings_of_cleaning_change_online(mq, ask):
     assert changed.code == 0
     text = ask(Frame(RequestCode.GET_BROKER_CONFIG)).body.decode()
     assert "fileReservedTime=48\n" in text
+    host, port = mq.advertised_address.split(":")
+    for line in (f"brokerIP1={host}", f"brokerIP2={host}", f"haListenPort={int(port) + 1}"):
+        assert f"{line}\n" in text, "as RocketMQ, which shows the addresses that it found"
     refused = ask(Frame(RequestCode.UPDATE_BROKER_CONFIG, body=b"deleteWhen=noon\n"))
     assert refused.code == 1
     assert "deleteWhen" in (refused.remark or "")

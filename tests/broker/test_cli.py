@@ -57,4 +57,6 @@ def test_a_file_in_the_place_of_a_folder_is_named(tmp_path: Path) -> None:
         run = [sys.executable, "-m", "mqserver.cli", *words]
         ended = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
         assert ended.returncode == 1
-        assert re.fullmatch(rf"mqserver: {path}/\w+: Not a directory\n", ended.stderr)
+        *log, error = ended.stderr.splitlines()
+        assert re.fullmatch(rf"mqserver: {path}/\w+: Not a directory", error)
+        assert all(" INFO " in line for line in log), "nothing but the log stands before it"

@@ -212,6 +212,20 @@ class TestOnlineUpdate:
         assert online.update("listenPort=10911")
         assert seen == [6]
 
+    def test_a_change_is_logged_and_what_changes_nothing_too(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level("INFO", "mqserver.config")
+        online, _ = self.make(tmp_path)
+        online.update("brokerPermision=4\nhaMasterAddress=a:1\nbrokerPermission=4", "10.0.0.1:5")
+        assert caplog.messages == [
+            "ignored a change by 10.0.0.1:5: unknown key 'brokerPermision'; "
+            "did you mean brokerPermission?",
+            "ignored a change by 10.0.0.1:5: haMasterAddress has no effect here: "
+            "replication is not built yet",
+            "10.0.0.1:5 set brokerPermission to 4",
+        ]
+
     def test_a_change_that_does_not_fit_is_undone(self, tmp_path: Path) -> None:
         online, _ = self.make(tmp_path)
         with pytest.raises(Refused):

@@ -15,7 +15,8 @@ from tests.e2e.replaying import masked, messages
 
 OWN_SETTINGS = {
     "listenPort": "a free one", "namesrvAddr": "the same",
-    "brokerIP1": "Java shows what it found; ours is set or not", "brokerIP2": "the same",
+    "brokerIP1": "an address of the machine", "brokerIP2": "the same",
+    "haListenPort": "listenPort + 1",
     "rocketmqHome": "a place", "storePathRootDir": "a place", "storePathCommitLog": "a place",
     "configStorePath": "a place", "kvConfigPath": "a place",
     "transactionCheckInterval": "shorter here", "transactionTimeOut": "longer here",

@@ -272,3 +272,23 @@ def test_order_configuration_comes_with_the_route_only_if_enabled(names: Socketl
     assert "orderTopicConf" not in (route(names) or {})
     names(FakeRequest(318, body=b"orderMessageEnable=true"))
     assert (route(names) or {})["orderTopicConf"] == "a:4"
+
+
+def test_a_broker_that_joins_moves_or_leaves_is_logged_once(
+    names: SocketlessNames, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "mqserver.names")
+    for counter in range(3):
+        names(registration(counter=counter))
+    assert caplog.messages == [
+        "broker a id 0 joined cluster C at 127.0.0.1:10911, registered from 127.0.0.1 with 1 topics"
+    ]
+    caplog.clear()
+    for _ in range(2):
+        names(registration(address="127.0.0.1:10921"))
+    (moved,) = caplog.messages
+    assert "broker a id 0 moved from 127.0.0.1:10911 to 127.0.0.1:10921" in moved
+    caplog.clear()
+    fields = dict(registration(address="127.0.0.1:10921").fields)
+    names(FakeRequest(104, fields))
+    assert caplog.messages == ["broker a id 0 at 127.0.0.1:10921 left: it unregistered"]

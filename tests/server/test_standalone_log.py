@@ -32,13 +32,19 @@ def test_the_log_has_start_and_stop_of_both(chosen: bool, tmp_path: Path) -> Non
         " starts in process ",
         "boot success",
         " accepts requests at ",
-        " stopped and closed its store",
+        " is stopping: it unregisters",
+        "unregistered after ",
+        "requests are answered after ",
+        " its store was closed in ",
+        "broker broker-a id 0 joined cluster ",
+        "broker broker-a id 0 at ",
+        "the NameServer has stopped",
     ):
         assert line in text, text
     assert "unknown key listenPrt" in text
 
 
-def test_a_temporary_store_keeps_none(tmp_path: Path) -> None:
+def test_a_temporary_store_has_its_log_on_standard_error(tmp_path: Path) -> None:
     words = ["--set", f"listenPort={free_port()}", "--set-namesrv", f"listenPort={free_port()}"]
     run = [sys.executable, "-m", "mqserver.cli", "standalone", *words]
     process = ServerProcess(run, cwd=tmp_path, ready="ready: ", env={"TMPDIR": str(tmp_path)})

@@ -19,7 +19,7 @@ _FIXED = {
 
 def update_config(broker: BrokerContext, request: Request) -> Reply:
     """UPDATE_BROKER_CONFIG (25): changes the allowed keys, and ignores unknown keys."""
-    broker.online.update(request.body.decode())
+    broker.online.update(request.body.decode(), request.remote)
     return Response()
 
 
