@@ -272,7 +272,8 @@ class ProducerSettings:
     the message, the SendResult or None, and the exception or None after it. in_flight_max,
     in_flight_bytes_max: messages, and bytes of bodies, that may be on their way at once; further
     sends wait until their timeout; None is no limit. trace: send a record of each stored message
-    to trace_topic, for mqadmin queryMsgTraceById. trace_topic: the topic of those records.
+    to trace_topic, for RocketMQ's mqadmin queryMsgTraceById. trace_topic: the topic of those
+    records.
     """
 
     group: str = "PYTHON_PRODUCER"

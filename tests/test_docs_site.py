@@ -57,13 +57,16 @@ def test_the_rooms_of_admin_are_there(site: Path) -> None:
     assert 'id="mqclient.admin.topics.Topics.delete"' in page
 
 
+def test_the_site_has_a_home(site: Path) -> None:
+    home = (site / "index.html").read_text()
+    for page in (ROOT / "docs").glob("*.md"):
+        assert page.stem == "index" or f'href="{page.stem}.html' in home, page.name
+
+
 def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
     pages = list(site.rglob("*.html"))
     assert len(pages) > 20
     assert not [page.name for page in pages if FOREIGN.search(page.read_text())]
-
-
-MISSING = "nowhere" + ".md"
 
 
 def test_a_broken_link_fails(tmp_path: Path) -> None:

@@ -58,8 +58,8 @@ class ConsumerSettings:
     message that is still handled is sent back; not for orderly consumers. commit_interval: seconds
     between offset commits. rebalance_interval: seconds between
     rebalances. suspend: seconds the broker holds an empty pull. trace: send records of each call
-    of a handler to trace_topic, for mqadmin queryMsgTraceById. trace_topic: the topic of those
-    records.
+    of a handler to trace_topic, for RocketMQ's mqadmin queryMsgTraceById. trace_topic: the topic
+    of those records.
     """
 
     group: str

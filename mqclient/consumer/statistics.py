@@ -1,4 +1,4 @@
-"""Rates of a consumer, by topic, for `mqadmin consumerStatus`.
+"""Rates of a consumer, by topic, for RocketMQ's `mqadmin consumerStatus`.
 
 Rules: RocketMQ 4.9 `ConsumerStatsManager`: rates of about the last minute, sampled every 10 s, and
 failures of about the last hour, sampled every 10 minutes. Unlike there, what came after the last
