@@ -7,12 +7,32 @@ from collections.abc import Mapping
 from mqserver.broker.broker import Broker
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load, pairs
+from mqserver.config.loaded import Loaded
 from mqserver.config.namesrv_table import NAMESRV
+from mqserver.config.paths import broker_override, namesrv_override
 from mqserver.names.server import NameServer
 
 ORIGIN = "standalone"
 _SERVERS = 2
 """Both servers share the process's file descriptors."""
+
+
+def pair_namesrv(settings: Mapping[str, str], origin: str = ORIGIN) -> Loaded:
+    """The NameServer's settings; `settings` override changes made online."""
+    return load(NAMESRV, override=namesrv_override, flags=pairs(settings, origin))
+
+
+def pair_broker(settings: Mapping[str, str], origin: str = ORIGIN, namesrv: str = "") -> Loaded:
+    """The broker's settings; `settings` override changes made online.
+
+    namesrv: the address of the pair's NameServer.
+    """
+    return load(
+        BROKER,
+        environment=pairs({"namesrvAddr": namesrv}, ORIGIN),
+        override=broker_override,
+        flags=pairs(settings, origin),
+    )
 
 
 class Pair:
@@ -33,12 +53,10 @@ class Pair:
 
     def start(self) -> None:
         """Start the NameServer, then the broker; a failure leaves neither running."""
-        loaded = load(NAMESRV, flags=pairs(self._namesrv_settings, ORIGIN))
-        names = NameServer(loaded, servers=_SERVERS)
+        names = NameServer(pair_namesrv(self._namesrv_settings), servers=_SERVERS)
         names.start()
         try:
-            settings = {"namesrvAddr": names.address, **self._broker_settings}
-            loaded = load(BROKER, flags=pairs(settings, ORIGIN))
+            loaded = pair_broker(self._broker_settings, namesrv=names.address)
             server = Broker(loaded, servers=_SERVERS)
             server.start()
         except BaseException:

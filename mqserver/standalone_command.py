@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mqserver.config.broker_table import BROKER
-from mqserver.config.load import load, pairs
-from mqserver.config.namesrv_table import NAMESRV
 from mqserver.logs import set_up
+from mqserver.pair import pair_broker, pair_namesrv
 from mqserver.running import (
     allow_open_files,
     announce,
@@ -79,8 +77,8 @@ def _standalone_log(both: Standalone) -> str:
     Returns the folder; "" for a temporary store without `logDir`, which has no log file.
     """
     folder = {} if both.is_temporary else {"logDir": str(both.data / "mqstack" / "logs")}
-    loaded = load(BROKER, flags=pairs({**folder, **both.broker_settings}, "--set"))
+    loaded = pair_broker({**folder, **both.broker_settings}, "--set")
     set_up(loaded, "standalone")
     warn_of(loaded)
-    warn_of(load(NAMESRV, flags=pairs(both.namesrv_settings, "--set-namesrv")))
+    warn_of(pair_namesrv(both.namesrv_settings, "--set-namesrv"))
     return str(loaded.values["logDir"])

@@ -23,7 +23,8 @@ places; the last of this list wins:
 1. the default
 2. the environment (`NAMESRV_ADDR`, `ROCKETMQ_HOME`)
 3. the configuration file (`-c FILE`)
-4. changes made while the server ran (`config/broker.override.properties` in the store)
+4. changes made while the server ran (`config/broker.override.properties` in the store, and
+   `config/namesrv.override.properties` beside the NameServer's `kvConfigPath`)
 5. flags (`-n`, `--set KEY=VALUE`)
 
 `mqserver broker start -p` prints every value with its origin. `mqserver broker check -c FILE` names

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mqclient import Message, Producer
+from mqclient import Admin, Message, Producer
 from mqserver import Standalone
 
 
@@ -48,3 +48,32 @@ def test_a_temporary_store_that_has_run_outlives_a_start_that_fails() -> None:
         mq.start()
         assert [one.body for one in mq.messages(topic)] == [b"x"]
     assert not mq.data.exists()
+
+
+def changed_online(mq: Standalone) -> dict[str, str]:
+    """Settings that may change online, as the running servers show them."""
+    with Admin(mq.namesrv) as admin:
+        (names,) = admin.namesrv.config().values()
+        shown = {**admin.brokers.config(mq.broker_address), **names}
+    keys = ("autoCreateTopicEnable", "traceOn", "orderMessageEnable")
+    return {key: shown[key] for key in keys}
+
+
+@pytest.mark.parametrize("in_a_process", [False, True])
+def test_changes_made_online_outlive_a_restart(in_a_process: bool, tmp_path: Path) -> None:
+    wanted = {
+        "autoCreateTopicEnable": "false",
+        "traceOn": "false",
+        "orderMessageEnable": "true",
+    }
+    with Standalone(tmp_path / "store", process=in_a_process) as mq:
+        with Admin(mq.namesrv) as admin:
+            admin.namesrv.update_config({"orderMessageEnable": "true"})
+            both = {key: wanted[key] for key in ("autoCreateTopicEnable", "traceOn")}
+            admin.brokers.update_config(mq.broker_address, both)
+        assert changed_online(mq) == wanted
+        mq.restart()
+        assert changed_online(mq) == wanted
+    flags = {"autoCreateTopicEnable": "true"}
+    with Standalone(tmp_path / "store", process=in_a_process, settings=flags) as mq:
+        assert changed_online(mq) == {**wanted, **flags}, "a flag wins over a change made online"
