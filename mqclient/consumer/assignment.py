@@ -46,6 +46,7 @@ class Assignment(Generic[Held]):
     """The queues that this member reads, and a task that pulls each.
 
     hold: makes what keeps a queue's messages, from the queue and the offset of the first pull.
+    let_go: forgets the messages of a queue that no handler has yet.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Assignment(Generic[Held]):
         subscriptions: Callable[[], Iterable[Subscription]],
         puller: Pulls[Held],
         hold: Callable[[MessageQueue, int], Held],
+        let_go: Callable[[Held], None],
     ) -> None:
         self._client = client
         self._settings = settings
@@ -63,6 +65,7 @@ class Assignment(Generic[Held]):
         self._subscriptions = subscriptions
         self._puller = puller
         self._hold = hold
+        self._let_go = let_go
         self._strategy = strategy_of(settings.allocate)
         self._held: dict[MessageQueue, Held] = {}
         self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
@@ -122,6 +125,15 @@ class Assignment(Generic[Held]):
                 )
             )
 
+    def retire(self, queues: Iterable[MessageQueue]) -> None:
+        """Start no more handlers of these queues; the next rebalance gives the queues up."""
+        for queue in queues:
+            self._drop(self._held[queue])
+
+    def of_topic(self, topic: str) -> list[MessageQueue]:
+        """The queues of a topic that this member reads."""
+        return [queue for queue in self._held if queue.topic == topic]
+
     async def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Read those of these queues that this member has from other offsets, earlier ones too."""
         mine = {queue: offset for queue, offset in offsets.items() if queue in self._held}
@@ -160,7 +172,7 @@ class Assignment(Generic[Held]):
         mine = await self._share(topic, queues)
         if mine is None:
             return False
-        gone = [queue for queue in self._held if queue.topic == topic and queue not in mine]
+        gone = [q for q in self.of_topic(topic) if q not in mine or self._held[q].dropped]
         await self._give_up(gone)
         new = [queue for queue in mine if queue not in self._held]
         taken = await asyncio.gather(*(self._take_over(queue, subscription) for queue in new))
@@ -240,8 +252,12 @@ class Assignment(Generic[Held]):
     def _end(self, queue: MessageQueue) -> Held:
         """Stop pulling a queue; results of its running handlers no longer count."""
         held = self._stop_pulling(queue)
-        held.dropped = True
+        self._drop(held)
         return held
+
+    def _drop(self, held: Held) -> None:
+        self._let_go(held)
+        held.dropped = True
 
     def _stop_pulling(self, queue: MessageQueue) -> Held:
         task = self._tasks.pop(queue, None)

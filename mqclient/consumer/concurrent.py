@@ -69,9 +69,13 @@ class ConcurrentService(ConsumeService):
                 head = held.first_message
                 if head is None or not 0 < head.consume_start_ms < started_before:
                     break
+                if held.dropped or not self._claim(held, [head]):
+                    break
                 fate = self._fate_of([head], STUCK_DELAY_LEVEL)
                 log.warning("message %s exceeded consume_timeout; %s", head.msg_id, fate)
-                if not await self._give_back(head, STUCK_DELAY_LEVEL):
+                taken = await self._give_back(head, STUCK_DELAY_LEVEL)
+                held.returning.discard(head.queue_offset)
+                if not taken:
                     break
                 self._acknowledge(held, [head])
 
@@ -79,6 +83,15 @@ class ConcurrentService(ConsumeService):
         if self._send_back is None:
             return True
         return await self._send_back.give_back(message, delay_level)
+
+    def _claim(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> list[ReceivedMessage]:
+        """The messages that the caller must send back; the others were, or are being, sent back.
+
+        A handler that fails after consume_timeout must not add a second copy.
+        """
+        mine = [m for m in messages if m.queue_offset not in held.returning and held.holds(m)]
+        held.returning.update(message.queue_offset for message in mine)
+        return mine
 
     def _done(self, request: ConsumeRequest, outcome: Any) -> None:
         """Acknowledge messages, or send those that failed back."""
@@ -97,7 +110,7 @@ class ConcurrentService(ConsumeService):
             log.warning("message %s failed and is dropped (broadcasting)", failed[0].msg_id)
             self._acknowledge(held, request.messages)
         else:
-            self._send(self._return(request, failed))
+            self._send(self._return(request, self._claim(held, failed)))
 
     def _fate(self, request: ConsumeRequest) -> str:
         return self._fate_of(request.messages, request.context.delay_level)
@@ -116,16 +129,20 @@ class ConcurrentService(ConsumeService):
 
     async def _return(self, request: ConsumeRequest, failed: list[ReceivedMessage]) -> None:
         """Send failed messages back; one that no broker takes stays held and is tried again."""
-        level = request.context.delay_level
-        taken = [await self._give_back(message, level) for message in failed]
-        kept = [message for message, ok in zip(failed, taken, strict=True) if not ok]
-        if request.held.dropped:
-            return
-        keep = set(map(id, kept))
-        self._acknowledge(request.held, [m for m in request.messages if id(m) not in keep])
+        held, level = request.held, request.context.delay_level
+        kept = []
+        for message in failed:
+            if held.dropped:
+                return
+            if not await self._give_back(message, level):
+                message.consume_start_ms = 0  # no handler has it until the next try
+                kept.append(message)
+        held.returning.difference_update(message.queue_offset for message in failed)
+        keep = held.returning.union(message.queue_offset for message in kept)
+        self._acknowledge(held, [m for m in request.messages if m.queue_offset not in keep])
         if kept and not self._stopping:
             loop = asyncio.get_running_loop()
-            loop.call_later(REDELIVER_HERE_DELAY, self._again, request.held, kept)
+            loop.call_later(REDELIVER_HERE_DELAY, self._again, held, kept)
 
     def _again(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
         if not self._stopping and not held.dropped:

@@ -35,7 +35,9 @@ class LiteAssignment(Assignment[LiteQueue]):
         buffer: LiteBuffer,
     ) -> None:
         puller = LitePuller(client, settings, buffer, subscriptions.get)
-        super().__init__(client, settings, offsets, subscriptions.values, puller, LiteQueue)
+        super().__init__(
+            client, settings, offsets, subscriptions.values, puller, LiteQueue, buffer.drop
+        )
         self._by_topic = subscriptions
         self._buffer = buffer
         self._group = settings.group
@@ -56,7 +58,8 @@ class LiteAssignment(Assignment[LiteQueue]):
 
     async def _take_chosen(self) -> bool:
         chosen = self.chosen or frozenset()
-        await self._give_up(sorted(set(self.held) - chosen))
+        gone = [queue for queue, held in self.held.items() if held.dropped or queue not in chosen]
+        await self._give_up(sorted(gone))
         complete = True
         for topic, subscription in list(self._by_topic.items()):
             queues = [q for q in chosen if q.topic == topic and q not in self.held]
@@ -112,7 +115,6 @@ class LiteAssignment(Assignment[LiteQueue]):
     def move(self, queue: MessageQueue, offset: int) -> None:
         """Read a queue from another offset on; what is held or being pulled of it is forgotten."""
         old = self.held_of(queue)
-        self._buffer.drop(old)
         self._end(queue)
         self._begin(queue, offset)
         self.held[queue].paused = old.paused

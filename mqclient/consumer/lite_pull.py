@@ -193,6 +193,7 @@ class LitePullConsumer:
         topic = self._client.namespace.wrap(topic)
         self._checks.forget(topic)
         if self._assignment.chosen is None and self._subscriptions.pop(topic, None) is not None:
+            self._assignment.retire(self._assignment.of_topic(topic))
             self._heartbeat_soon()
 
     def assign(self, queues: Iterable[MessageQueue], expression: str | SqlFilter = "*") -> None:
@@ -211,6 +212,7 @@ class LitePullConsumer:
         topics_of = {queue.topic for queue in chosen}
         subscriptions = {topic: subscription_of(topic, expression, None) for topic in topics_of}
         self._assignment.chosen = chosen
+        self._assignment.retire(queue for queue in self._assignment.held if queue not in chosen)
         self._subscriptions.clear()
         self._subscriptions.update(subscriptions)
         self._heartbeat_soon()

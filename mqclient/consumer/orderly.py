@@ -105,17 +105,26 @@ class OrderlyService(ConsumeService):
         if line is not None:
             self._next(line)
 
-    async def end(self, held: ProcessQueue) -> None:
-        """Start no more handlers of a queue, and wait until the running one's result counts."""
+    def forget(self, held: ProcessQueue) -> None:
+        """Start no more handlers of a queue that is given up."""
         line = self._lines.get(held)
         if line is None:
             return
         line.ended = True
         line.cancel_timer()
-        if not line.idle.is_set():
+        if self._workers.forget(held):
+            line.idle.set()
+        if line.idle.is_set():
+            del self._lines[held]
+
+    async def end(self, held: ProcessQueue) -> None:
+        """Start no more handlers of a queue, and wait until the running one's result counts."""
+        self.forget(held)
+        line = self._lines.get(held)
+        if line is not None:
             log.info("%s: given up as soon as its handler has ended", held.queue)
-        await line.idle.wait()
-        self._lines.pop(held, None)
+            await line.idle.wait()
+            self._lines.pop(held, None)
 
     async def give_back_stuck(self, queues: Iterable[ProcessQueue]) -> None:
         """Nothing: a message whose handler is stuck keeps its queue waiting."""
@@ -140,9 +149,6 @@ class OrderlyService(ConsumeService):
         held = line.held
         if not line.waiting or line.timer is not None or not line.idle.is_set():
             return
-        if held.dropped:
-            self._lines.pop(held, None)
-            return
         if line.ended or self._stopping:
             return
         if self._needs_lock and time.monotonic() >= held.locked_until:
@@ -159,10 +165,11 @@ class OrderlyService(ConsumeService):
         held, context = request.held, request.context
         line = self._lines[held]
         result = self._result(request, outcome)
-        self._note(request, len(request.messages) if result in _FAILURES else 0)
-        if held.dropped:
-            line.idle.set()  # the lock was lost, or the offset was reset
+        if held.dropped:  # the lock was lost, or the offset was reset
+            line.idle.set()
+            self._lines.pop(held, None)
             return
+        self._note(request, len(request.messages) if result in _FAILURES else 0)
         if result in (ConsumeResult.COMMIT, ConsumeResult.ROLLBACK) and context.auto_commit:
             log.warning("%s without auto_commit = False counts as SUCCESS", result)
             result = ConsumeResult.SUCCESS
@@ -190,6 +197,8 @@ class OrderlyService(ConsumeService):
         """Publish the messages that failed too often for the dead-letter queue."""
         kept = []
         for message in request.messages:
+            if line.held.dropped:
+                break
             if not self._dead_letters.is_last(
                 message, 0
             ) or not await self._dead_letters.send_to_dlq(message):

@@ -48,12 +48,14 @@ class OrderlyAssignment(Assignment[ProcessQueue]):
         puller: Puller,
         service: OrderlyService,
     ) -> None:
-        super().__init__(client, settings, offsets, subscriptions, puller, ProcessQueue)
+        super().__init__(
+            client, settings, offsets, subscriptions, puller, ProcessQueue, service.forget
+        )
         self._locks = QueueLocks(client, settings.group)
         self._service = service
         self._leaving: dict[MessageQueue, tuple[ProcessQueue, asyncio.Task[None]]] = {}
         """Queues that are being given up; no member reads them until that is done."""
-        self._let_go: set[MessageQueue] = set()
+        self._unrenewed: set[MessageQueue] = set()
         """Those of them whose locks are no longer renewed."""
         self._renewing = asyncio.Lock()
         """Held while locks are renewed: a broker might take a renewal after an unlock."""
@@ -64,6 +66,11 @@ class OrderlyAssignment(Assignment[ProcessQueue]):
         async with self._rebalancing:
             return await super().rebalance()
 
+    def retire(self, queues: Iterable[MessageQueue]) -> None:
+        """Start no more handlers of these queues, and start giving the queues up."""
+        for queue in queues:
+            self._leave(self._stop_pulling(queue))
+
     async def keep_locks(self) -> None:
         """Renew the locks of queues until cancelled, those being given up included."""
         pause = LOCK_INTERVAL
@@ -71,7 +78,7 @@ class OrderlyAssignment(Assignment[ProcessQueue]):
             await asyncio.sleep(pause)
             asked_at = time.monotonic()
             async with self._renewing:
-                queues = (self._held.keys() | self._leaving.keys()) - self._let_go
+                queues = (self._held.keys() | self._leaving.keys()) - self._unrenewed
                 answer = await self._locks.lock(queues)
             for queue in answer.ours & self._held.keys():
                 self._locked(self._held[queue], asked_at)
@@ -121,15 +128,16 @@ class OrderlyAssignment(Assignment[ProcessQueue]):
         self, queues: list[MessageQueue], offsets: Mapping[MessageQueue, int] | None = None
     ) -> None:
         """Start giving queues up. offsets: commit these instead of the consumed offsets."""
+        if offsets is None:
+            self.retire(queues)
+            return
         for queue in queues:
-            if offsets is None:
-                self._leave(self._stop_pulling(queue))
-            else:
-                self._leave(self._end(queue), offsets[queue])
+            self._leave(self._end(queue), offsets[queue])
 
     def _leave(self, held: ProcessQueue, offset: int | None = None, *, commit: bool = True) -> None:
         if not commit:
-            self._let_go.add(held.queue)
+            self._unrenewed.add(held.queue)
+        self._service.forget(held)
         work = self._left(held, offset, commit)
         self._leaving[held.queue] = held, self._client.spawn(work, f"giving up {held.queue}")
 
@@ -144,10 +152,10 @@ class OrderlyAssignment(Assignment[ProcessQueue]):
             for _ in range(COMMIT_TRIES):
                 if await self._offsets.commit_surely([queue]):
                     break
-            self._let_go.add(queue)
+            self._unrenewed.add(queue)
             await self._unlock([queue])
         self._offsets.forget(queue)
-        self._let_go.discard(queue)
+        self._unrenewed.discard(queue)
         del self._leaving[queue]
         self.rebalance_soon()
 

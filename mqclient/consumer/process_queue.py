@@ -57,6 +57,7 @@ class ProcessQueue:
         "next_offset",
         "pulls_one",
         "queue",
+        "returning",
         "shown",
         "template",
     )
@@ -73,6 +74,8 @@ class ProcessQueue:
         self.dropped = False
         self.pulls_one = False
         """Whether the next pull asks for one message: it was damaged in the last answer."""
+        self.returning: set[int] = set()
+        """Offsets of held messages that are being sent back."""
         self.counts: TopicCounts | None = None
         """The counts of its topic, once a handler was called."""
         self.last_pull_ms = 0
@@ -134,15 +137,17 @@ class ProcessQueue:
         for message in messages:
             self._remove_one(message)
 
+    def holds(self, message: ReceivedMessage) -> bool:
+        """Whether a message that was pulled is still held."""
+        return self._pull_of(message.queue_offset) >= 0
+
     def _remove_one(self, message: ReceivedMessage) -> None:
         offset = message.queue_offset
-        at = self._find(offset)
+        at = self._pull_of(offset)
         if at < 0:
             return
         pull = self._pulls[at]
         gone = pull.gone
-        if offset in gone or offset > pull.messages[-1].queue_offset:
-            return
         if len(gone) + 1 == len(pull.messages):
             self._drop(at)
             return
@@ -151,6 +156,14 @@ class ProcessQueue:
         pull.size -= size
         self._count -= 1
         self.bytes_held -= size
+
+    def _pull_of(self, offset: int) -> int:
+        """Index of the pull that holds an offset; -1 if none does."""
+        at = self._find(offset)
+        if at < 0:
+            return -1
+        pull = self._pulls[at]
+        return -1 if offset in pull.gone or offset > pull.messages[-1].queue_offset else at
 
     def _find(self, offset: int) -> int:
         """Index of the pull that would hold an offset; -1 if it lies before all of them."""

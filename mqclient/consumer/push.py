@@ -123,7 +123,9 @@ class PushConsumer:
         )
         if isinstance(service, OrderlyService) and clustering:
             return service, OrderlyAssignment(client, settings, offsets, of_all, puller, service)
-        return service, Assignment(client, settings, offsets, of_all, puller, ProcessQueue)
+        return service, Assignment(
+            client, settings, offsets, of_all, puller, ProcessQueue, service.forget
+        )
 
     # --- life
 
@@ -175,6 +177,8 @@ class PushConsumer:
         return self._service.calling
 
     async def _close(self, limit: float) -> None:
+        if self._client.running:
+            self._service.quiesce()
         await self._checks.cancel()
         if self._client.running:
             await self._assignment.stop()
@@ -291,6 +295,7 @@ class PushConsumer:
         topic = self._client.namespace.wrap(topic)
         self._checks.forget(topic)
         if self._subscriptions.pop(topic, None) is not None:
+            self._assignment.retire(self._assignment.of_topic(topic))
             self._heartbeat_soon()
 
     def suspend(self) -> None:

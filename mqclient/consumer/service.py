@@ -76,12 +76,21 @@ class ConsumeService(ABC):
     async def give_back_stuck(self, queues: Iterable[ProcessQueue]) -> None:
         """Send back the messages whose handlers exceeded consume_timeout."""
 
+    def forget(self, held: ProcessQueue) -> None:
+        """Start no more handlers of a queue that is given up."""
+        self._workers.forget(held)
+
+    def quiesce(self) -> None:
+        """Start no more handlers, of any queue."""
+        self._stopping = True
+        self._workers.quiesce()
+
     async def stop(self, timeout: float) -> bool:
         """Let running handlers end, and failed messages reach the brokers.
 
         timeout: seconds for each. False if handlers still run.
         """
-        self._stopping = True
+        self.quiesce()
         ended = await self._workers.stop(timeout)
         if not ended:
             log.warning(
@@ -148,8 +157,9 @@ class ConsumeService(ABC):
         counts.failed += failed
 
     def _acknowledge(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
-        held.remove(messages)
-        self._offsets.follow(held)
+        if not held.dropped:  # else another member, or a new pull, decides about the offset
+            held.remove(messages)
+            self._offsets.follow(held)
 
 
 async def _no_handler(_messages: list[ReceivedMessage], _context: object) -> ConsumeResult:

@@ -83,10 +83,12 @@ class _Parts(deque[_Part]):
             messages = messages[start:end]
         return ConsumeRequest(part.held, messages, part.handler)
 
-    def forget(self) -> int:
-        """Empty the backlog; returns its number of calls."""
-        count = sum(part.calls_left for part in self)
+    def forget(self, held: ProcessQueue | None) -> int:
+        """Drop the calls for one queue, None means all; returns how many calls that were."""
+        kept = [part for part in self if held is not None and part.held is not held]
+        count = sum(part.calls_left for part in self) - sum(part.calls_left for part in kept)
         self.clear()
+        self.extend(kept)
         return count
 
 
@@ -134,13 +136,23 @@ class Workers:
         self._in_flight += part.calls_left
         (self._tasks if on_loop else self._threads).submit(part)
 
-    async def stop(self, timeout: float) -> bool:
-        """Start no more handlers and wait for the running ones; False if some still run.
+    def forget(self, held: ProcessQueue | None = None) -> int:
+        """Start no more handlers for a queue, None means all; returns how many calls waited."""
+        count = self._tasks.forget(held) + self._threads.forget(held)
+        self._in_flight -= count
+        return count
+
+    def quiesce(self) -> None:
+        """Start no more handlers.
 
         The backlog is dropped: it was not acknowledged, so brokers deliver it again.
         """
         self._stopping = True
-        self._in_flight -= self._tasks.forget() + self._threads.forget()
+        self.forget()
+
+    async def stop(self, timeout: float) -> bool:
+        """Start no more handlers and wait for the running ones; False if some still run."""
+        self.quiesce()
         self._settle()
         try:
             async with asyncio.timeout(timeout):
@@ -194,10 +206,12 @@ class _Tasks:
         self._begun.append((request, begun))
         self._wake_one()
 
-    def forget(self) -> int:
-        """Forget what waits; returns how many calls that were."""
-        count = len(self._begun) + self._parts.forget()
-        self._begun.clear()
+    def forget(self, held: ProcessQueue | None) -> int:
+        """Forget what waits, for one queue or all; returns how many calls that were."""
+        count = self._parts.forget(held)
+        if held is None:
+            count += len(self._begun)
+            self._begun.clear()
         return count
 
     def stop(self) -> None:
@@ -281,10 +295,10 @@ class _Threads:
             self._parts.append(part)
             self._wake_one()
 
-    def forget(self) -> int:
-        """Forget what waits; returns how many calls that were."""
+    def forget(self, held: ProcessQueue | None) -> int:
+        """Forget what waits, for one queue or all; returns how many calls that were."""
         with self._lock:
-            return self._parts.forget()
+            return self._parts.forget(held)
 
     def stop(self) -> None:
         for _ in self._threads:

@@ -223,3 +223,52 @@ async def test_a_stuck_handler_does_not_keep_back_the_queue_for_ever():
         release.set()
     assert [fields["delayLevel"] for fields in cluster.given_back] == ["3"]
     assert cluster.committed[Q0] == 2
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+async def test_a_handler_that_fails_after_its_timeout_makes_one_copy(batch_size):
+    cluster = Cluster(T=1)
+    cluster.put("T", b"0", b"1")
+    release = asyncio.Event()
+
+    async def fail(_messages, _context):
+        await release.wait()
+        raise RuntimeError
+
+    options = {"consume_timeout": 0.02, "commit_interval": 0.01, "batch_size": batch_size}
+    async with reading(cluster, fail, consume_from="earliest", **options):
+        await until_async(lambda: cluster.committed.get(Q0) == 2)
+        release.set()
+    assert sorted(fields["offset"] for fields in cluster.given_back) == ["0", "1000"]
+
+
+@pytest.mark.parametrize("first", ["timeout", "failure"])
+async def test_a_copy_on_its_way_is_not_sent_twice(first):
+    cluster = Cluster(T=1)
+    cluster.put("T", b"0")
+    fail, taken = asyncio.Event(), asyncio.Event()
+
+    async def send_back(_address, request):
+        cluster.given_back.append(request.fields)
+        await taken.wait()
+        return Frame(0)
+
+    cluster.transport.scripts[int(RequestCode.CONSUMER_SEND_MSG_BACK)] = send_back
+
+    async def handle(_messages, _context):
+        if first == "timeout":
+            await fail.wait()
+        raise RuntimeError
+
+    options = {"consume_timeout": 0.02, "commit_interval": 0.01}
+    async with reading(cluster, handle, consume_from="earliest", **options) as consumer:
+        await until_async(lambda: cluster.given_back)
+        fail.set()
+        sweeps = consumer._give_back_stuck
+        for _ in range(3):
+            await asyncio.sleep(0.03)
+            await asyncio.wait([asyncio.create_task(sweeps())], timeout=0.01)
+        assert Q0 not in cluster.committed or cluster.committed[Q0] == 0
+        taken.set()
+        await until_async(lambda: cluster.committed.get(Q0) == 1)
+    assert len(cluster.given_back) == 1
