@@ -47,9 +47,9 @@ def replay(namesrv: str | None) -> None:
         consumer.subscribe(DEAD_LETTERS)
         while batch := consumer.poll(timeout=5.0):
             for dead in batch:
-                topic = dead.properties["RETRY_TOPIC"]
-                producer.send(Message(topic, dead.body, tags=dead.tags, keys=dead.keys))
-                print(f"sent {dead.body.decode()} to {topic} again", flush=True)
+                message = Message.from_received(dead)  # to the topic that it came from
+                producer.send(message)
+                print(f"sent {dead.body.decode()} to {message.topic} again", flush=True)
             consumer.commit(batch)
 
 

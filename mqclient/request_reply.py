@@ -40,7 +40,8 @@ def reply(
     """Make the reply to a request that a consumer received; any producer sends it.
 
     request: the received message. body: the reply's content, not empty. tags, keys, properties:
-    as for Message. Raises ValueError if the message is no request, because `send` sent it.
+    as for Message, but the tag may be any that was received, as nobody subscribes to replies.
+    Raises ValueError if the message is no request, because `send` sent it.
     """
     found = request.properties
     missing = [name for name in ("CLUSTER", _ASKER, _CORRELATION) if not found.get(name)]
@@ -50,7 +51,9 @@ def reply(
             f"messages that were sent by request()"
         )
     topic = found["CLUSTER"] + REPLY_SUFFIX
-    message = Message(topic, body, tags=tags, keys=keys, properties=properties)
+    message = Message(topic, body, keys=keys, properties=properties)
+    if tags is not None:
+        message.properties |= {"TAGS": tags}
     del message.properties["WAIT"]  # RocketMQ's replies have none
     copied = {name: found[name] for name in (_CORRELATION, _ASKER, _TTL) if name in found}
     message.properties |= {"MSG_TYPE": "reply", **copied}

@@ -27,7 +27,9 @@ from mqstore._codec import (
 )
 from mqstore._codec import encode_batch as _encode_batch
 from mqstore._core import COLUMN_LAYOUTS, ColumnBuilder, damaged_records
+from mqstore.names import is_of_a_group
 from mqstore.own_address import own_address
+from mqstore.property_names import DELIVER_AT, SET_BY_BROKERS, SYSTEM_PROPERTIES
 
 __all__ = [
     "COLUMN_LAYOUTS",
@@ -55,30 +57,19 @@ __all__ = [
     "unique_id_origin",
 ]
 
-_SYSTEM_PROPERTIES = (
-    "KEYS TAGS WAIT DELAY RETRY_TOPIC REAL_TOPIC REAL_QID TRAN_MSG PGROUP MIN_OFFSET MAX_OFFSET "
-    "BUYER_ID ORIGIN_MESSAGE_ID TRANSFER_FLAG CORRECTION_FLAG MQ2_FLAG RECONSUME_TIME MSG_REGION "
-    "TRACE_ON UNIQ_KEY MAX_RECONSUME_TIMES CONSUME_START_TIME TRAN_PREPARED_QUEUE_OFFSET "
-    "TRANSACTION_CHECK_TIMES CHECK_IMMUNITY_TIME_IN_SECONDS INSTANCE_ID CORRELATION_ID "
-    "REPLY_TO_CLIENT TTL ARRIVE_TIME PUSH_REPLY_TIME CLUSTER MSG_TYPE "
-    "INNER_MULTI_QUEUE_OFFSET"
-)
-DELIVER_AT = "TIMER_DELIVER_MS"
-"""Property of RocketMQ 5: when to deliver, milliseconds since the epoch."""
-SYSTEM_PROPERTIES = frozenset(_SYSTEM_PROPERTIES.split())
-"""Property names that RocketMQ reserves; a user may not set them."""
-
 
 class Message:
     """A message to send.
 
     topic: its name. body: bytes, sent unchanged. tags: one tag, matched by consumers'
-    subscriptions. keys: one key or several, to find the message by later; without spaces.
+    subscriptions. keys: one key or several, to find the message by later. Spaces separate keys,
+    as in `ReceivedMessage.keys`; a list has one key an item.
     flag: a number for the application. properties: further text by name; names that RocketMQ
     reserves are refused. delay_level: 1 to 18 (RocketMQ's default levels: 1 s to 2 h), 0 for none.
     wait_store_ok: False acknowledges before the broker flushed. deliver_at: when consumers get it,
     an aware datetime; only brokers of RocketMQ 5 can do this.
-    Raises TypeError or ValueError naming the argument that cannot be sent.
+    Raises TypeError or ValueError naming the argument that cannot be sent. To send on what was
+    received, see `from_received`.
 
     >>> str(Message("TopicTest", b"Hi", tags="TagA", keys=["order-1", "user-7"]).keys)
     'order-1 user-7'
@@ -138,6 +129,25 @@ class Message:
         if deliver_at is not None:
             self.properties[DELIVER_AT] = _deliver_ms(deliver_at, delay_level)
 
+    @classmethod
+    def from_received(cls, message: ReceivedMessage, topic: str | None = None) -> Message:
+        """A message to send on, with the body, tag, keys, flag and user properties of another.
+
+        topic: where to; None is the topic of the message, and for one from a dead-letter or retry
+        topic the topic that it was sent to first. Nothing that a client of another language wrote
+        is refused. What RocketMQ noted about the message stays behind: its id, times, retries,
+        delay and transaction. Raises DecodeError if the body cannot be decompressed.
+        """
+        stored = message.properties
+        if topic is None:
+            first = stored.get("RETRY_TOPIC") if is_of_a_group(message.topic) else None
+            topic = first or message.topic
+        made = cls(topic, message.body, flag=message.flag)
+        dropped = (SYSTEM_PROPERTIES | SET_BY_BROKERS) - {"KEYS", "TAGS"}
+        own = {name: value for name, value in stored.items() if name not in dropped}
+        made.properties = own | made.properties
+        return made
+
     @property
     def tags(self) -> str | None:
         """The tag, or None."""
@@ -176,7 +186,10 @@ class Message:
         if not isinstance(name, str) or not isinstance(value, str):
             raise TypeError(f"property {name!r}={value!r}: name and value must be str")
         if name in SYSTEM_PROPERTIES:
-            raise ValueError(f"property {name!r} is reserved by RocketMQ; use another name")
+            raise ValueError(
+                f"property {name!r} is reserved by RocketMQ; use another name, or "
+                f"Message.from_received to send on a received message"
+            )
         if not name.strip() or not value.strip():
             raise ValueError(f"property {name!r}={value!r}: name and value must not be blank")
         encode_properties({name: value})  # refuses separators
@@ -221,14 +234,16 @@ def _joined_keys(keys: str | Iterable[str]) -> str:
     """Several keys as RocketMQ stores them; a query must find the message by each of them."""
     if isinstance(keys, bytes) or not isinstance(keys, Iterable):
         raise TypeError(f"keys must be str or a list of str, not {type(keys).__name__}")
-    words = [keys] if isinstance(keys, str) else list(keys)
+    words = keys.split(" ") if isinstance(keys, str) else list(keys)
+    if isinstance(keys, str) and any(words):
+        words = [word for word in words if word]
     for word in words:
         if not isinstance(word, str):
             raise TypeError(f"key {word!r} must be str")
         if not word or " " in word:
             raise ValueError(
                 f"key {word!r} is empty or holds a space, which separates keys; "
-                f"pass several keys as a list"
+                f"give each key as an item of its own"
             )
     encode_properties({"KEYS": " ".join(words)})
     return " ".join(words)
@@ -238,7 +253,10 @@ def _checked_tag(tags: str) -> str:
     if not isinstance(tags, str):
         raise TypeError(f"tags {tags!r} must be str")
     if not tags.strip() or "||" in tags:
-        raise ValueError(f"a message has one tag, not {tags!r}; '||' belongs in subscriptions")
+        raise ValueError(
+            f"a message has one tag, not {tags!r}; '||' belongs in subscriptions, and "
+            f"Message.from_received takes a received tag as it is"
+        )
     encode_properties({"TAGS": tags})
     return tags
 

@@ -19,7 +19,9 @@ def message_options(command: F) -> F:
     """--tags, --keys, --property, --delay-level and --timeout."""
     return all_options(
         click.option("--tags", help="the messages' tag"),
-        click.option("--keys", multiple=True, help="an index key; may be repeated"),
+        click.option(
+            "--keys", multiple=True, help="index keys, separated by spaces; may be repeated"
+        ),
         click.option(
             "--property", "properties", multiple=True, metavar="NAME=VALUE", help="may be repeated"
         ),
@@ -39,7 +41,7 @@ def message_of(topic: str, fields: dict[str, Any], body: bytes) -> Message:
         topic,
         body,
         tags=fields["tags"],
-        keys=list(fields["keys"]) or None,
+        keys=" ".join(fields["keys"]) or None,
         properties=dict(_pair(text) for text in fields["properties"]),
         delay_level=fields["delay_level"],
     )

@@ -139,6 +139,25 @@ def test_text_bodies_and_keys_with_spaces():
     assert b"KEYS" not in other.body
 
 
+def test_rows_that_other_clients_wrote_are_written_again(mq):
+    topic = mq.topic("SinkForeign")
+    properties = [("blank", " "), ("", "x"), ("color", "red"), ("DELAY", "3"), ("BUYER_ID", "1")]
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "body": [b"x"],
+            "tags": ["A || B"],
+            "keys": ["order-1  a\tb"],
+            "properties": pa.array([properties], TEXTS),
+        }
+    )
+    write(mq, batch, topic=topic)
+    mq.wait_dispatched()
+    (message,) = mq.messages(topic)
+    assert (message.tags, message.keys) == ("A || B", "order-1 a\tb")
+    assert message.properties["blank"] == " "
+    assert not {"DELAY", "BUYER_ID"} & set(message.properties)
+
+
 def test_rows_are_stored_as_they_are(mq):
     topic = mq.topic("SinkRows")
     batch, messages = many(2500)

@@ -111,7 +111,6 @@ impl Encoder {
         push_keys(rows, row, out)?;
         let tag = rows.tags.and_then(|tags| tags.bytes(row));
         if let Some(tag) = tag.filter(|tag| !tag.is_empty()) {
-            check_tag(tag)?;
             push(TAGS.as_bytes(), tag, out)?;
         }
         push_plain(WAIT, "true", out);
@@ -142,18 +141,16 @@ impl Encoder {
         Ok(())
     }
 
-    /// Appends the column `properties`, without RocketMQ's own names.
+    /// Appends the column `properties`, without RocketMQ's own names and without pairs that
+    /// cannot be stored, as they have no name or no value.
     fn push_own(&self, rows: &Rows<'_>, row: usize, out: &mut Vec<u8>) -> Result<(), String> {
         let Some(maps) = rows.properties else {
             return Ok(());
         };
         for (name, value) in maps.pairs(row).filter(|(_, value)| !value.is_empty()) {
             let text = text(name, "a property's name")?;
-            if text == ROW_ID || self.reserved.contains(text) {
+            if text.is_empty() || text == ROW_ID || self.reserved.contains(text) {
                 continue;
-            }
-            if text.trim().is_empty() || value.trim_ascii().is_empty() {
-                return Err(format!("property {text:?}: its name or value is blank"));
             }
             push(name, value, out)?;
         }
@@ -174,16 +171,6 @@ fn body<'a>(rows: &Rows<'a>, row: usize) -> Result<&'a [u8], String> {
     }
 }
 
-fn check_tag(tag: &[u8]) -> Result<(), String> {
-    let tag = text(tag, "its tag")?;
-    if tag.trim().is_empty() || tag.contains("||") {
-        return Err(format!(
-            "a message has one tag, not {tag:?}; '||' belongs in subscriptions"
-        ));
-    }
-    Ok(())
-}
-
 /// Appends the keys, separated by spaces.
 fn push_keys(rows: &Rows<'_>, row: usize, out: &mut Vec<u8>) -> Result<(), String> {
     let start = out.len();
@@ -201,7 +188,7 @@ fn push_keys(rows: &Rows<'_>, row: usize, out: &mut Vec<u8>) -> Result<(), Strin
         None => {}
         Some(Keys::Text(keys)) => {
             let keys = text(keys.bytes(row).unwrap_or_default(), "its keys")?;
-            for key in keys.split_whitespace() {
+            for key in keys.split(' ').filter(|key| !key.is_empty()) {
                 push_key(key.as_bytes(), out)?;
             }
         }

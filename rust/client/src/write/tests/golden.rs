@@ -225,15 +225,14 @@ fn what_brokers_refuse_is_refused_before_it_is_sent() {
     let (fine, big) = (("a", "b"), "x".repeat(300));
     assert_eq!(refusal(Some("x"), "T", Some("k"), fine), "");
     assert_eq!(refusal(Some("x"), "T", Some("k"), ("TAGS", "ignored")), "");
+    assert_eq!(refusal(Some("x"), "A || B", Some("k"), ("a", " ")), "");
     for (said, words) in [
         (refusal(None, "T", Some("k"), fine), "body is null"),
         (refusal(Some(""), "T", Some("k"), fine), "body is empty"),
-        (refusal(Some("x"), "A || B", Some("k"), fine), "one tag"),
         (refusal(Some("x"), "T\u{1}", Some("k"), fine), "separate"),
         (refusal(Some("x"), "T", None, fine), "keys is null"),
         (refusal(Some("x"), "T", Some("a b"), fine), "holds a space"),
         (refusal(Some("x"), "T", Some("a\u{2}"), fine), "separate"),
-        (refusal(Some("x"), "T", Some("k"), ("a", " ")), "blank"),
         (
             refusal(Some("x"), "T", Some("k"), ("a", "\u{2}")),
             "separate",
