@@ -177,10 +177,12 @@ class Store:
         wait_store_ok: bool = True,
         delay_level: int = 0,
         batch: bool = False,
+        was_accepted: bool = False,
     ) -> PutResult:
         """Append one message, or with `batch` a batch body, and wait until it is durable.
 
         body, properties: the bytes to store; the properties have no WAIT. Hosts are "ip:port".
+        was_accepted: the store moves a message that it has, so `max_message_bytes` does not hold.
         Waits until the message is as durable as configured, at most `sync_flush_timeout_ms`.
         A refusal is a status, not an exception. Raises ValueError for a host of another form.
         """

@@ -25,6 +25,8 @@ from mqserver.running import (
 )
 from mqstore.commands.exit_codes import USAGE
 
+_UNIT_HOURS = {"s": 1 / 3600, "m": 1 / 60, "h": 1, "d": 24}
+
 
 def run_broker(
     file: str | None, namesrv: str | None, settings: Mapping[str, str], show: str = ""
@@ -86,10 +88,32 @@ def load_broker(file: str | None, namesrv: str | None, settings: Mapping[str, st
         if os.environ.get(name)
     ]
     flags = pairs({"namesrvAddr": namesrv}, "-n") if namesrv else []
-    return load(
+    loaded = load(
         BROKER,
         file=file,
         environment=environment,
         override=broker_override,
         flags=[*flags, *pairs(settings, "--set")],
     )
+    _warn_of_long_delays(loaded)
+    return loaded
+
+
+def _warn_of_long_delays(loaded: Loaded) -> None:
+    """Warn of delay levels whose messages the cleaner deletes before they are due."""
+    store = store_settings(loaded)
+    reserved_hours = store.reserved_hours
+    delays = store.delay_levels.split()
+    long = [delay for delay in delays if _hours(delay) >= reserved_hours]
+    if long:
+        loaded.warnings.append(
+            f"messageDelayLevel: the delays {' '.join(long)} are not shorter than fileReservedTime="
+            f"{reserved_hours} hours; messages that wait so long are deleted before they are "
+            "delivered, so raise fileReservedTime"
+        )
+
+
+def _hours(delay: str) -> float:
+    """A delay such as 30m in hours; 0 for text that is no delay, which the store refuses."""
+    count, unit = delay[:-1], delay[-1:]
+    return int(count) * _UNIT_HOURS.get(unit, 0) if count.isdecimal() else 0

@@ -49,6 +49,7 @@ class StoreDoor(Protocol):
         wait_store_ok: bool = True,
         delay_level: int = 0,
         batch: bool = False,
+        was_accepted: bool = False,
     ) -> PutResult:
         """Append a message, and wait until it is as durable as configured."""
         ...

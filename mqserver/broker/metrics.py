@@ -83,6 +83,9 @@ class BrokerMetrics:
         damaged = int(figures["damagedRecordsSkipped"])
         help_text = "Damaged records left out of replies"
         yield self._counter("storage_damaged_records_skipped", help_text, damaged)
+        deleted = int(figures["delayedMessagesDeleted"])
+        help_text = "Delayed messages deleted with old files before they were due"
+        yield self._counter("storage_delayed_messages_deleted", help_text, deleted)
         refused = int(store.refusal() is not None)
         yield self._gauge("storage_refuses_messages", "1 while sends are refused", refused, labels)
 

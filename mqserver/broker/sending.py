@@ -114,6 +114,7 @@ def put_again(
     """Store a message of the log again in another place, with the same body, times and hosts.
 
     properties, sys_flag: None keeps those of the message. The call does not wait for the flush.
+    Limits that were lowered since the message was accepted do not hold for it.
     """
     return broker.store.put(
         topic,
@@ -129,6 +130,7 @@ def put_again(
         prepared_transaction_offset=prepared_transaction_offset,
         wait_store_ok=False,
         delay_level=delay_level,
+        was_accepted=True,
     )
 
 

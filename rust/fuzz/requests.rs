@@ -146,6 +146,7 @@ pub fn batch(bytes: &[u8]) {
         properties: b"",
         wait_store_ok: true,
         delay_level: 0,
+        was_accepted: false,
     });
     let result = store.wait(put);
     let count = count_messages(bytes).filter(|count| *count > 0);

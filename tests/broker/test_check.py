@@ -41,3 +41,14 @@ def test_what_is_set_after_the_file_is_looked_at_too() -> None:
     done = CliRunner().invoke(cli, words)
     assert done.exit_code == 2
     assert done.stderr == "mqserver: error: --set: unknown key noSuchKey, ignored\n"
+
+
+def test_a_delay_longer_than_the_retention_is_a_warning(tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text("messageDelayLevel=1s 71h 72h 4d\n")
+    done = CliRunner().invoke(cli, ["broker", "check", "--strict", "-c", str(file)])
+    assert done.exit_code == 2
+    assert "the delays 72h 4d are not shorter than fileReservedTime=72 hours" in done.stderr
+    file.write_text("messageDelayLevel=1s 71h 72h 4d\nfileReservedTime=97\n")
+    done = CliRunner().invoke(cli, ["broker", "check", "--strict", "-c", str(file)])
+    assert (done.exit_code, done.stderr) == (0, "")

@@ -47,6 +47,10 @@ def create_group(broker: BrokerContext, request: Request) -> Reply:
         raise system_error(f"retryQueueNums={config.retry_queue_nums}: must be 0 to {QUEUES_MAX}")
     broker.groups.put(config, request.remote)
     broker.saver.save_now(FILE)
+    retry = names.retry_topic(name)
+    if broker.topics.get(retry) is not None:
+        # Retries are spread over retryQueueNums queues, and consumers read those of the topic.
+        broker.topics.ensure(retry, config.retry_queue_nums, by=request.remote)
     return Response()
 
 

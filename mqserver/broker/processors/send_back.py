@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import random
 
+from mqclient.outgoing import PROPERTIES_BYTES_MAX
 from mqclient.wire.bodies.groups import SubscriptionGroupConfig
 from mqclient.wire.bodies.topics import TopicConfig
 from mqclient.wire.codes import ResponseCode
@@ -15,8 +17,11 @@ from mqserver.broker.state.topics import DEAD_LETTER_QUEUES, WRITE, unit_flag
 from mqserver.replies import Refused, Reply, Request, Response
 from mqstore import PutResult, ReceivedMessage, decode_messages, encode_properties, names
 
+log = logging.getLogger("mqserver.broker.retries")
+
 _VERSION_3_4_9 = 121
 _FIRST_DELAY_LEVEL = 3
+_TOO_LONG = ("PROPERTIES_SIZE_EXCEEDED", "MESSAGE_ILLEGAL")
 
 
 def send_back(broker: BrokerContext, request: Request) -> Reply:
@@ -41,11 +46,38 @@ def send_back(broker: BrokerContext, request: Request) -> Reply:
     message = _message_at(broker, header.offset)
     config, queue_id, level = _destination(broker, request, header, group, message, retry)
     result = _put(broker, message, config, queue_id, level)
+    if result.status in _TOO_LONG and len(config.topic_name.encode()) <= names.TOPIC_LENGTH_MAX:
+        level, result = 0, _put_dead(broker, request, header.group, message)
     if result.status != "PUT_OK":
         raise system_error(_why(result.status, config.topic_name))
     origin = message.properties.get("RETRY_TOPIC", message.topic)
     broker.stats.sent_back(header.group, origin, result.size_bytes, level)
     return Response()
+
+
+def _put_dead(
+    broker: BrokerContext, request: Request, group: str, message: ReceivedMessage
+) -> PutResult:
+    """Make a dead letter of a message that has no room for the properties of a retry.
+
+    It keeps its properties, and its consumer goes on with the messages behind it.
+    """
+    topic = names.dead_letter_topic(group)
+    dead = broker.topics.ensure(topic, DEAD_LETTER_QUEUES, by=request.remote).topic_name
+    log.warning(
+        "a message of topic %s, keys %r, id %s, is not redelivered to group %s but stored in %s: "
+        "its %d bytes of properties leave no room for those of a retry, as a message may have %d",
+        message.topic, message.properties.get("KEYS", ""), message.offset_msg_id, group, dead,
+        len(message.stored_properties), PROPERTIES_BYTES_MAX,
+    )  # fmt: skip
+    return put_again(
+        broker,
+        message,
+        dead,
+        0,
+        flag=message.flag,
+        reconsume_times=message.reconsume_times + 1,
+    )
 
 
 def _why(status: str, topic: str) -> str:

@@ -247,7 +247,7 @@ class Topics:
     def ensure(
         self, topic: str, queues: int, sys_flag: int = 0, by: str = OURSELVES
     ) -> TopicConfig:
-        """A retry or dead-letter topic; a missing one is created and announced."""
+        """A retry or dead-letter topic with at least so many queues; a change is announced."""
         found, is_new = self.ensured(topic, queues, sys_flag, by)
         if is_new:
             self._announce()
@@ -256,21 +256,30 @@ class Topics:
     def ensured(
         self, topic: str, queues: int, sys_flag: int = 0, by: str = OURSELVES
     ) -> tuple[TopicConfig, bool]:
-        """Like `ensure` without the announcement; also returns whether the topic is new.
+        """Like `ensure` without the announcement; also returns whether the topic was changed.
 
         A caller that creates several topics announces them with one call of `announce`.
         """
         found = self._rows.get(topic)
-        if found is not None:
+        if found is not None and _has_queues(found, queues):
             return found, False
         with self._lock:
-            if topic in self._rows:
-                return self._rows[topic], False
-            created = self._create(
-                TopicConfig(topic, queues, queues, READ_WRITE, topic_sys_flag=sys_flag)
-            )
-        log.info("topic %s was created for %s: %s", topic, by, shown(created))
-        return created, True
+            found = self._rows.get(topic)
+            if found is None:
+                what = "created"
+                row = TopicConfig(topic, queues, queues, READ_WRITE, topic_sys_flag=sys_flag)
+            elif _has_queues(found, queues):
+                return found, False
+            else:
+                what = "enlarged"
+                row = replace(
+                    found,
+                    read_queue_nums=max(queues, found.read_queue_nums),
+                    write_queue_nums=max(queues, found.write_queue_nums),
+                )
+            self._create(row)
+        log.info("topic %s was %s for %s: %s", topic, what, by, shown(row))
+        return row, True
 
     def announce(self) -> None:
         """Tell the NameServers of the topics that `ensured` created."""
@@ -313,6 +322,10 @@ class Topics:
     def _publish(self, rows: Mapping[str, TopicConfig], replace_all: bool = False) -> None:
         published = {name: _row(config) for name, config in rows.items()}
         self._tables.publish("topics", published, replace=replace_all)
+
+
+def _has_queues(config: TopicConfig, queues: int) -> bool:
+    return min(config.read_queue_nums, config.write_queue_nums) >= queues
 
 
 def _is_retry(topic: str) -> bool:

@@ -168,6 +168,7 @@ fn put(store: &Store, topic: &str) -> i64 {
         properties: b"UNIQ_KEY\x01after",
         wait_store_ok: true,
         delay_level: 0,
+        was_accepted: false,
     };
     let put = store.put(&request);
     let result = store.wait(put);

@@ -52,6 +52,7 @@ fn message<'a>(queue_id: i32, body: &'a [u8], properties: &'a [u8]) -> PutReques
         properties,
         wait_store_ok: true,
         delay_level: 0,
+        was_accepted: false,
     }
 }
 

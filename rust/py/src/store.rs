@@ -78,7 +78,7 @@ impl Store {
     #[pyo3(signature = (topic, body, *, queue_id=0, flag=0, sys_flag=0, properties=b"" as &[u8],
         born_timestamp_ms=None, born_host="127.0.0.1:0", store_host="127.0.0.1:10911",
         reconsume_times=0, prepared_transaction_offset=0, wait_store_ok=true, delay_level=0,
-        batch=false))]
+        batch=false, was_accepted=false))]
     fn put(
         &self,
         py: Python<'_>,
@@ -96,6 +96,7 @@ impl Store {
         wait_store_ok: bool,
         delay_level: i32,
         batch: bool,
+        was_accepted: bool,
     ) -> PyResult<PutResult> {
         let request = PutRequest {
             topic,
@@ -111,6 +112,7 @@ impl Store {
             properties,
             wait_store_ok,
             delay_level,
+            was_accepted,
         };
         let result = self.run(py, |store| {
             let put = if batch {

@@ -64,6 +64,7 @@ fn log_figures(store: &Store, table: &mut Table) {
     table.put("healedDamages", store.healed);
     let damaged = store.reader.damaged_skipped();
     table.put("damagedRecordsSkipped", damaged);
+    table.put("delayedMessagesDeleted", store.upkeep.delay.deleted());
     let unflushed = end.saturating_sub(store.puts.flusher.acks.flushed());
     table.put("remainHowManyDataToFlush", readable(unflushed));
     table.put("pageCacheLockTimeMills", store.lock_held_ms());

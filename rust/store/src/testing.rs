@@ -83,5 +83,6 @@ pub fn request<'a>(topic: &'a str, body: &'a [u8]) -> PutRequest<'a> {
         properties: b"TAGS\x01TagA",
         wait_store_ok: true,
         delay_level: 0,
+        was_accepted: false,
     }
 }

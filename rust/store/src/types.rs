@@ -37,6 +37,9 @@ pub struct PutRequest<'a> {
     pub wait_store_ok: bool,
     /// `DELAY` level, 0 for none; a level above 0 is stored in SCHEDULE_TOPIC_XXXX.
     pub delay_level: i32,
+    /// The store has accepted this message before, and moves it now: limits that an operator may
+    /// lower (`maxMessageSize`, `maxLmqConsumeQueueNum`) do not hold for it any more.
+    pub was_accepted: bool,
 }
 
 /// RocketMQ's PutMessageStatus.

@@ -71,6 +71,7 @@ fn message(topic: &str, queue_id: i32) -> PutRequest<'_> {
         properties: b"",
         wait_store_ok: true,
         delay_level: 0,
+        was_accepted: false,
     }
 }
 

@@ -46,6 +46,7 @@ fn request<'a>(topic: &'a str, body: &'a [u8]) -> PutRequest<'a> {
         properties: b"KEYS\x01k1\x02TAGS\x01TagA",
         wait_store_ok: true,
         delay_level: 0,
+        was_accepted: false,
     }
 }
 

@@ -144,6 +144,7 @@ impl Message {
             properties: properties.as_bytes(),
             wait_store_ok: true,
             delay_level: 0,
+            was_accepted: false,
         }
     }
 }

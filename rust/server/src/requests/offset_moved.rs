@@ -54,5 +54,6 @@ pub(crate) fn note(shared: &Shared, group: &str, asked: (&str, i32, i64), offset
         properties: properties.as_bytes(),
         wait_store_ok: false,
         delay_level: 0,
+        was_accepted: false,
     });
 }

@@ -247,6 +247,7 @@ impl<'a> SendHeader<'a> {
             // Nobody will park for a one-way message.
             wait_store_ok: traits.wait_store_ok && !context.frame.is_oneway(),
             delay_level: traits.delay_level,
+            was_accepted: false,
         })
     }
 }

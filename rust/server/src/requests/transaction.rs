@@ -133,6 +133,7 @@ fn put_final(store: &Store, half: &RecordView<'_>) -> bool {
         properties: half.properties,
         wait_store_ok: false,
         delay_level: delay.and_then(|level| level.parse().ok()).unwrap_or(0),
+        was_accepted: true,
     });
     put.is_some_and(|(Put::Done(result) | Put::Parked(result, _))| result.status == PutStatus::Ok)
 }
@@ -153,6 +154,7 @@ fn done<'a>(context: &Context<'_>, broker: &BrokerRow, queue_offset: &'a [u8]) -
         properties: OP_PROPERTIES,
         wait_store_ok: !context.frame.is_oneway(),
         delay_level: 0,
+        was_accepted: false,
     }
 }
 

@@ -70,6 +70,7 @@ pub fn message<'a>(topic: &'a str, body: &'a [u8], properties: &'a [u8]) -> PutR
         properties,
         wait_store_ok: true,
         delay_level: 0,
+        was_accepted: false,
     }
 }
 

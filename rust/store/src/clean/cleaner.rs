@@ -26,8 +26,15 @@ use crate::upkeep::Upkeep;
 use mq_format::message::SCHEDULE_TOPIC;
 use mq_format::multi_dispatch;
 
-/// The topic whose messages tell which half messages are done.
-const OP_HALF_TOPIC: &str = "RMQ_SYS_TRANS_OP_HALF_TOPIC";
+/// Topics of the broker whose messages wait for something, whoever may know of the topic: half
+/// messages, what tells which of them are done, and those given up. RocketMQ keeps the first two
+/// alone, and so a store can lose its half messages before the first check knows their topic.
+const KEPT_TOPICS: [&str; 4] = [
+    SCHEDULE_TOPIC,
+    "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+    "RMQ_SYS_TRANS_HALF_TOPIC",
+    "TRANS_CHECK_MAX_TIME_TOPIC",
+];
 
 /// Deletes files; one run at a time.
 pub(crate) struct Cleaner {
@@ -118,7 +125,7 @@ impl Cleaner {
             for queue in self.scope.reader.queues.all() {
                 let topic = queue.topic();
                 let is_kept = topics.contains(topic)
-                    || [SCHEDULE_TOPIC, OP_HALF_TOPIC].contains(&topic)
+                    || KEPT_TOPICS.contains(&topic)
                     || multi_dispatch::is_lmq(topic);
                 if !is_kept {
                     run.clean_queue(&queue, i64::MAX);

@@ -128,6 +128,7 @@ impl<'a> Run<'a> {
         for queue in &queues {
             queue.set_min_from(start.cast_signed());
         }
+        self.scope.upkeep.delay.skip_deleted();
         for queue in &queues {
             self.clean_queue(queue, start.cast_signed());
             if self.is_ended {

@@ -10,7 +10,7 @@
 //! its flush or for slaves. Nothing waits here: it is the same with and without.
 
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -56,6 +56,8 @@ pub(crate) struct Delay {
     /// Told of each message that was delivered.
     listener: OnceLock<DeliveryListener>,
     damaged: Arc<DamagedRecords>,
+    /// Messages that the cleaner deleted before they were due.
+    deleted: AtomicU64,
 }
 
 /// When a level wants its next turn.
@@ -70,20 +72,21 @@ pub(crate) enum Next {
 }
 
 impl Delay {
-    /// Levels as far as the file says, within what their queues hold.
+    /// Levels as far as the file says, not beyond what their queues hold. Says which messages wait
+    /// at a level that the table does not have.
     pub(crate) fn load(
         levels: DelayLevels,
         queues: Arc<ConsumeQueues>,
         clock: Arc<dyn Clock>,
         state: &State,
     ) -> Result<Self, StoreError> {
-        let within = |level: i32, offset: i64| {
+        let within = |level: i32, offset: Option<i64>| {
             let queue = queues.get(SCHEDULE_TOPIC, level - 1);
             let range = queue.map_or((0, 0), |queue| (queue.min_offset(), queue.max_offset()));
-            offset.clamp(range.0, range.1)
+            offset.map_or(range.0, |offset| offset.min(range.1))
         };
         let offsets = DelayOffsets::load(state, levels.max_level(), within)?;
-        Ok(Self {
+        let delay = Self {
             levels,
             queues,
             clock,
@@ -92,7 +95,36 @@ impl Delay {
             read_failures: AtomicU32::new(0),
             listener: OnceLock::new(),
             damaged: Arc::default(),
-        })
+            deleted: AtomicU64::new(0),
+        };
+        for (level, messages) in delay.stranded() {
+            let levels = delay.levels.max_level();
+            tracing::warn!(
+                level,
+                messages,
+                levels,
+                "delayed messages wait at a level that messageDelayLevel does not have; they are \
+                 delivered once the level is back"
+            );
+        }
+        Ok(delay)
+    }
+
+    /// The levels that the table does not have, and how many messages wait there.
+    pub(crate) fn stranded(&self) -> Vec<(i32, i64)> {
+        let is_stranded = |queue: &Arc<ConsumeQueue>| {
+            queue.topic() == SCHEDULE_TOPIC && queue.queue_id() >= self.levels.max_level()
+        };
+        let waiting = |queue: Arc<ConsumeQueue>| {
+            let level = queue.queue_id() + 1;
+            let next = self.offsets.next(level).unwrap_or(0);
+            (level, queue.max_offset() - next.max(queue.min_offset()))
+        };
+        let queues = self.queues.all().into_iter().filter(is_stranded);
+        queues
+            .map(waiting)
+            .filter(|(_, count)| *count > 0)
+            .collect()
     }
 
     /// Counts damaged records there, with those that others meet.
@@ -125,10 +157,38 @@ impl Delay {
         self.offsets.save(state, flushed.cast_signed())
     }
 
-    /// Per level from 1: its offset and the end of its queue.
+    /// Per level of the table, from 1: its offset and the end of its queue.
     pub(crate) fn progress(&self) -> Vec<(i64, i64)> {
-        let ends = (0..).map(|queue_id| self.end(queue_id));
-        self.offsets.all().into_iter().zip(ends).collect()
+        let levels = 1..=self.levels.max_level();
+        let of_level = |level| (self.offsets.next(level).unwrap_or(0), self.end(level - 1));
+        levels.map(of_level).collect()
+    }
+
+    /// Messages that were deleted before they were due, since the store was opened.
+    pub(crate) fn deleted(&self) -> u64 {
+        self.deleted.load(Ordering::Relaxed)
+    }
+
+    /// Counts and names the messages that the cleaner deleted before they were due.
+    pub(crate) fn skip_deleted(&self) {
+        for level in self.offsets.all().into_keys() {
+            if let Some(queue) = self.queues.get(SCHEDULE_TOPIC, level - 1) {
+                self.skip_deleted_of(level, queue.min_offset());
+            }
+        }
+    }
+
+    fn skip_deleted_of(&self, level: i32, first: i64) {
+        let deleted = self.offsets.advance(level, first, 0);
+        if deleted > 0 {
+            self.deleted.fetch_add(deleted, Ordering::Relaxed);
+            tracing::error!(
+                level,
+                deleted,
+                "delayed messages were deleted with old files of the log before they were due: \
+                 the level's delay is longer than fileReservedTime, or the disk is nearly full"
+            );
+        }
     }
 
     fn end(&self, queue_id: i32) -> i64 {
@@ -180,12 +240,11 @@ impl Delay {
     }
 
     fn deliver_level(&self, level: i32, delivery: &impl Delivery) -> Next {
-        let offset = self.offsets.next(level).unwrap_or(0);
         let Some(queue) = self.queues.get(SCHEDULE_TOPIC, level - 1) else {
-            return Next::Beyond(offset);
+            return Next::Beyond(self.offsets.next(level).unwrap_or(0));
         };
-        // Units below the minimum have expired.
-        let offset = offset.max(queue.min_offset());
+        self.skip_deleted_of(level, queue.min_offset());
+        let offset = self.offsets.next(level).unwrap_or(0);
         let now_ms = self.clock.wall_ms();
         let (entries, next) = match self.due(level, &queue, offset, now_ms, delivery) {
             Ok(due) => due,

@@ -11,13 +11,17 @@ use crate::state::files::State;
 use crate::state::json;
 use crate::types::StoreError;
 
+/// Queue offsets by level.
+type ByLevel = BTreeMap<i32, i64>;
+
 const FILE_NAME: &str = "delayOffset.json";
 
 /// The next queue offset of each level.
 #[derive(Debug)]
 pub(crate) struct DelayOffsets {
-    /// By level - 1.
-    next: Vec<AtomicI64>,
+    /// By level: those of the table, and those that only the file knows. They stay in the file, as
+    /// in RocketMQ: a table that is shortened and restored delivers nothing again.
+    next: BTreeMap<i32, AtomicI64>,
     /// Log offset behind the last message that was delivered.
     delivered_end: AtomicI64,
     saving: Mutex<Saving>,
@@ -28,51 +32,55 @@ pub(crate) struct DelayOffsets {
 #[derive(Debug)]
 struct Saving {
     /// What the file says.
-    saved: Vec<i64>,
+    saved: ByLevel,
     /// Offsets that may be written once the log is flushed to the given end.
-    noted: Option<(i64, Vec<i64>)>,
+    noted: Option<(i64, ByLevel)>,
 }
 
 impl DelayOffsets {
-    /// What the file says for `levels` levels, as corrected by `within(level, offset)`.
+    /// What the file says for `levels` levels and for those it knows beside them, as corrected by
+    /// `within(level, offset)`; the offset is None where the file has none.
     pub(crate) fn load(
         state: &State,
         levels: i32,
-        within: impl Fn(i32, i64) -> i64,
+        within: impl Fn(i32, Option<i64>) -> i64,
     ) -> Result<Self, StoreError> {
         let table = read(state)?;
-        let next = |level| within(level, table.get(&level).copied().unwrap_or(0));
-        let next: Vec<i64> = (1..=levels).map(next).collect();
+        let known = (1..=levels).chain(table.keys().copied());
+        let of_file = |level| (level, within(level, table.get(&level).copied()));
+        let next: ByLevel = known.map(of_file).collect();
+        let atomic = |(level, offset): (&i32, &i64)| (*level, AtomicI64::new(*offset));
         let saving = Saving {
             saved: next.clone(),
             noted: None,
         };
         Ok(Self {
-            next: next.into_iter().map(AtomicI64::new).collect(),
+            next: next.iter().map(atomic).collect(),
             delivered_end: AtomicI64::new(0),
             saving: Mutex::new(saving),
         })
     }
 
-    /// The next offset of a level, None if there is no such level.
+    /// The next offset of a level, None if neither the table nor the file knows the level.
     pub(crate) fn next(&self, level: i32) -> Option<i64> {
-        let next = self.next.get(usize::try_from(level - 1).ok()?)?;
-        Some(next.load(Ordering::Acquire))
+        Some(self.next.get(&level)?.load(Ordering::Acquire))
     }
 
-    /// Everything below `offset` of a level is delivered, up to `log_end` in the log.
-    pub(crate) fn advance(&self, level: i32, offset: i64, log_end: i64) {
-        let place = usize::try_from(level - 1).ok();
-        if let Some(next) = place.and_then(|place| self.next.get(place)) {
-            // In this order: who sees the offset, sees the end.
-            self.delivered_end.fetch_max(log_end, Ordering::AcqRel);
-            next.fetch_max(offset, Ordering::AcqRel);
-        }
+    /// Everything below `offset` of a level is delivered, up to `log_end` in the log. Returns how
+    /// many offsets the level went on.
+    pub(crate) fn advance(&self, level: i32, offset: i64, log_end: i64) -> u64 {
+        let Some(next) = self.next.get(&level) else {
+            return 0;
+        };
+        // In this order: who sees the offset, sees the end.
+        self.delivered_end.fetch_max(log_end, Ordering::AcqRel);
+        let before = next.fetch_max(offset, Ordering::AcqRel);
+        u64::try_from(offset - before).unwrap_or(0)
     }
 
-    /// All of them, from level 1.
-    pub(crate) fn all(&self) -> Vec<i64> {
-        let load = |next: &AtomicI64| next.load(Ordering::Acquire);
+    /// All of them, by level.
+    pub(crate) fn all(&self) -> ByLevel {
+        let load = |(level, next): (&i32, &AtomicI64)| (*level, next.load(Ordering::Acquire));
         self.next.iter().map(load).collect()
     }
 
@@ -90,8 +98,7 @@ impl DelayOffsets {
             noted.map(|(_, offsets)| offsets)
         };
         if let Some(durable) = durable.filter(|durable| *durable != saving.saved) {
-            let by_level = (1..).zip(durable.iter().copied());
-            state.save(FILE_NAME, render(by_level).as_bytes())?;
+            state.save(FILE_NAME, render(durable.clone()).as_bytes())?;
             saving.saved = durable;
         }
         Ok(())
@@ -105,7 +112,7 @@ pub fn set_back(state: &State, end: impl Fn(i32) -> i64) -> Result<(), StoreErro
     let after = before
         .iter()
         .map(|(level, offset)| (*level, end(*level).min(*offset)));
-    let after: BTreeMap<i32, i64> = after.collect();
+    let after: ByLevel = after.collect();
     if after == before {
         return Ok(());
     }
@@ -113,18 +120,18 @@ pub fn set_back(state: &State, end: impl Fn(i32) -> i64) -> Result<(), StoreErro
 }
 
 /// What the file says, or nothing without one.
-fn read(state: &State) -> Result<BTreeMap<i32, i64>, StoreError> {
+fn read(state: &State) -> Result<ByLevel, StoreError> {
     let Some((table, aside)) = state.load_checked(FILE_NAME, parse)? else {
-        return Ok(BTreeMap::new());
+        return Ok(ByLevel::new());
     };
     state.set_aside(FILE_NAME, &aside);
     Ok(table)
 }
 
 /// The offsets by level, and what cannot be used; Err when nothing can.
-fn parse(bytes: &[u8]) -> Result<(BTreeMap<i32, i64>, Vec<Aside>), String> {
+fn parse(bytes: &[u8]) -> Result<(ByLevel, Vec<Aside>), String> {
     let file = json::object(bytes)?;
-    let (mut table, mut aside) = (BTreeMap::new(), Vec::new());
+    let (mut table, mut aside) = (ByLevel::new(), Vec::new());
     for (level, offset) in json::table(&file, "offsetTable")? {
         match (level.parse(), offset.as_i64()) {
             (Ok(level), Some(offset)) if level > 0 && offset >= 0 => {
@@ -179,7 +186,7 @@ mod tests {
     fn a_save_that_failed_is_made_up_for_by_the_next() {
         let root = tempfile::tempdir().unwrap();
         let state = State::new(root.path());
-        let load = || DelayOffsets::load(&state, 2, |_, offset| offset).unwrap();
+        let load = || DelayOffsets::load(&state, 2, |_, offset| offset.unwrap_or(0)).unwrap();
         let offsets = load();
         offsets.advance(1, 3, 1_000);
         let in_the_way = root.path().join("config/delayOffset.json.tmp");
@@ -187,18 +194,34 @@ mod tests {
         offsets.save(&state, 1_000).unwrap_err();
         std::fs::remove_dir(&in_the_way).unwrap();
         offsets.save(&state, 1_000).unwrap();
-        assert_eq!(load().all(), [3, 0]);
+        assert_eq!(load().all(), BTreeMap::from([(1, 3), (2, 0)]));
+    }
+
+    #[test]
+    fn levels_that_the_table_lost_stay_in_the_file() {
+        let root = tempfile::tempdir().unwrap();
+        let state = State::new(root.path());
+        let load =
+            |levels| DelayOffsets::load(&state, levels, |_, offset| offset.unwrap_or(0)).unwrap();
+        let long = load(3);
+        long.advance(3, 50, 1_000);
+        long.save(&state, 1_000).unwrap();
+        let short = load(1);
+        assert_eq!((short.next(3), short.next(4)), (Some(50), None));
+        short.advance(1, 7, 2_000);
+        short.save(&state, 2_000).unwrap();
+        assert_eq!(load(3).all(), BTreeMap::from([(1, 7), (2, 0), (3, 50)]));
     }
 
     #[test]
     fn the_file_is_never_ahead_of_what_is_durable() {
         let root = tempfile::tempdir().unwrap();
         let state = State::new(root.path());
-        let offsets = DelayOffsets::load(&state, 2, |_, offset| offset).unwrap();
+        let offsets = DelayOffsets::load(&state, 2, |_, offset| offset.unwrap_or(0)).unwrap();
         let saved = |flushed| {
             offsets.save(&state, flushed).unwrap();
-            let fresh = DelayOffsets::load(&state, 2, |_, offset| offset).unwrap();
-            fresh.all()
+            let fresh = DelayOffsets::load(&state, 2, |_, offset| offset.unwrap_or(0)).unwrap();
+            fresh.all().into_values().collect::<Vec<_>>()
         };
         offsets.advance(1, 3, 1_000);
         assert_eq!(saved(999), [0, 0]);

@@ -152,6 +152,7 @@ pub(crate) fn real_request<R>(
         properties: record.properties,
         wait_store_ok: false,
         delay_level: 0,
+        was_accepted: true,
     }))
 }
 

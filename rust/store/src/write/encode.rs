@@ -143,7 +143,7 @@ impl Encoder {
         let is_multi_dispatch =
             self.multi_dispatch.enabled && multi_dispatch::dispatch_names(&text).next().is_some();
         if is_multi_dispatch {
-            if self.light_queues.are_too_many() {
+            if !request.was_accepted && self.light_queues.are_too_many() {
                 return Err(PutStatus::LmqConsumeQueueNumExceeded);
             }
             // What the producer says of offsets is not taken. WAIT goes, as RocketMQ takes it out
@@ -199,7 +199,7 @@ impl Encoder {
     }
 
     fn check<'a>(&self, request: &PutRequest<'a>) -> Result<Target<'a>, PutStatus> {
-        let is_body_fit = request.body.len() <= self.max_message_bytes;
+        let is_body_fit = request.was_accepted || request.body.len() <= self.max_message_bytes;
         if request.topic.is_empty() || request.topic.len() > TOPIC_BYTES_MAX || !is_body_fit {
             return Err(PutStatus::MessageIllegal);
         }

@@ -130,6 +130,118 @@ fn delivery_times_are_found_in_the_queue_extension() {
     }
 }
 
+fn small(change: impl FnOnce(&mut Settings)) -> Settings {
+    let mut settings = Settings {
+        commit_log_file_bytes: Some(1 << 20),
+        min_free_bytes: Some(0),
+        ..Settings::default()
+    };
+    change(&mut settings);
+    settings
+}
+
+fn put_delayed(store: &Store, level: i32, body: &[u8], properties: &str) {
+    let request = PutRequest {
+        delay_level: level,
+        properties: properties.as_bytes(),
+        ..request("T", body)
+    };
+    assert_eq!(store.wait(store.put(&request)).status, PutStatus::Ok);
+}
+
+fn until_delivered(store: &Store, end: i64) {
+    let started = Instant::now();
+    while store.max_offset("T", 1) < end {
+        assert!(started.elapsed() < PATIENCE, "{}", store.max_offset("T", 1));
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn limits_lowered_while_messages_wait_drop_none() {
+    let root = tempfile::tempdir().unwrap();
+    let clock = ManualClock::at(START_MS);
+    let light = |most| {
+        move |settings: &mut Settings| {
+            settings.multi_dispatch.enabled = true;
+            settings.multi_dispatch.lmq_enabled = true;
+            settings.multi_dispatch.lmq_queues_max = most;
+        }
+    };
+    let open = |settings| Store::open(root.path(), settings, Arc::clone(&clock) as _, true);
+    let store = open(small(light(20))).unwrap();
+    for name in ["a", "b", "c"] {
+        let properties = format!("INNER_MULTI_DISPATCH\x01%LMQ%{name}");
+        put_delayed(&store, 1, &[b'x'; 1_000], &properties);
+    }
+    put_delayed(&store, 1, &[b'y'; 1_000], "");
+    store.close().unwrap();
+    clock.advance(1_000);
+    let mut lowered = small(light(1));
+    lowered.max_message_bytes = 100;
+    let store = open(lowered).unwrap();
+    until_delivered(&store, 4);
+    let refused = store.wait(store.put(&request("T", &[b'z'; 101])));
+    assert_eq!(refused.status, PutStatus::MessageIllegal);
+}
+
+#[test]
+fn levels_that_go_and_come_back_deliver_each_message_once() {
+    let root = tempfile::tempdir().unwrap();
+    let clock = ManualClock::at(START_MS);
+    let open = |levels: &str| {
+        let settings = small(|settings| settings.delay_levels = levels.into());
+        Store::open(root.path(), settings, Arc::clone(&clock) as _, true).unwrap()
+    };
+    let store = open("1s 2s 3s");
+    put_delayed(&store, 3, b"before", "");
+    clock.advance(3_000);
+    until_delivered(&store, 1);
+    put_delayed(&store, 3, b"waits", "");
+    store.close().unwrap();
+    let store = open("1s");
+    assert_eq!(store.upkeep.delay.stranded(), [(3, 1)]);
+    put_delayed(&store, 1, b"between", "");
+    clock.advance(3_000);
+    until_delivered(&store, 2);
+    store.close().unwrap();
+    let store = open("1s 2s 3s");
+    assert_eq!(store.upkeep.delay.stranded(), []);
+    until_delivered(&store, 3);
+    put_delayed(&store, 1, b"after", "");
+    clock.advance(3_000);
+    until_delivered(&store, 4);
+    for (offset, body) in ["before", "between", "waits", "after"].iter().enumerate() {
+        with_message(&store, "T", 1, offset as i64, |record| {
+            assert_eq!(record.body, body.as_bytes());
+        });
+    }
+}
+
+#[test]
+fn messages_deleted_before_they_are_due_are_counted_once() {
+    let root = tempfile::tempdir().unwrap();
+    let clock = ManualClock::at(START_MS);
+    let settings = small(|settings| settings.cleaning.reserved_hours = 0);
+    let store = Store::open(root.path(), settings, Arc::clone(&clock) as _, true).unwrap();
+    for _ in 0..3 {
+        put_delayed(&store, 18, &[b'x'; 300_000], "");
+    }
+    put_delayed(&store, 18, &[b'y'; 500_000], "");
+    store.flush().unwrap();
+    let started = Instant::now();
+    while store.min_physical_offset() == 0 {
+        assert!(started.elapsed() < PATIENCE);
+        store.clean();
+    }
+    assert_eq!(store.upkeep.delay.deleted(), 3);
+    assert_eq!(store.runtime()["delayedMessagesDeleted"], "3");
+    clock.advance(7_200_000);
+    until_delivered(&store, 1);
+    store.clean();
+    assert_eq!(store.upkeep.delay.deleted(), 3);
+}
+
 fn with_message(
     store: &Store,
     topic: &str,

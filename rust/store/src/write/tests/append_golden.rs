@@ -60,6 +60,7 @@ fn request<'a>(record: &RecordView<'a>, properties: &'a [u8]) -> PutRequest<'a> 
         properties,
         wait_store_ok: true,
         delay_level: 0,
+        was_accepted: false,
     }
 }
 
