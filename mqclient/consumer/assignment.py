@@ -134,6 +134,12 @@ class Assignment(Generic[Held]):
         """The queues of a topic that this member reads."""
         return [queue for queue in self._held if queue.topic == topic]
 
+    def pull_again(self, topic: str) -> None:
+        """Drop the pulls of a topic that are in flight: they ask by a replaced subscription."""
+        for queue in [] if self._stopped else self.of_topic(topic):
+            self._tasks[queue].cancel()
+            self._pull(queue)
+
     async def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Read those of these queues that this member has from other offsets, earlier ones too."""
         mine = {queue: offset for queue, offset in offsets.items() if queue in self._held}
@@ -245,9 +251,13 @@ class Assignment(Generic[Held]):
 
     def _begin(self, queue: MessageQueue, offset: int) -> None:
         """Pull a queue from an offset on."""
-        held = self._held[queue] = self._hold(queue, offset)
+        self._held[queue] = self._hold(queue, offset)
         self._offsets.update(queue, offset, forward_only=False)
-        self._tasks[queue] = self._client.spawn(self._puller.run(held), f"pulling {queue}")
+        self._pull(queue)
+
+    def _pull(self, queue: MessageQueue) -> None:
+        work = self._puller.run(self._held[queue])
+        self._tasks[queue] = self._client.spawn(work, f"pulling {queue}")
 
     def _end(self, queue: MessageQueue) -> Held:
         """Stop pulling a queue; results of its running handlers no longer count."""

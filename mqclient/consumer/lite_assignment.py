@@ -161,8 +161,8 @@ class LiteAssignment(Assignment[LiteQueue]):
     # --- hooks of Assignment
 
     def _begin(self, queue: MessageQueue, offset: int) -> None:
-        held = self._held[queue] = LiteQueue(queue, offset)
-        self._tasks[queue] = self._client.spawn(self._puller.run(held), f"pulling {queue}")
+        self._held[queue] = LiteQueue(queue, offset)
+        self._pull(queue)
 
     async def _give_up(
         self, queues: list[MessageQueue], offsets: Mapping[MessageQueue, int] | None = None

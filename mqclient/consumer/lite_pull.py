@@ -186,6 +186,7 @@ class LitePullConsumer:
         if before is not None:
             subscription.initial, subscription.balanced = before.initial, before.balanced
         self._subscriptions[topic] = subscription
+        self._assignment.pull_again(topic)
         self._heartbeat_soon()
 
     def unsubscribe(self, topic: str) -> None:
@@ -215,6 +216,8 @@ class LitePullConsumer:
         self._assignment.retire(queue for queue in self._assignment.held if queue not in chosen)
         self._subscriptions.clear()
         self._subscriptions.update(subscriptions)
+        for topic in subscriptions:
+            self._assignment.pull_again(topic)
         self._heartbeat_soon()
 
     def on_assignment(self, listener: AssignmentListener) -> None:

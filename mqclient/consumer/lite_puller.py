@@ -78,8 +78,8 @@ class LitePuller:
             reply = await template.send(values, b"", wait, at_once=True)
         except UnreachableError as error:
             raise template.explain(error) from error.__cause__
-        if held.dropped:
-            return
+        if held.dropped or self._subscription_of(held.queue.topic) is not subscription:
+            return  # the answer may have passed over messages that a new subscription wants
         answer = read_pull_answer(reply, held.queue.broker_name)
         self._take(held, subscription, pass_damage(held, answer))
 

@@ -128,7 +128,7 @@ class Puller:
     async def _pull_once(self, held: ProcessQueue) -> float:
         """Send one pull and handle its answer. Returns seconds until the next pull."""
         subscription = self._subscription_of(held.queue.topic)
-        if subscription is None:
+        if subscription is None or not subscription.announced:
             return ERROR_DELAY
         template = self._template(held, subscription)
         wait = self._settings.suspend + ANSWER_GRACE
@@ -146,6 +146,8 @@ class Puller:
             raise template.explain(error) from error.__cause__
         if held.dropped or not self._resumed.is_set():
             return 0.0
+        if self._subscription_of(held.queue.topic) is not subscription:
+            return 0.0  # it may have passed over messages that the new subscription wants
         answer = read_pull_answer(reply, held.queue.broker_name)
         if answer.moved and len(held):
             return ERROR_DELAY  # move only when no message from the old position is held

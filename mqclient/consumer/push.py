@@ -31,6 +31,7 @@ from mqclient.consumer.subscription import (
     subscription_of,
     tag_subscription,
 )
+from mqclient.consumer.versions import outrank
 from mqclient.engine import Client, TransportLike
 from mqclient.errors import ClientTimeout, RocketMQError
 from mqclient.local_offsets import LocalOffsets
@@ -149,7 +150,7 @@ class PushConsumer:
             await client.close(1.0)
             raise
         client.on_route_change(self._route_changed)
-        await client.heartbeat()
+        await self._announce()
         client.spawn(self._assignment.run(), "rebalancing")
         interval = self.settings.commit_interval
         client.spawn(client.every(interval, self._commit, first=interval), "offset commits")
@@ -377,8 +378,17 @@ class PushConsumer:
             with contextlib.suppress(RocketMQError):
                 await self._client.routes.get(topic)
                 await self._checks.check_later(item)
-        await self._client.heartbeat()
+        await self._announce()
         self._assignment.rebalance_soon()
+
+    async def _announce(self) -> None:
+        """Send a heartbeat; new subscriptions are pulled from then on."""
+        new = [item for item in self._subscriptions.values() if not item.announced]
+        await outrank(self._client, self.settings.group, [item.data for item in new])
+        await self._client.heartbeat()
+        for item in new:
+            item.announced = True
+            self._assignment.pull_again(item.data.topic)
 
 
 def _offsets(client: Client, settings: ConsumerSettings) -> MemoryOffsets:

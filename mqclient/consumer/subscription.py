@@ -1,10 +1,10 @@
 """Filters of a subscription: tag expressions "A || B" or "*", or SQL92. No IO."""
 
-import time
 from dataclasses import dataclass, field
 
 from mqclient.config import check_topic
 from mqclient.consumer.context import Handler, MessageHandler, is_async, one_at_a_time
+from mqclient.consumer.versions import next_version
 from mqclient.wire.bodies.heartbeat import SQL92, SUBSCRIBE_ALL, SubscriptionData
 from mqstore.message import MessageQueue
 from mqstore.names import tag_hash, tags_of
@@ -44,6 +44,7 @@ class Subscription:
     handler is `async def` and runs on the loop, not in a thread. one_message: the handler gets one
     message at a time, whatever the batch size. initial: queues that existed when
     the subscription was first balanced, None before that; later ones begin at their minimum.
+    announced: brokers heard of it; a push consumer pulls only then.
     """
 
     data: SubscriptionData
@@ -54,6 +55,7 @@ class Subscription:
     initial: frozenset[MessageQueue] | None = field(default=None)
     balanced: bool = False
     checked: bool = False
+    announced: bool = False
 
 
 def tag_subscription(topic: str, expression: str, handler: Handler | None) -> Subscription:
@@ -73,7 +75,7 @@ def tag_subscription(topic: str, expression: str, handler: Handler | None) -> Su
         sub_string=text,
         tags_set=tags,
         code_set=[tag_hash(tag) for tag in tags],
-        sub_version=time.time_ns() // 1_000_000,
+        sub_version=next_version(),
     )
     on_loop = handler is not None and is_async(handler)
     return Subscription(data, handler, frozenset(tags) or None, on_loop)
@@ -107,7 +109,7 @@ def subscription_of(
     data = SubscriptionData(
         topic=topic,
         sub_string=expression.text,
-        sub_version=time.time_ns() // 1_000_000,
+        sub_version=next_version(),
         expression_type=SQL92,
     )
     return Subscription(data, handler, None, handler is not None and is_async(handler))

@@ -147,6 +147,21 @@ def test_the_expression_of_a_version_that_is_never_exceeded_ends_with_its_client
     assert table.rows()["T", "g"]["dead"] is True
 
 
+@pytest.mark.parametrize("version", [7, 1])
+def test_a_member_changes_its_expression_although_its_clock_stepped_back(version: int) -> None:
+    table = Table()
+    consumers = Consumers(Tables(), lambda *_: None, table.filters.follow)
+    heartbeat(consumers, 1, "a > 5", 7)
+    heartbeat(consumers, 2, "a > 5", 2**63 - 1)
+    heartbeat(consumers, 1, "a > 6", version)
+    assert table.rows()["T", "g"]["expression"] == "a > 6"
+    heartbeat(consumers, 1, "a > 6", version)
+    heartbeat(consumers, 2, "a > 5", 2**63 - 1)  # as before, so no change of this member
+    heartbeat(consumers, 3, "a > 4", 9)  # an older member, after its connection was lost
+    row = table.rows()["T", "g"]
+    assert (row["expression"], row["clientVersion"]) == ("a > 6", 2**63 - 1)
+
+
 def test_a_version_from_the_file_locks_nobody_out() -> None:
     before = Table()
     before.subscribe("a > 5", 2**63 - 1)

@@ -53,6 +53,7 @@ class Cluster:
         self.heartbeats: list[HeartbeatData] = []
         self.given_back: list[dict[str, str]] = []
         self.pull_code: int | None = None
+        self.online = Frame(int(ResponseCode.CONSUMER_NOT_ONLINE), remark="not online")
         self.arrived = asyncio.Event()
         scripts = {
             RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route,
@@ -62,6 +63,7 @@ class Cluster:
             RequestCode.SEND_MESSAGE_V2: self.send,
             RequestCode.SEND_BATCH_MESSAGE: self.send,
             RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.consumer_list,
+            RequestCode.GET_CONSUMER_CONNECTION_LIST: lambda _a, _r: self.online,
             RequestCode.QUERY_CONSUMER_OFFSET: self.query_offset,
             RequestCode.UPDATE_CONSUMER_OFFSET: self.update_offset,
             RequestCode.GET_MAX_OFFSET: lambda _a, r: self.offset(len(self.queue_of(r))),

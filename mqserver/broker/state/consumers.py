@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mqclient.wire.bodies.groups import ConsumerConnection
 from mqclient.wire.bodies.heartbeat import (
@@ -24,6 +25,7 @@ from mqserver.plane import Tables
 
 BROADCASTING = "BROADCASTING"
 _KIND = "consumer"
+_VERSION_MAX = (1 << 63) - 1
 _SQL_BYTES = 8
 """Assumed bytes of a compiled expression for each byte of its text."""
 
@@ -182,19 +184,29 @@ def _subscribe(
     group: ConsumerGroup, connection: int, data: list[SubscriptionData]
 ) -> tuple[bool, bool]:
     """Apply a heartbeat's subscriptions; returns whether the topics changed, and whether a
-    subscription is newer."""
+    subscription is newer.
+
+    RocketMQ compares versions only, so after a step of a client's clock it applies the old filter
+    for good. Here a member that changes its own expression is newer, whatever its version.
+    """
     topics = newer = False
     for subscription in data:
         holders = group.held.setdefault(subscription.topic, {})
         is_held = bool(holders)
         own = holders.get(connection)
-        if own is None or subscription.sub_version > own.sub_version:
+        changed = own is not None and not _is_same(own, subscription)
+        if own is None or changed or subscription.sub_version > own.sub_version:
             holders[connection] = subscription
         known = group.subscriptions.get(subscription.topic)
         if known is None:
             topics = True
         elif not is_held or subscription.sub_version > known.sub_version:
             newer = True
+        elif changed and not _is_same(known, subscription):
+            newer = True
+            version = min(known.sub_version + 1, _VERSION_MAX)
+            subscription = replace(subscription, sub_version=version)
+            holders[connection] = subscription
         else:
             continue
         group.subscriptions[subscription.topic] = subscription
@@ -205,6 +217,10 @@ def _subscribe(
     for topic in [topic for topic in group.held if topic not in wanted]:
         _let_go(group, topic, connection)
     return topics, newer
+
+
+def _is_same(one: SubscriptionData, other: SubscriptionData) -> bool:
+    return (one.expression_type, one.sub_string) == (other.expression_type, other.sub_string)
 
 
 def _withdraw(group: ConsumerGroup, connection: int) -> bool:
