@@ -23,7 +23,8 @@ class LiteQueue(ProcessQueue):
     def __init__(self, queue: MessageQueue, next_offset: int) -> None:
         super().__init__(queue, next_offset)
         self.acknowledged = 0
-        """The caller said that it has handled every message before this offset."""
+        """The caller said that it has handled every message before this offset, of those that it
+        was given since the queue was last moved."""
         self.paused = False
         self.room = asyncio.Event()
         """Set when a paused pull may go on."""
@@ -210,6 +211,12 @@ class LiteBuffer:
         self._wake_pulls()
 
     # --- queues
+
+    def handed_out(self, held: LiteQueue) -> int:
+        """Offset of a queue's first message that the caller does not have yet."""
+        runs = (self._run, *self._arrived, *held.parked)
+        ahead = [run for run in runs if run.held is held and run.at < run.end]
+        return min((run.messages[run.at].queue_offset for run in ahead), default=held.next_offset)
 
     def pause(self, held: LiteQueue) -> None:
         """Hand out no more of a queue and do not pull it, until `resume`."""

@@ -394,9 +394,10 @@ class LitePullConsumer:
         """Write offsets to the brokers, with or without auto_commit, and wait for their answers.
 
         what: None commits all positions, so not the messages in hand. A message, or several, count
-        as handled with all before them; those of queues that this consumer lost are left to
-        their new owner. A mapping of queues to offsets is committed as it is. Raises ValueError
-        without a group, TypeError, BrokerError, UnreachableError, ClientTimeout.
+        as handled with all before them. Ignored are those of queues that this consumer lost, and
+        those that it got before a seek and not again since. A mapping of queues to offsets is
+        committed as it is. Raises ValueError without a group, TypeError, BrokerError,
+        UnreachableError, ClientTimeout.
         """
         self._client.check_running()
         self._group()
@@ -414,14 +415,19 @@ class LitePullConsumer:
                     raise ValueError(f"the offset of {queue} must be at least 0, not {offset}")
             return {self._wire(queue): offset for queue, offset in what.items()}
         offsets: dict[MessageQueue, int] = {}
+        ends: dict[MessageQueue, int] = {}
         for message in [what] if isinstance(what, ReceivedMessage) else what:
             if not isinstance(message, ReceivedMessage):
                 raise TypeError(f"commit takes received messages, not {type(message).__name__}")
             queue = self._wire(queue_of(message))
             held = self._assignment.held.get(queue)
-            if held is not None:
+            if held is None:
+                continue
+            if queue not in ends:
+                ends[queue] = self._buffer.handed_out(held)
+            if message.queue_offset < ends[queue]:
                 held.acknowledged = max(held.acknowledged, message.queue_offset + 1)
-                offsets[queue] = held.position
+            offsets[queue] = held.position
         return offsets
 
     def _wire(self, queue: MessageQueue) -> MessageQueue:

@@ -81,6 +81,9 @@ class LitePuller:
         if held.dropped or self._subscription_of(held.queue.topic) is not subscription:
             return  # the answer may have passed over messages that a new subscription wants
         answer = read_pull_answer(reply, held.queue.broker_name)
+        if answer.moved and len(held):  # move only when no message from the old position is held
+            await asyncio.sleep(ERROR_DELAY)
+            return
         self._take(held, subscription, pass_damage(held, answer))
 
     def _template(self, held: LiteQueue, subscription: Subscription) -> FrameTemplate:
@@ -115,6 +118,7 @@ class LitePuller:
                 answer.max_offset,
                 answer.next_offset,
             )
+            held.acknowledged = 0  # what the caller has comes from another life of the queue
         messages, size = answer.messages, answer.size
         tags = subscription.tags
         if tags is not None:
