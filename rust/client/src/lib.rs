@@ -12,6 +12,7 @@ pub mod range;
 mod requests;
 pub mod settings;
 mod shared;
+mod silence;
 mod waiters;
 pub mod write;
 

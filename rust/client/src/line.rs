@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 use super::events::Failure;
 use super::requests::{Entry, Requests};
 use super::shared::Shared;
-use super::waiters::Waiters;
+use super::silence::{FIRST_PATIENCE, Silence, Verdict, encode_question};
+use super::waiters::{Waiter, Waiters};
 use mq_format::remoting::{Frame, FrameError, HeaderLimits};
 use mq_net::connect::ConnectError;
 use mq_net::connection::{Connection, SendError};
@@ -37,16 +38,22 @@ pub(super) struct Line {
     waiters: Mutex<Waiters>,
     /// When bytes last went either way, milliseconds on the pool's clock.
     last_used_ms: AtomicI64,
+    silence: Silence,
+    was_silent: AtomicBool,
 }
 
 impl Line {
-    /// A line; `run` makes its connection.
-    pub fn new(address: &str, now_ms: i64) -> Self {
+    /// A line that replaces one that is gone, if there was one; `run` makes its connection.
+    pub fn new(address: &str, now_ms: i64, gone: Option<&Self>) -> Self {
+        let silent = gone.filter(|line| line.was_silent());
+        let patience = silent.map_or(FIRST_PATIENCE, |line| line.silence.next_patience());
         Self {
             address: address.to_owned(),
             state: Mutex::new(State::Connecting(Vec::new())),
             waiters: Mutex::default(),
             last_used_ms: AtomicI64::new(now_ms),
+            silence: Silence::new(patience),
+            was_silent: AtomicBool::new(false),
         }
     }
 
@@ -169,7 +176,11 @@ impl Line {
             match receiver.receive(&mut splitter, take).await {
                 Ok(0) if unheard => return NEVER_HEARD.to_owned(),
                 Ok(0) => return "end of stream".to_owned(),
-                Ok(_) => self.last_used_ms.store(shared.now_ms(), Ordering::Relaxed),
+                Ok(_) => {
+                    let now_ms = shared.now_ms();
+                    self.last_used_ms.store(now_ms, Ordering::Relaxed);
+                    self.silence.heard(now_ms);
+                }
                 Err(error) => return error.to_string(),
             }
             unheard = false;
@@ -183,17 +194,22 @@ impl Line {
             shared.events.request(&self.address, frame);
             return Ok(());
         }
-        // A reply without a waiter came after its deadline.
+        // A reply without a waiter came after its deadline, or answers `encode_question`.
         if let Some(waiter) = self.waiters.lock().remove(head.opaque) {
+            self.silence.proven();
             shared.events.reply(waiter.token, &head, frame);
             shared.release(1);
         }
         Ok(())
     }
 
-    /// Fails the requests past their deadline; returns the next deadline.
+    /// Fails the requests past their deadline, and gives up a line whose peer is silent; returns
+    /// when to look again.
     pub fn expire(&self, shared: &Shared, now: Instant) -> Option<Instant> {
         let (expired, next) = self.waiters.lock().take_expired(now);
+        let sent_ms = |waiter: &Waiter| shared.ms_of(waiter.deadline - waiter.timeout);
+        let mut sent = expired.iter().map(sent_ms);
+        let is_suspect = sent.any(|sent_ms| self.silence.lasts_since(sent_ms));
         shared.release(expired.len());
         for waiter in expired {
             let failure = Failure::Timeout {
@@ -202,7 +218,39 @@ impl Line {
             };
             shared.events.failed(waiter.token, failure);
         }
-        next
+        let look = self.check_peer(shared, now, is_suspect);
+        next.into_iter().chain(look).min()
+    }
+
+    /// Asks a suspect peer for a sign of life, and ends the line if none came; returns when to
+    /// look again.
+    fn check_peer(&self, shared: &Shared, now: Instant, is_suspect: bool) -> Option<Instant> {
+        let connection = match &*self.state.lock() {
+            State::Open(connection) => connection.clone(),
+            _ => return None, // `connect_timeout` bounds what is before, and nothing is after
+        };
+        match self.silence.judge(shared.ms_of(now), is_suspect) {
+            Verdict::Fine => None,
+            Verdict::Wait(until_ms) => Some(shared.instant_of(until_ms)),
+            Verdict::Ask(until_ms) => {
+                let mut question = Vec::new();
+                encode_question(shared.next_opaque(), &mut question);
+                // A peer whose buffers are full does not get it, and has the same time to speak.
+                let _ = connection.send(question);
+                Some(shared.instant_of(until_ms))
+            }
+            Verdict::Silent => {
+                self.was_silent.store(true, Ordering::Relaxed);
+                let text = format!("{} is silent, so its connection was closed", self.address);
+                self.end(shared, Failure::Unreachable(text));
+                None
+            }
+        }
+    }
+
+    /// Whether it was closed because its peer was silent.
+    pub fn was_silent(&self) -> bool {
+        self.was_silent.load(Ordering::Relaxed)
     }
 
     /// Whether it failed or was closed, and takes no more requests.

@@ -45,10 +45,12 @@ impl Lines {
         if self.closed.load(Ordering::Acquire) {
             return None; // asked under the lock: `close` ends every line it finds there
         }
-        if let Some(line) = lines.get(address).filter(|line| !line.is_gone()) {
+        let known = lines.get(address);
+        if let Some(line) = known.filter(|line| !line.is_gone()) {
             return Some(line.clone());
         }
-        let line = Arc::new(Line::new(address, self.shared.now_ms()));
+        let gone = known.map(Arc::as_ref);
+        let line = Arc::new(Line::new(address, self.shared.now_ms(), gone));
         lines.insert(address.to_owned(), line.clone());
         runtime.spawn(self.clone().run(line.clone()));
         Some(line)
@@ -67,8 +69,9 @@ impl Lines {
         line.clone().run(self.shared.clone()).await;
         let mut lines = self.by_address.lock();
         let current = lines.get(&line.address);
-        if current.is_some_and(|current| Arc::ptr_eq(current, &line)) {
-            lines.remove(&line.address); // otherwise a newer line has replaced it
+        // A newer line may have replaced it. A silent one stays for the sake of its successor.
+        if current.is_some_and(|current| Arc::ptr_eq(current, &line)) && !line.was_silent() {
+            lines.remove(&line.address);
         }
     }
 

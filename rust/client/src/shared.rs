@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustls::ClientConfig;
@@ -45,7 +45,18 @@ impl Shared {
 
     /// Milliseconds since the pool was created.
     pub fn now_ms(&self) -> i64 {
-        i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX)
+        self.ms_of(Instant::now())
+    }
+
+    /// An instant on the clock of `now_ms`.
+    pub fn ms_of(&self, instant: Instant) -> i64 {
+        let since = instant.saturating_duration_since(self.started);
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    /// The instant of a time on the clock of `now_ms`.
+    pub fn instant_of(&self, ms: i64) -> Instant {
+        self.started + Duration::from_millis(ms.unsigned_abs())
     }
 
     /// Frees the in-flight places of `count` requests.

@@ -12,6 +12,7 @@ use tokio::runtime::Runtime;
 use super::events::{Events, Failure};
 use super::pool::Pool;
 use super::settings::PoolSettings;
+use super::silence::FIRST_PATIENCE;
 use mq_format::remoting::{Frame, Head, Serialize};
 
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -117,7 +118,8 @@ impl Engine {
     }
 }
 
-/// Answers frames by their body until the client goes: "silent", "hang up", "garbage", or echo.
+/// Answers frames by their body until the client goes: "silent", "hang up", "garbage", "die" for
+/// no further answer on the connection, or echo.
 fn serve(mut stream: TcpStream) {
     let mut word = [0; 4];
     while stream.read_exact(&mut word).is_ok() {
@@ -129,6 +131,7 @@ fn serve(mut stream: TcpStream) {
         match frame.body {
             b"silent" | b"oneway" => continue,
             b"hang up" => return,
+            b"die" => return std::io::copy(&mut stream, &mut std::io::sink()).map_or((), |_| ()),
             b"garbage" => reply.extend_from_slice(b"HTTP/1.1 400 Bad Request"),
             b"ask me" => Head::request(40, 1, Serialize::Json).encode(&[], b"", &mut reply),
             body => frame.reply(0, None).encode(&[], body, &mut reply),
@@ -180,13 +183,33 @@ fn oneway_requests_and_requests_of_the_server() {
 }
 
 #[test]
-fn a_silent_server_is_a_timeout_and_the_connection_stays() {
+fn a_server_that_is_slow_with_one_request_keeps_its_connection() {
     let (engine, address) = (Engine::new(PoolSettings::default()), server());
     engine.submit(&address, 1, DEADLINE, "silent");
     engine.submit(&address, 2, Duration::from_millis(20), "silent");
     let (token, category, text) = engine.failure();
     assert_eq!((token, category), (2, "timeout"));
     assert_eq!(text, format!("no reply from {address} within 20ms"));
+    // Longer than the wait for a sign of life.
+    engine.submit(&address, 3, FIRST_PATIENCE * 2, "silent");
+    assert_eq!((engine.failure().0, category), (3, "timeout"));
+    engine.submit(&address, 4, DEADLINE, "x");
+    assert_eq!(engine.next(), Event::Reply(4, "x".to_owned()));
+}
+
+#[test]
+fn a_connection_that_fell_silent_is_replaced() {
+    let (engine, address) = (Engine::new(PoolSettings::default()), server());
+    engine.submit(&address, 1, DEADLINE, "die"); // as a long pull waits
+    engine.submit(&address, 2, Duration::from_millis(50), "x");
+    assert_eq!(engine.failure().1, "timeout");
+    let (token, category, text) = engine.failure();
+    assert_eq!((token, category), (1, "unreachable"));
+    assert_eq!(
+        text,
+        format!("{address} is silent, so its connection was closed")
+    );
+    assert_eq!(engine.next(), Event::Closed(address.clone()));
     engine.submit(&address, 3, DEADLINE, "x");
     assert_eq!(engine.next(), Event::Reply(3, "x".to_owned()));
 }

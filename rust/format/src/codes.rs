@@ -30,6 +30,8 @@ pub const GET_CONSUMER_LIST_BY_GROUP: i32 = 38;
 pub const LOCK_BATCH_MQ: i32 = 41;
 /// Frees them.
 pub const UNLOCK_BATCH_MQ: i32 = 42;
+/// A key-value, of a NameServer.
+pub const GET_KV_CONFIG: i32 = 101;
 /// A topic's route, of a NameServer.
 pub const GET_ROUTEINFO_BY_TOPIC: i32 = 105;
 /// A message, its header in letters.
