@@ -36,6 +36,15 @@ from mqstore._core_offline import (
 from mqstore._core_offline import (
     rebuild as rebuild,
 )
+from mqstore._core_results import (
+    GetResult as GetResult,
+)
+from mqstore._core_results import (
+    PutResult as PutResult,
+)
+from mqstore._core_results import (
+    QueryResult as QueryResult,
+)
 from mqstore._core_write import (
     RowWriter as RowWriter,
 )
@@ -80,75 +89,6 @@ class SettingError(ValueError):
     """A setting is unknown, of the wrong type or out of its range."""
 
 # --- the store engine (see mqstore/store.py)
-
-@final
-class PutResult:
-    """Position of a stored message or batch."""
-
-    @property
-    def status(self) -> str:
-        """RocketMQ's name of the outcome, "PUT_OK" for success."""
-    @property
-    def physical_offset(self) -> int:
-        """Where the first record starts, in bytes from the start of the log; -1 if refused."""
-    @property
-    def size_bytes(self) -> int:
-        """Size of all records together in bytes."""
-    @property
-    def queue_offset(self) -> int:
-        """Queue offset of the first record."""
-    @property
-    def store_timestamp_ms(self) -> int:
-        """When the store took the message, in milliseconds since the epoch."""
-    @property
-    def record_offsets(self) -> list[int]:
-        """Physical offset of each record; a single message has one record."""
-
-@final
-class GetResult:
-    """Result of a read of a queue."""
-
-    @property
-    def status(self) -> str:
-        """RocketMQ's GetMessageStatus, "FOUND" when there are messages."""
-    @property
-    def next_begin_offset(self) -> int:
-        """Where the next read should begin."""
-    @property
-    def min_offset(self) -> int:
-        """First readable offset of the queue."""
-    @property
-    def max_offset(self) -> int:
-        """One past the last offset of the queue."""
-    @property
-    def message_count(self) -> int:
-        """Messages in `body`."""
-    @property
-    def suggest_slave(self) -> bool:
-        """Whether a slave should serve the reader, because it lags far behind."""
-    @property
-    def behind_bytes(self) -> int:
-        """Bytes of the log after the last message that the read looked at; 0 if there was none."""
-    @property
-    def body(self) -> bytes:
-        """Whole records one after another; see `decode_messages`."""
-
-@final
-class QueryResult:
-    """Result of a query by key."""
-
-    @property
-    def message_count(self) -> int:
-        """Messages in `body`."""
-    @property
-    def index_last_update_timestamp_ms(self) -> int:
-        """End timestamp of the newest index file, milliseconds since the epoch."""
-    @property
-    def index_last_update_physical_offset(self) -> int:
-        """End physical offset of the newest index file."""
-    @property
-    def body(self) -> bytes:
-        """Whole records one after another; see `decode_messages`."""
 
 @disjoint_base
 class Store:
@@ -204,6 +144,20 @@ class Store:
         """
     def get_at(self, physical_offset: int) -> bytes | None:
         """The record that starts at a physical offset, or None."""
+    def end_transaction(self, number: int, commits: bool, is_open: bool = False) -> str:
+        """End a transaction: "first", "repeated", "contrary" or "unknown".
+
+        number: queue offset of the transaction's first half message. is_open: the caller looked
+        at the log where the answer was "unknown".
+        """
+    def reopen_transaction(self, number: int) -> None:
+        """Take back an end that could not be stored."""
+    def note_ended(self, number: int) -> None:
+        """Note that a transaction is ended."""
+    def is_ended(self, number: int) -> bool:
+        """Whether a transaction is known to be ended."""
+    def know_transactions_from(self, number: int) -> None:
+        """Say that every ended transaction from this number on was noted."""
     def query(
         self,
         topic: str,

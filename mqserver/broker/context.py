@@ -18,6 +18,7 @@ from mqserver.broker.state.groups import Groups
 from mqserver.broker.state.producers import Producers
 from mqserver.broker.state.saving import Saver
 from mqserver.broker.state.topics import Topics
+from mqserver.broker.state.transactions import Copies
 from mqserver.broker.stats.statistics import Statistics
 from mqserver.config.online import OnlineSettings
 from mqserver.config.settings import BrokerSettings
@@ -71,8 +72,28 @@ class StoreDoor(Protocol):
         """The record at a physical offset."""
         ...
 
+    def end_transaction(self, number: int, commits: bool, is_open: bool = False) -> str:
+        """End a transaction: "first", "repeated", "contrary" or "unknown"."""
+        ...
+
+    def reopen_transaction(self, number: int) -> None:
+        """Take back an end that could not be stored."""
+        ...
+
+    def note_ended(self, number: int) -> None:
+        """Note that a transaction is ended."""
+        ...
+
+    def is_ended(self, number: int) -> bool:
+        """Whether a transaction is known to be ended."""
+        ...
+
+    def know_transactions_from(self, number: int) -> None:
+        """Say that every ended transaction from this number on was noted."""
+        ...
+
     def query(
-        self, topic: str, key: str, max_count: int = 32, begin_ms: int = 0, end_ms: int = 0
+        self, topic: str, key: str, max_count: int = 32, begin_ms: int = 0, end_ms: int = ...
     ) -> QueryResult:
         """Records by key."""
         ...
@@ -105,6 +126,10 @@ class StoreDoor(Protocol):
         self, group: str, topic: str, queue_id: int, offset: int, entries_max: int | None = None
     ) -> bool:
         """Commit an offset; False if the pair is new and the table of offsets is full."""
+        ...
+
+    def flush(self) -> None:
+        """Make everything durable that was stored."""
         ...
 
     def committed_all(self) -> dict[str, dict[int, int]]:
@@ -200,7 +225,8 @@ class BrokerContext(Struct):
     connect to. accepting: False when the broker is stopping. lock, unlock: the queue locks of the
     data plane. is_open: whether a connection is open. relay: sends requests to clients.
     monotonic: seconds. now_ms: wall clock. acl: None if access control is off. services: the
-    background threads. bounds: limits on what clients can create.
+    background threads. bounds: limits on what clients can create. copies: half messages that the
+    checks stored again.
     """
 
     settings: BrokerSettings
@@ -229,6 +255,7 @@ class BrokerContext(Struct):
     days: Days = field(default_factory=lambda: Days(lambda: localtime()[:3]))
     acl: AccessControl | None = None
     services: Services = field(default_factory=Services)
+    copies: Copies = field(default_factory=Copies)
     certificate_end: Callable[[], int | None] = lambda: None
 
     def forget(self, connection: int) -> None:

@@ -87,6 +87,8 @@ class BrokerMetrics:
         help_text = "Delayed messages deleted with old files before they were due"
         yield self._counter("storage_delayed_messages_deleted", help_text, deleted)
         refused = int(store.refusal() is not None)
+        help_text = "Half messages that could not be checked and were set aside"
+        yield self._counter("half_messages_set_aside", help_text, self._broker.copies.set_aside)
         yield self._gauge("storage_refuses_messages", "1 while sends are refused", refused, labels)
 
     def _traffic(self, figures: Mapping[str, str], counters: Mapping[str, int]) -> Iterator[Metric]:

@@ -9,7 +9,7 @@ from mqclient.wire.headers.admin import ResumeCheckHalfMessageRequestHeader
 from mqclient.wire.headers.send import EndTransactionRequestHeader
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import system_error
-from mqserver.broker.transactions import writing
+from mqserver.broker.transactions import known, writing
 from mqserver.replies import NO_REPLY, Refused, Reply, Request, Response
 from mqstore import DecodeError, ReceivedMessage, decode_messages, names, parse_offset_msg_id
 
@@ -35,10 +35,15 @@ def end_transaction(broker: BrokerContext, request: Request) -> Reply:
     if state == writing.UNKNOWN:
         return NO_REPLY
     half = _half(broker, header)
+    # RocketMQ overwrites its default remark for a commit only.
+    answer = Response(remark=None if state == writing.COMMIT else "not set any response code")
+    if not _is_first(broker, half, state):
+        return answer
     if state == writing.COMMIT:
         status = writing.put_final(broker, half).status
         code = _CODES.get(status, ResponseCode.SYSTEM_ERROR)
         if code:
+            broker.store.reopen_transaction(writing.number_of(half))
             raise Refused(code, _REMARKS.get(code, status))
     done = writing.put_done(broker, half, wait=not request.oneway)
     if done.status not in writing.STORED:
@@ -49,8 +54,25 @@ def end_transaction(broker: BrokerContext, request: Request) -> Reply:
             half.queue_offset,
             done.status,
         )
-    # RocketMQ overwrites its default remark for a commit only.
-    return Response(remark=None if state == writing.COMMIT else "not set any response code")
+    return answer
+
+
+def _is_first(broker: BrokerContext, half: ReceivedMessage, state: int) -> bool:
+    """Whether this is the first end of a transaction, which is noted as ended.
+
+    RocketMQ stores a message as many times as it is committed. Raises Refused if the transaction
+    was ended in the other way.
+    """
+    number, commits = writing.number_of(half), state == writing.COMMIT
+    ending = broker.store.end_transaction(number, commits)
+    if ending == "unknown":
+        if known.is_ended(broker, half):
+            broker.store.note_ended(number)
+        ending = broker.store.end_transaction(number, commits, is_open=True)
+    if ending == "contrary":
+        was = "rolled back" if commits else "committed"
+        raise system_error(f"the transaction was {was} before: the {writing.described(half)}")
+    return ending == "first"
 
 
 def _half(broker: BrokerContext, header: EndTransactionRequestHeader) -> ReceivedMessage:
@@ -82,7 +104,7 @@ def resume_check(broker: BrokerContext, request: Request) -> Reply:
         half = decode_messages(record or b"")[0]
     except (DecodeError, ValueError, IndexError, OverflowError):
         raise system_error(failed) from None
-    result = writing.put_back(broker, half, {"TRANSACTION_CHECK_TIMES": "0"})
-    if result.status != "PUT_OK":
+    result = writing.put_back(broker, half, 0, {})
+    if result.status not in writing.STORED:
         raise system_error(f"Put message back to {names.HALF_TOPIC} failed.")
     return Response()

@@ -1,11 +1,15 @@
 """Asks producers about unfinished half messages (`TransactionalMessageServiceImpl.check`).
 
 The progress is stored as committed offsets of one group in the half and op topics, where RocketMQ
-looks for it too. A pass reads the half messages from that offset:
+looks for it too. A pass reads the half messages from that offset to the end that the queue has when
+the pass begins:
 
-- a half message that an op message ends is done
+- a half message whose transaction is ended, or that was stored again, is done
 - a half message that is too young ends the pass
 - any other half message is stored again at the end of its queue, and its producer is asked
+- one that cannot be handled is set aside
+
+The pass saves its progress as it goes, each time after a flush of what it stored.
 """
 
 from __future__ import annotations
@@ -13,28 +17,26 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Mapping
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from mqclient.wire.codes import RequestCode
 from mqclient.wire.frame import request_frame
 from mqclient.wire.headers.send import CheckTransactionStateRequestHeader
 from mqserver.broker.context import BrokerContext
-from mqserver.broker.transactions import writing
-from mqstore import GetResult, ReceivedMessage, decode_messages, names, offset_msg_id
+from mqserver.broker.transactions import known, writing
+from mqserver.broker.transactions.known import GROUP, progress
+from mqserver.broker.transactions.writing import QUEUE, described
+from mqstore import ReceivedMessage, decode_messages, names, offset_msg_id
 
 log = logging.getLogger("mqserver.broker.transactions")
 
-GROUP = names.TRANSACTION_GROUP
-QUEUE = 0
-"""Half messages have one queue."""
-OPS_AT_ONCE = 32
-PASS_MS_MAX = 60_000
+PASS_SECONDS_MAX = 60
+SAVE_AFTER = 1_000
+"""Half messages that a pass stores between two saves of its progress."""
 CHANNEL_TRIES = 3
 _IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 _FIRST_OFFSET = "TRAN_PREPARED_QUEUE_OFFSET"
-_TIMES = "TRANSACTION_CHECK_TIMES"
 
 
 class Checks:
@@ -57,8 +59,10 @@ class Checks:
             self._thread.join()
 
     def _run(self) -> None:
+        with self._broker.services.round(self._thread.name):
+            known.load(self._broker)
         while not self._stopping.wait(self._broker.settings.transaction_check_interval / 1000):
-            # After a failure the next pass starts where this one started.
+            # After a failure the next pass starts where this one saved its progress.
             with self._broker.services.round(self._thread.name):
                 self.run_once()
 
@@ -66,17 +70,18 @@ class Checks:
         """Make one pass over the half messages."""
         broker = self._broker
         broker.topics.ensure(names.HALF_TOPIC, 1)
-        walk = _Pass(
-            broker,
-            broker.now_ms(),
-            _progress(broker, names.HALF_TOPIC),
-            _progress(broker, names.OP_HALF_TOPIC),
-        )
-        walk.read_ops()
-        while not self._stopping.is_set() and walk.step():
-            if walk.to_ask is not None:
-                self._ask(walk.to_ask)
-        walk.save()
+        known.load(broker)
+        start = progress(broker, names.HALF_TOPIC)
+        end = broker.store.max_offset(names.HALF_TOPIC, QUEUE)
+        walk = _Pass(broker, broker.monotonic() + PASS_SECONDS_MAX, end, start, start)
+        try:
+            while not self._stopping.is_set() and walk.step():
+                if walk.to_ask is not None:
+                    self._ask(walk.to_ask)
+                if walk.stored >= SAVE_AFTER:
+                    walk.save()
+        finally:
+            walk.save()
 
     def _ask(self, offset: int) -> None:
         """Send CHECK_TRANSACTION_STATE (39) to one producer of the half message's group."""
@@ -108,163 +113,160 @@ class Checks:
             if broker.relay.tell(member.connection, request):
                 return
         log.warning(
-            "no producer of group %s is online, so the half message at log offset %d stays "
-            "unchecked until the next pass",
+            "no producer of group %s is online; the next pass asks again about the %s",
             group,
-            offset,
+            described(half),
         )
-
-
-def _progress(broker: BrokerContext, topic: str) -> int:
-    """The offset at which the last pass ended, limited to the offsets that the queue has."""
-    store = broker.store
-    first, end = store.min_offset(topic, QUEUE), store.max_offset(topic, QUEUE)
-    committed = store.committed(GROUP, topic, QUEUE)
-    return first if committed is None else min(max(committed, first), end)
 
 
 class _Pass(Struct):
     """One pass over the half messages.
 
-    started_ms: wall clock; messages stored later wait for the next pass. ended: maps the queue
-    offset of each half message that the pass has not reached to that of the op message that ends
-    it. done: queue offsets of op messages that are not needed any more. to_ask: physical offset of
-    the half message that was just stored again.
+    until: monotonic seconds at which the pass ends. end: half messages from this queue offset on
+    wait for the next pass. saved: the progress that is saved. to_ask: physical offset of the half
+    message to ask about after the step. stored: messages stored since the last save.
     """
 
     broker: BrokerContext
-    started_ms: int
-    half_start: int
-    op_start: int
-    ended: dict[int, int] = field(default_factory=dict)
-    done: set[int] = field(default_factory=set)
+    until: float
+    end: int
+    at: int
+    saved: int
     to_ask: int | None = None
-    _at: int = 0
-    _next_op: int = 0
-    _last_op_born_ms: int | None = None
-    _was_empty: bool = False
-
-    def __post_init__(self) -> None:
-        self._at = self.half_start
-        self._next_op = self.op_start
-
-    def read_ops(self) -> None:
-        """Read the next op messages."""
-        found = self._get(names.OP_HALF_TOPIC, self._next_op, OPS_AT_ONCE)
-        self._last_op_born_ms = None
-        self._next_op = found.next_begin_offset
-        for op in decode_messages(found.body):
-            self._last_op_born_ms = op.born_timestamp_ms
-            offset = op.body.decode("utf-8", "replace")
-            if op.tags != writing.DONE_TAG or not offset.isdecimal():
-                log.error(
-                    "skipped op message %d: its body %r is not the offset of a half message",
-                    op.queue_offset,
-                    offset,
-                )
-                self.done.add(op.queue_offset)
-            elif int(offset) < self.half_start:
-                self.done.add(op.queue_offset)
-            else:
-                self.ended[int(offset)] = op.queue_offset
+    stored: int = 0
 
     def step(self) -> bool:
         """Process the next half message; False at the end of the pass."""
         self.to_ask = None
-        broker = self.broker
-        if broker.now_ms() - self.started_ms > PASS_MS_MAX:
+        broker, at = self.broker, self.at
+        if at >= self.end or broker.monotonic() > self.until:
             return False
-        if self._at in self.ended:
-            self.done.add(self.ended.pop(self._at))
-            self._at += 1
+        number = broker.copies.number(at)
+        newest = broker.copies.newest(number)
+        if newest is not None and newest > at:
+            self.at += 1
             return True
-        found = self._get(names.HALF_TOPIC, self._at, 1)
+        if broker.store.is_ended(number):
+            return self._is_done(number)
+        found = broker.store.get(names.HALF_TOPIC, QUEUE, at, 1)
         if not found.message_count:
-            return self._jump(found)
-        return self._look_at(decode_messages(found.body)[0])
+            return self._jump(found.next_begin_offset)
+        broker.stats.got(names.HALF_TOPIC, GROUP, found.message_count, len(found.body))
+        half = decode_messages(found.body)[0]
+        if half.queue_offset > at:
+            return self._jump(half.queue_offset)
+        try:
+            return self._look_at(half, number)
+        except Exception:
+            log.exception("the check of a %s failed", described(half))
+            return self._set_aside(half, number, "its check failed")
 
     def save(self) -> None:
-        """Commit the offsets that the pass has reached."""
-        commit = self.broker.store.commit
-        if self._at != self.half_start:
-            commit(GROUP, names.HALF_TOPIC, QUEUE, self._at)
-        op_offset = self.op_start
-        while op_offset in self.done:
-            op_offset += 1
-        if op_offset != self.op_start:
-            commit(GROUP, names.OP_HALF_TOPIC, QUEUE, op_offset)
+        """Commit the offsets that the pass has reached, once what it stored is durable."""
+        store = self.broker.store
+        if self.stored:
+            store.flush()
+            self.stored = 0
+        if self.at != self.saved:
+            store.commit(GROUP, names.HALF_TOPIC, QUEUE, self.at)
+            self.saved = self.at
+        self._save_ops()
 
-    def _get(self, topic: str, offset: int, count: int) -> GetResult:
-        found = self.broker.store.get(topic, QUEUE, offset, count)
-        if found.message_count:
-            self.broker.stats.got(topic, GROUP, found.message_count, len(found.body))
-        return found
+    def _save_ops(self) -> None:
+        """Leave the op messages behind that no start will need to know what is ended."""
+        broker = self.broker
+        start = at = progress(broker, names.OP_HALF_TOPIC)
+        for op in known.messages(broker, names.OP_HALF_TOPIC, start):
+            target = known.op_target(op)
+            if target is None:
+                log.error(
+                    "skipped op message %d: its body %r is not the offset of a half message",
+                    op.queue_offset,
+                    op.body,
+                )
+            elif target >= self.at or broker.copies.is_open(target):
+                break
+            at = op.queue_offset + 1
+        if at != start:
+            broker.store.commit(GROUP, names.OP_HALF_TOPIC, QUEUE, at)
 
-    def _jump(self, found: GetResult) -> bool:
-        """Skip half messages that are deleted, once per pass."""
-        is_end = found.status in ("OFFSET_OVERFLOW_ONE", "NO_MESSAGE_IN_QUEUE")
-        if self._was_empty or is_end or found.next_begin_offset <= self._at:
+    def _jump(self, offset: int) -> bool:
+        """Skip half messages that are deleted."""
+        if offset <= self.at:
             return False
-        self._was_empty = True
-        self._at = found.next_begin_offset
+        open_ones = sum(not self.broker.store.is_ended(n) for n in range(self.at, offset))
+        log.warning(
+            "%d half messages were deleted with old files of the log, %d of them without a known "
+            "end", offset - self.at, open_ones,
+        )  # fmt: skip
+        self.at = offset
         return True
 
-    def _look_at(self, half: ReceivedMessage) -> bool:
+    def _is_done(self, number: int) -> bool:
+        self.broker.copies.forget(number)
+        self.at += 1
+        return True
+
+    def _look_at(self, half: ReceivedMessage, number: int) -> bool:
         """Decide about one half message."""
         broker, settings = self.broker, self.broker.settings
         age_ms = broker.now_ms() - half.born_timestamp_ms
-        times = _number(half, _TIMES, 0)
+        times = writing.checks_of(half)
         is_asked_enough = times >= settings.transaction_check_max
         # RocketMQ counts every look, also at a message that is too old or spared below.
-        counted = {} if is_asked_enough else {_TIMES: str(times + 1)}
+        next_times = times if is_asked_enough else times + 1
         if is_asked_enough or age_ms > settings.file_reserved_time * 3_600_000:
-            writing.put_given_up(broker, half, counted)
-            log.warning("gave up on half message %d, which its producer never committed or rolled "
-                        "back; the message is kept in %s",
-                        half.queue_offset, names.CHECK_MAX_TIME_TOPIC)  # fmt: skip
-            self._at += 1
-            return True
-        if half.store_timestamp_ms >= self.started_ms:
-            return False
+            return self._give_up(half, number, next_times)
         own_s = _number(half, _IMMUNITY, -1)
         immunity_ms = own_s * 1000 if own_s >= 0 else settings.transaction_time_out
-        if _IMMUNITY in half.properties:
-            if age_ms < immunity_ms and self._spare(half, counted):
-                self._at += 1
-                return True
-        elif 0 <= age_ms < immunity_ms:
+        # A message that was born in the future is asked about at once, as in RocketMQ.
+        is_young = 0 <= age_ms <= immunity_ms
+        if is_young and _IMMUNITY not in half.properties:
             return False
-        last_op_ms = self._last_op_born_ms
-        is_due = age_ms > immunity_ms if last_op_ms is None else (
-            last_op_ms - self.started_ms > settings.transaction_time_out
-        )  # fmt: skip
-        if not is_due and age_ms > -1:
-            if last_op_ms is None:
-                return False  # RocketMQ would spin until the message is old enough
-            self.read_ops()  # a later op message may end it; if there is none, its age decides
-            return True
-        result = writing.put_back(broker, half, counted)
-        if result.status != "PUT_OK":
-            return False
-        self.to_ask = result.physical_offset
-        self._at += 1
+        # A message with an immunity of its own goes to the end of the queue, and does not hold up
+        # others. Each move counts as a check, as in RocketMQ.
+        first = {_FIRST_OFFSET: str(number)} if _IMMUNITY in half.properties else {}
+        result = writing.put_back(broker, half, next_times, first)
+        if result.status not in writing.STORED:
+            return self._not_stored(half, number, result.status)
+        self.stored += 1
+        self.at += 1
+        if not (_IMMUNITY in half.properties and age_ms < immunity_ms):
+            self.to_ask = result.physical_offset
         return True
 
-    def _spare(self, half: ReceivedMessage, counted: Mapping[str, str]) -> bool:
-        """Move a half message that is younger than its own immunity to the end of the queue.
+    def _give_up(self, half: ReceivedMessage, number: int, times: int) -> bool:
+        result = writing.put_given_up(self.broker, half, times)
+        if result.status not in writing.STORED:
+            return self._not_stored(half, number, result.status)
+        log.warning("gave up on the %s, which its producer never committed or rolled back; the "
+                    "message is kept in %s",
+                    described(half), names.CHECK_MAX_TIME_TOPIC)  # fmt: skip
+        self.stored += 1
+        return self._is_done(number)
 
-        The moved message keeps its first offset in a property, because its op message names that
-        offset. Each move counts as a check. So the broker gives up on a message with a very long
-        immunity without asking its producer, as RocketMQ does.
-        """
-        first = _number(half, _FIRST_OFFSET, half.queue_offset)
-        if _FIRST_OFFSET in half.properties and first == -1:
+    def _not_stored(self, half: ReceivedMessage, number: int, status: str) -> bool:
+        """Wait for the next pass if a later put may succeed; set the message aside otherwise."""
+        if status in writing.NOT_NOW:
+            log.warning("checks of half messages pause until the next pass: the store answers %s "
+                        "for a %s", status, described(half))  # fmt: skip
             return False
-        if _FIRST_OFFSET in half.properties and first in self.ended:
-            self.done.add(self.ended.pop(first))
-            return True
-        changes = {**counted, _FIRST_OFFSET: str(first), "WAIT": "false"}
-        return writing.put_back(self.broker, half, changes).status == "PUT_OK"
+        return self._set_aside(half, number, f"the store answers {status}")
+
+    def _set_aside(self, half: ReceivedMessage, number: int, why: str) -> bool:
+        """Go on without a message that cannot be handled; its producer is asked a last time."""
+        result = writing.put_given_up(self.broker, half, writing.checks_of(half))
+        is_kept = result.status in writing.STORED
+        if result.status in writing.NOT_NOW:
+            return False
+        self.broker.copies.set_aside += 1
+        log.error("set aside the %s: %s; its producer is asked a last time, and the message is %s",
+                  described(half), why,
+                  f"kept in {names.CHECK_MAX_TIME_TOPIC}" if is_kept else "left where it is",
+                  )  # fmt: skip
+        self.stored += is_kept
+        self.to_ask = half.commit_log_offset
+        return self._is_done(number)
 
 
 def _number(half: ReceivedMessage, name: str, default: int) -> int:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from functools import partial
 
+from mqclient.outgoing import PROPERTIES_BYTES_MAX
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.sending import put_again
 from mqstore import PutResult, ReceivedMessage, encode_properties, names
-from mqstore.property_text import PAIR_END, Pair, text_of
+from mqstore.property_text import PAIR_END, Pair, pairs_of, text_of
 
 COMMIT = 8
 ROLLBACK = 12
@@ -23,6 +25,14 @@ DONE_TAG = "d"
 STORED = frozenset({"PUT_OK", "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE"})
 """The results of a put after which the message is in the log."""
 
+NOT_NOW = frozenset({"SERVICE_NOT_AVAILABLE", "OS_PAGE_CACHE_BUSY", "CREATE_MAPPED_FILE_FAILED"})
+"""The results of a put that may succeed later."""
+TOO_LONG = frozenset({"PROPERTIES_SIZE_EXCEEDED", "MESSAGE_ILLEGAL"})
+"""The results of a put whose message is too long for a record."""
+CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
+QUEUE = 0
+"""Half messages have one queue, and so have op messages."""
+
 _RECORD_HEAD = struct.Struct(">iiii")
 _BORN_HOST_V6, _STORE_HOST_V6 = 0x10, 0x20
 
@@ -31,6 +41,29 @@ def half_text(text: bytes, topic: str, queue_id: int) -> bytes:
     """The properties text of a half message whose real place is a queue of a topic."""
     real = text_of([Pair("REAL_TOPIC", topic), Pair("REAL_QID", str(queue_id))])
     return text + PAIR_END.encode() + real.encode()
+
+
+def is_copy(half: ReceivedMessage) -> bool:
+    """Whether a check stored this half message, or what came of it, again."""
+    return half.prepared_transaction_offset < 0
+
+
+def number_of(half: ReceivedMessage) -> int:
+    """The number of a transaction: the queue offset of its first half message.
+
+    A copy has it in the field of the prepared transaction offset, as its complement. There is
+    always room for it, and RocketMQ reads that field of committed messages only.
+    """
+    if is_copy(half):
+        return ~half.prepared_transaction_offset
+    return half.queue_offset
+
+
+def checks_of(half: ReceivedMessage) -> int:
+    """How many times the producer was asked. See `put_back` for where the count is."""
+    text = half.properties.get(CHECK_TIMES, "")
+    counted = int(text) if text.isdecimal() else 0
+    return max(counted, half.reconsume_times) if is_copy(half) else counted
 
 
 def is_half(message: ReceivedMessage) -> bool:
@@ -51,7 +84,7 @@ def put_final(broker: BrokerContext, half: ReceivedMessage) -> PutResult:
         properties["REAL_TOPIC"],
         int(properties["REAL_QID"]),
         sys_flag=half.sys_flag & ~TYPE_BITS | COMMIT,
-        reconsume_times=half.reconsume_times,
+        reconsume_times=0 if is_copy(half) else half.reconsume_times,
         flag=half.flag,
         prepared_transaction_offset=half.commit_log_offset,
         delay_level=int(properties.get("DELAY", 0)),
@@ -72,35 +105,70 @@ def put_done(broker: BrokerContext, half: ReceivedMessage, wait: bool = True) ->
     )
 
 
-def put_back(broker: BrokerContext, half: ReceivedMessage, changes: Mapping[str, str]) -> PutResult:
+def put_back(
+    broker: BrokerContext, half: ReceivedMessage, times: int, changes: Mapping[str, str]
+) -> PutResult:
     """Store a half message again at the end of its queue, with changed properties.
 
-    As in RocketMQ, the new message has neither flag nor reconsume times.
+    As in RocketMQ, the new message has no flag. times: its checks, which are a property as in
+    RocketMQ. Where the properties have no room for it, they stay as they are, and the checks are
+    counted as reconsume times.
     """
-    text = encode_properties({**half.properties, **changes})
-    return put_again(broker, half, names.HALF_TOPIC, half.queue_id, properties=text)
+    kept = ~number_of(half) if half.topic == names.HALF_TOPIC or is_copy(half) else 0
+    again = partial(
+        put_again, broker, half, names.HALF_TOPIC, QUEUE, prepared_transaction_offset=kept
+    )
+    result = again(properties=changed_text(half, {**changes, CHECK_TIMES: str(times)}))
+    if result.status in TOO_LONG:
+        result = again(reconsume_times=times)
+    if result.status in STORED and kept:
+        broker.copies.add(~kept, result.queue_offset)
+    return result
 
 
-def put_given_up(
-    broker: BrokerContext, half: ReceivedMessage, changes: Mapping[str, str]
-) -> PutResult:
-    """Keep an unfinished half message in a topic for operators, with changed properties."""
-    return put_again(
+def changed_text(message: ReceivedMessage, changes: Mapping[str, str]) -> bytes:
+    """The properties text of a message with changed properties; the others stay as they are."""
+    kept = (p for p in pairs_of(_decoded(message.stored_properties)) if p.name not in changes)
+    text = text_of([*kept, *(Pair(*change) for change in changes.items())])
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _decoded(text: bytes) -> str:
+    return text.decode("utf-8", "surrogateescape")
+
+
+def put_given_up(broker: BrokerContext, half: ReceivedMessage, times: int) -> PutResult:
+    """Keep an unfinished half message in a topic for operators. times: its checks, as a property
+    if there is room."""
+    again = partial(
+        put_again,
         broker,
         half,
         broker.topics.ensure(names.CHECK_MAX_TIME_TOPIC, 1).topic_name,
         0,
-        properties=encode_properties({**half.properties, **changes}) if changes else None,
         reconsume_times=half.reconsume_times,
         flag=half.flag,
+        prepared_transaction_offset=~number_of(half),
     )
+    if times == checks_of(half):
+        return again()
+    result = again(properties=changed_text(half, {CHECK_TIMES: str(times)}))
+    return again() if result.status in TOO_LONG else result
+
+
+def described(half: ReceivedMessage) -> str:
+    """A half message as an operator knows it."""
+    topic = half.properties.get("REAL_TOPIC", half.topic)
+    return f"half message of topic {topic}, keys {half.keys!r}, id {half.msg_id}"
 
 
 def real_record(half: bytes, message: ReceivedMessage) -> bytes:
     """The record of a half message with its real topic and queue, as its producer knows it."""
-    properties = {**message.properties, "WAIT": "false"}
+    properties = message.properties
     topic = properties["REAL_TOPIC"].encode()
-    text = encode_properties(properties)
+    text = changed_text(message, {"WAIT": "false"})
+    if len(text) > PROPERTIES_BYTES_MAX:
+        text = message.stored_properties
     _, magic, crc, _ = _RECORD_HEAD.unpack_from(half)
     hosts = (_BORN_HOST_V6, _STORE_HOST_V6)
     body_at = 68 + sum(20 if message.sys_flag & bit else 8 for bit in hosts)

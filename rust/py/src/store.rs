@@ -164,6 +164,46 @@ impl Store {
         Ok(waited(found)?.map(|record| PyBytes::new(py, &record)))
     }
 
+    /// Ends a transaction: "first", "repeated", "contrary" or "unknown".
+    #[pyo3(signature = (number, commits, is_open=false))]
+    fn end_transaction(
+        &self,
+        py: Python<'_>,
+        number: i64,
+        commits: bool,
+        is_open: bool,
+    ) -> PyResult<&'static str> {
+        let ending = self.run(py, |store| {
+            store.transactions().end(number, commits, is_open)
+        })?;
+        Ok(match ending {
+            store::Ending::First => "first",
+            store::Ending::Repeated => "repeated",
+            store::Ending::Contrary => "contrary",
+            store::Ending::Unknown => "unknown",
+        })
+    }
+
+    /// Takes back an end that could not be stored.
+    fn reopen_transaction(&self, py: Python<'_>, number: i64) -> PyResult<()> {
+        self.run(py, |store| store.transactions().reopen(number))
+    }
+
+    /// Notes that a transaction is ended.
+    fn note_ended(&self, py: Python<'_>, number: i64) -> PyResult<()> {
+        self.run(py, |store| store.transactions().note_ended(number))
+    }
+
+    /// Whether a transaction is known to be ended.
+    fn is_ended(&self, py: Python<'_>, number: i64) -> PyResult<bool> {
+        self.run(py, |store| store.transactions().is_ended(number))
+    }
+
+    /// Says that every ended transaction from this number on was noted.
+    fn know_transactions_from(&self, py: Python<'_>, number: i64) -> PyResult<()> {
+        self.run(py, |store| store.transactions().know_from(number))
+    }
+
     /// Records whose index key is `topic#key`, newest first.
     #[pyo3(signature = (topic, key, max_count=32, begin_ms=0, end_ms=i64::MAX))]
     fn query(

@@ -34,6 +34,7 @@ pub use filter::{Marks, TagFilter};
 pub use settings::{Cleaning, MultiDispatch, QueueExt, Settings};
 pub use state::aside::Aside;
 pub use state::files::State;
+pub use state::transactions::{Ending, Transactions, number_of};
 pub use store::Store;
 pub use types::{
     AckOutcome, Arrival, Cleaned, Delivered, GetRequest, GetResult, GetStatus, Put, PutRequest,

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use crate::clean::cleaner::Cleaner;
 use crate::clean::rules::Rules;
 use crate::delay::deliver::{Delay, DelayThread};
-use crate::delay::redeliver::Redelivery;
+use crate::delay::redeliver::{HALF_TOPIC, Redelivery};
 use crate::derive::dispatch::Derived;
 use crate::derive::follow::{self, Dispatcher, Room};
 use crate::derive::queues::table::ConsumeQueues;
@@ -31,6 +31,7 @@ use crate::settings::Settings;
 use crate::state::checkpoint::Checkpoint;
 use crate::state::files::State;
 use crate::state::offsets::Offsets;
+use crate::state::transactions::Transactions;
 use crate::store::{Running, Store};
 use crate::threads::periodic::{Every, Pause, Periodic};
 use crate::types::{Arrival, StoreError};
@@ -159,6 +160,8 @@ impl Parts<'_> {
         let (puts, reader, upkeep) = (Arc::new(puts), Arc::new(reader), Arc::new(upkeep));
         let (cleaner, cleaning) = self.cleaning(&reader, &upkeep, &services)?;
         let running = self.running(&puts, &upkeep, &services, (cleaning, allocator, lock))?;
+        let halves = upkeep.queues.get(HALF_TOPIC, 0);
+        let transactions = Transactions::from(halves.map_or(0, |queue| queue.max_offset()));
         let store = Store {
             root: self.root.into(),
             log: self.log,
@@ -169,6 +172,7 @@ impl Parts<'_> {
             cleaner,
             put_latency: Latency::default(),
             get_latency: Latency::default(),
+            transactions,
             healed: recovered.healed,
             listener: Arc::default(),
             services,

@@ -22,6 +22,7 @@ use crate::latency::Latency;
 use crate::read::reader::Reader;
 use crate::settings::Cleaning;
 use crate::state::aside::Aside;
+use crate::state::transactions::Transactions;
 use crate::threads::periodic::Periodic;
 use crate::types::{
     AckOutcome, Cleaned, GetRequest, GetResult, Put, PutRequest, PutResult, QueryResult, ReadMode,
@@ -44,6 +45,8 @@ pub struct Store {
     pub(crate) cleaner: Arc<Cleaner>,
     pub(crate) put_latency: Latency,
     pub(crate) get_latency: Latency,
+    /// Which transactions are ended.
+    pub(crate) transactions: Transactions,
     /// Damaged ranges of the log that recovery healed.
     pub(crate) healed: usize,
     pub(crate) listener: Arc<OnceLock<Listener>>,
@@ -170,6 +173,11 @@ impl Store {
         let first_ms = self.reader.stored_ms(self.min_physical_offset())?;
         let last_ms = &self.puts.flusher.last_store_timestamp_ms;
         Some((first_ms, last_ms.load(Ordering::Acquire)))
+    }
+
+    /// Which transactions are ended: those of this run of the store, and what was noted of others.
+    pub fn transactions(&self) -> &Transactions {
+        &self.transactions
     }
 
     /// The committed offset of a group in a queue.

@@ -2,7 +2,8 @@
 //!
 //! A half message waits in a topic of the broker's own and names its real topic in its
 //! properties. Its end stores it there, or not, and an op message that says it is done with:
-//! the half message's queue offset as text. Requests that name no half message are declined;
+//! the half message's queue offset as text. A transaction that is ended is not ended again.
+//! Requests that name no half message are declined;
 //! Python answers them in words, and asks producers about those nobody ended.
 
 use std::str::FromStr;
@@ -14,7 +15,7 @@ use crate::tables::broker_row::BrokerRow;
 use mq_format::message::{CheckCrc, RecordView, sys_flag};
 use mq_format::properties;
 use mq_format::remoting::Head;
-use mq_store::{AckOutcome, Put, PutRequest, PutStatus, ReadMode, Store};
+use mq_store::{AckOutcome, Ending, Put, PutRequest, PutStatus, ReadMode, Store, number_of};
 
 /// Where half messages wait.
 pub(crate) const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
@@ -76,13 +77,23 @@ pub(crate) fn end(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     let Some(half) = end.half(&bytes) else {
         return Handled::Declined;
     };
+    // RocketMQ overwrites its preset remark for a commit alone.
+    let remark = (!commits).then_some(UNSET_REMARK);
+    let (transactions, number) = (store.transactions(), number_of(&half));
+    match transactions.end(number, commits, false) {
+        Ending::First => {}
+        Ending::Repeated => {
+            answer(context, store, None, remark, out);
+            return Handled::Native;
+        }
+        Ending::Contrary | Ending::Unknown => return Handled::Declined,
+    }
     if commits && !put_final(store, &half) {
+        transactions.reopen(number);
         return Handled::Declined;
     }
     let queue_offset = half.queue_offset.to_string();
     let done = store.try_put(&done(context, &broker, queue_offset.as_bytes()));
-    // RocketMQ overwrites its preset remark for a commit alone.
-    let remark = (!commits).then_some(UNSET_REMARK);
     answer(context, store, done, remark, out);
     Handled::Native
 }
@@ -127,7 +138,11 @@ fn put_final(store: &Store, half: &RecordView<'_>) -> bool {
         born_timestamp_ms: half.born_timestamp_ms,
         born_host: half.born_host,
         store_host: half.store_host,
-        reconsume_times: half.reconsume_times,
+        reconsume_times: match half.prepared_transaction_offset {
+            // A copy may count its checks there.
+            ..0 => 0,
+            _ => half.reconsume_times,
+        },
         prepared_transaction_offset: half.physical_offset,
         body: half.body,
         properties: half.properties,
@@ -135,7 +150,10 @@ fn put_final(store: &Store, half: &RecordView<'_>) -> bool {
         delay_level: delay.and_then(|level| level.parse().ok()).unwrap_or(0),
         was_accepted: true,
     });
-    put.is_some_and(|(Put::Done(result) | Put::Parked(result, _))| result.status == PutStatus::Ok)
+    put.is_some_and(|(Put::Done(result) | Put::Parked(result, _))| {
+        // Stored, but not yet as durable as configured; nobody waits for that.
+        matches!(result.status, PutStatus::Ok | PutStatus::FlushDiskTimeout)
+    })
 }
 
 /// The op message that ends a half message; who asked one-way does not wait for its flush.

@@ -11,7 +11,7 @@ use mq_format::message::{BLANK_BYTES, CheckCrc, Head, RecordView};
 use mq_format::properties;
 
 /// Half messages are never delivered from there.
-const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
+pub(crate) const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
 /// Bytes read at once, unless one record is longer.
 const SPAN_BYTES: i64 = 256 << 10;
 /// A gap between two records up to this is read over.

@@ -8,3 +8,4 @@ pub(crate) mod offset_moves;
 pub(crate) mod offsets;
 pub(crate) mod own_json;
 pub(crate) mod seal;
+pub(crate) mod transactions;
