@@ -12,6 +12,7 @@ from mqclient.wire.frame import Frame
 from mqserver.probe import Probe
 from mqserver.standalone import Standalone
 from mqstore import ReceivedMessage, decode_messages, parse_offset_msg_id
+from tests.waiting import answer_of
 
 GROUP = "order_producers"
 COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
@@ -86,9 +87,5 @@ def await_messages(mq: Standalone, topic: str) -> list[ReceivedMessage]:
         fields = {"consumerGroup": "TOOLS_CONSUMER", "topic": topic, "queueId": "0"}
         fields |= {"queueOffset": "0", "maxMsgNums": "32", "sysFlag": "6", "commitOffset": "0"}
         fields |= {"suspendTimeoutMillis": "20000", "subscription": "*", "subVersion": "0"}
-        for _ in range(400):
-            reply = probe.call(Frame(11, fields))
-            if reply.code == 0:
-                return decode_messages(reply.body)
-            mq.wait_dispatched()
-    raise AssertionError(f"{topic}: {reply.code} {reply.remark}")
+        reply = answer_of(lambda: probe.call(Frame(11, fields)), lambda reply: reply.code == 0)
+        return decode_messages(reply.body)

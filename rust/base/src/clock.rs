@@ -53,6 +53,56 @@ fn now_ms(clock: ClockId) -> i64 {
     now.tv_sec * 1_000 + now.tv_nsec / 1_000_000
 }
 
+/// A wall clock that moved by this much more or less than time went by has been set.
+const STEP_MS: i64 = 1_000;
+
+/// Notices that somebody, or a time service, set the wall clock.
+#[derive(Debug)]
+pub struct StepWatch {
+    /// Wall time less monotonic time, at the last look.
+    ahead_ms: i64,
+}
+
+/// A step of the wall clock, milliseconds since the epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// What the clock would show without the step.
+    pub from_ms: i64,
+    /// What it shows.
+    pub to_ms: i64,
+}
+
+impl StepWatch {
+    /// Looks for the first time.
+    pub fn new(clock: &dyn Clock) -> Self {
+        let ahead_ms = clock.wall_ms() - clock.monotonic_ms();
+        Self { ahead_ms }
+    }
+
+    /// The step since the last look. A clock that is slewed makes none.
+    pub fn look(&mut self, clock: &dyn Clock) -> Option<Step> {
+        let (now_ms, to_ms) = (clock.monotonic_ms(), clock.wall_ms());
+        let from_ms = self.ahead_ms + now_ms;
+        self.ahead_ms = to_ms - now_ms;
+        ((to_ms - from_ms).abs() >= STEP_MS).then_some(Step { from_ms, to_ms })
+    }
+}
+
+/// A wall time as text, for the log: `2026-11-27 05:13:37.123` in the machine's time zone.
+pub fn shown(wall_ms: i64) -> String {
+    let time = local_time(wall_ms);
+    format!(
+        "{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:03}",
+        i64::from(time.tm_year) + 1900,
+        time.tm_mon + 1,
+        time.tm_mday,
+        time.tm_hour,
+        time.tm_min,
+        time.tm_sec,
+        wall_ms.rem_euclid(1000)
+    )
+}
+
 /// A wall time in the machine's time zone.
 pub fn local_time(wall_ms: i64) -> libc::tm {
     let seconds: libc::time_t = wall_ms.div_euclid(1000);
@@ -105,6 +155,30 @@ mod tests {
     use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
     use super::*;
+
+    #[test]
+    fn a_step_has_both_times_and_is_told_once() {
+        let clock = ManualClock::at(10_000);
+        let mut watch = StepWatch::new(&*clock);
+        clock.advance(500);
+        assert_eq!(watch.look(&*clock), None);
+        clock.advance(500);
+        clock.set_wall(3_611_000);
+        let forward = Step {
+            from_ms: 11_000,
+            to_ms: 3_611_000,
+        };
+        assert_eq!(watch.look(&*clock), Some(forward));
+        clock.set_wall(1_000);
+        let back = Step {
+            from_ms: 3_611_000,
+            to_ms: 1_000,
+        };
+        assert_eq!(watch.look(&*clock), Some(back));
+        clock.set_wall(1_999);
+        assert_eq!((watch.look(&*clock), watch.look(&*clock)), (None, None));
+        assert!(shown(1_999).ends_with("1.999"), "{}", shown(1_999));
+    }
 
     #[test]
     fn the_machines_clocks_agree() {

@@ -17,6 +17,7 @@ use crate::limits::{COLD_THREADS, HOLD_SWEEP_TICKS, HOLD_TICK_MS};
 use crate::requests::{cold, dispatch, parking};
 use crate::settings::Kind;
 use crate::supervise;
+use mq_base::clock::{Step, StepWatch, shown};
 use mq_net::threads::can_start;
 use mq_store::Delivered;
 
@@ -137,8 +138,18 @@ async fn keep_time(core: Arc<Core>) {
     core.holds.run_on(Handle::current());
     let mut ticks = tokio::time::interval(Duration::from_millis(HOLD_TICK_MS));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut watch = StepWatch::new(&*core.clock);
     for tick in 0u64.. {
         ticks.tick().await;
+        if let Some(Step { from_ms, to_ms }) = watch.look(&*core.clock) {
+            tracing::warn!(
+                "the clock of this machine stepped by {} s, from {} to {}; times that are stored, \
+                 delays and retention follow it",
+                (to_ms - from_ms) as f64 / 1000.0,
+                shown(from_ms),
+                shown(to_ms)
+            );
+        }
         dispatch::wake(&core, core.holds.expired(core.clock.monotonic_ms()));
         if tick % HOLD_SWEEP_TICKS == 0 {
             dispatch::wake(&core, core.holds.sweep());

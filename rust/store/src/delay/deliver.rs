@@ -9,12 +9,16 @@
 //! RocketMQ's `enableScheduleAsyncDeliver` lets a level go on while a delivered message waits for
 //! its flush or for slaves. Nothing waits here: it is the same with and without.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
+use super::order::Order;
 use super::progress::DelayOffsets;
 use super::redeliver::{Delivery, Spans, real_request};
 use crate::derive::queues::queue::ConsumeQueue;
@@ -32,6 +36,8 @@ use mq_format::message::SCHEDULE_TOPIC;
 /// Messages of one level delivered before the next level has its turn: with every level behind,
 /// each is served every few milliseconds.
 const TURN_MESSAGES: usize = 512;
+/// Reads of as many entries in a turn, to see whether the clock was set back.
+const SEEN_TURNS: usize = 16;
 /// The delivering thread's name.
 const THREAD: &str = "mq-delay";
 /// A put that was refused, or a message that could not be read, is tried again after this long.
@@ -51,6 +57,8 @@ pub(crate) struct Delay {
     clock: Arc<dyn Clock>,
     signal: Signal,
     offsets: DelayOffsets,
+    /// By level; used by the delivering thread.
+    orders: Mutex<BTreeMap<i32, Order>>,
     /// Reads that failed in a row.
     read_failures: AtomicU32,
     /// Told of each message that was delivered.
@@ -92,6 +100,7 @@ impl Delay {
             clock,
             signal: Signal::default(),
             offsets,
+            orders: Mutex::default(),
             read_failures: AtomicU32::new(0),
             listener: OnceLock::new(),
             damaged: Arc::default(),
@@ -284,6 +293,9 @@ impl Delay {
         if !matches!(read, Ok(true)) || units.is_empty() {
             return Err(Next::At(now_ms + SLEEP_MS_MAX));
         }
+        let mut orders = self.orders.lock();
+        let order = orders.entry(level).or_default();
+        see(order, queue, offset);
         let mut codes = queue.tags_codes(ReadMode::Wait);
         let mut due = Vec::with_capacity(units.len() / ENTRY_BYTES);
         for (offset, entry) in (offset..).zip(QueueEntry::decode_all(&units)) {
@@ -291,7 +303,8 @@ impl Delay {
             let due_ms = if entry.is_filler() {
                 now_ms
             } else if let Ok(Some(code)) = codes.tags_code(&entry) {
-                self.levels.believed_due_ms(level, code, now_ms)
+                let due_ms = order.due_ms(offset, code);
+                self.levels.believed_due_ms(level, due_ms, now_ms)
             } else {
                 // The extension lost it; the record knows when it was stored.
                 let place = waiting_at(level - 1, offset);
@@ -376,6 +389,31 @@ impl Delay {
         let is_final = failures >= READ_FAILURES_MAX;
         tracing::error!(offset, %error, is_skipped = is_final, "cannot read a delayed message");
         is_final.then_some(0)
+    }
+}
+
+/// Looks at the entries that arrived in a level's queue, of which those from `next` on wait.
+fn see(order: &mut Order, queue: &ConsumeQueue, next: i64) {
+    let mut units = Vec::new();
+    for _ in 0..SEEN_TURNS {
+        let from = order.unseen(next);
+        if from >= queue.max_offset() {
+            return;
+        }
+        units.clear();
+        let bytes = TURN_MESSAGES * ENTRY_BYTES;
+        let read = queue.read(from, bytes, ReadMode::Wait, &mut units);
+        if !matches!(read, Ok(true)) || units.is_empty() {
+            return;
+        }
+        let mut codes = queue.tags_codes(ReadMode::Wait);
+        for (offset, entry) in (from..).zip(QueueEntry::decode_all(&units)) {
+            let code = match entry.is_filler() {
+                true => None,
+                false => codes.tags_code(&entry).ok().flatten(),
+            };
+            order.see(offset, code);
+        }
     }
 }
 

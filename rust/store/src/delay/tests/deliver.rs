@@ -154,6 +154,30 @@ fn every_level_delivers_in_order_and_on_time() {
 }
 
 #[test]
+fn a_clock_that_is_set_back_holds_up_nothing_stored_later() {
+    let mut delayed = Delayed::new();
+    let hour_ms = 3_600_000;
+    delayed.put_delayed(17, b"first");
+    delayed.clock.set_wall(START_MS + hour_ms / 2);
+    for number in 0..1_000 {
+        delayed.put_delayed(17, format!("ahead {number}").as_bytes());
+    }
+    delayed.clock.set_wall(START_MS + 60_000);
+    delayed.put_delayed(17, b"behind");
+    delayed.run_until(START_MS + hour_ms + 59_999);
+    assert_eq!(delayed.bodies(), ["first"]);
+    delayed.run_until(START_MS + hour_ms + 60_001);
+    let bodies = delayed.bodies();
+    assert_eq!(bodies.len(), 1_002);
+    assert_eq!(bodies.last().unwrap(), "behind");
+    delayed.put_delayed(17, b"later");
+    delayed.run_until(delayed.clock.wall_ms() + hour_ms - 1);
+    assert_eq!(delayed.bodies().len(), 1_002);
+    delayed.run_until(delayed.clock.wall_ms() + 1);
+    assert_eq!(delayed.bodies().last().unwrap(), "later");
+}
+
+#[test]
 fn a_long_backlog_is_delivered_whole_and_does_not_hold_up_other_levels() {
     let mut delayed = Delayed::new();
     for number in 0..2_000 {
