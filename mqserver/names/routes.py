@@ -54,7 +54,7 @@ class LiveBroker:
 
 
 class AddressTaken(Exception):
-    """A request from another host would change or remove the registration of a live broker."""
+    """A request of another broker would change or remove the registration of a live broker."""
 
 
 class Routes:
@@ -148,16 +148,25 @@ class Routes:
 
     def _refuse_takeover(self, new: Registration) -> None:
         holder = self._holder(new.broker_name, new.broker_id)
-        if holder is not None and not self._may_change(holder, new.source):
+        if holder is not None and not self._may_replace(holder, new):
             raise AddressTaken(
                 f"{new.broker_name} id {new.broker_id} is live at {holder}; "
-                f"{new.address} from {new.source} cannot replace it"
+                f"{new.address} from {new.source} cannot replace it: two brokers need two names "
+                "(brokerName) or two ids (brokerId)"
             )
         self._refuse_stranger(new.address, new.source)
 
     def _holder(self, broker_name: str, broker_id: int) -> str | None:
         broker = self._brokers.get(broker_name)
         return broker.broker_addrs.get(broker_id) if broker else None
+
+    def _may_replace(self, holder: str, new: Registration) -> bool:
+        """Whether a registration may take the id of the address that holds it: only if the broker
+        there is dead or is the same broker. A second broker on its host has another connection."""
+        live = self._live.get(holder)
+        if live is None or holder == new.address or live.connection == new.connection:
+            return self._may_change(holder, new.source)
+        return self._now() - live.seen > self._expiry
 
     def _may_change(self, address: str, source: str) -> bool:
         """Whether a source may change an entry: its own, or that of a dead broker."""

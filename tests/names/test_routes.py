@@ -153,6 +153,29 @@ def test_a_stranger_cannot_replace_a_live_broker(names: SocketlessNames) -> None
     assert names(late) == Response(fields={}), "a dead broker's name is free"
 
 
+def test_the_second_broker_of_a_name_and_id_on_one_host_is_refused(
+    names: SocketlessNames, caplog: pytest.LogCaptureFixture
+) -> None:
+    names(registration(connection=1))
+    for counter in (2, 3):
+        second = names(registration(address="127.0.0.1:20911", counter=counter, connection=2))
+        assert isinstance(second, Response)
+        assert second.code == 16
+        assert names(registration(counter=counter, connection=1)) == Response(fields={})
+        assert route(names)["brokerDatas"][0]["brokerAddrs"] == {"0": "127.0.0.1:10911"}
+    assert "a id 0 is live at 127.0.0.1:10911; 127.0.0.1:20911" in caplog.text
+    assert "two names (brokerName) or two ids (brokerId)" in caplog.text
+    names.names.routes.close(1, "127.0.0.1:40000")
+    names(registration(address="127.0.0.1:20911", connection=2))
+    assert route(names)["brokerDatas"][0]["brokerAddrs"] == {"0": "127.0.0.1:20911"}
+
+
+def test_the_same_broker_moves_to_another_address(names: SocketlessNames) -> None:
+    names(registration(connection=1))
+    names(registration(address="127.0.0.1:20911", counter=2, connection=1))
+    assert route(names)["brokerDatas"][0]["brokerAddrs"] == {"0": "127.0.0.1:20911"}
+
+
 def test_only_its_own_host_changes_or_removes_a_live_broker(names: SocketlessNames) -> None:
     names(registration(remote="10.0.0.1:5000"))
     before = route(names)
