@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import sys
 import threading
 from contextlib import ExitStack, suppress
@@ -152,3 +153,20 @@ def _answers(port: int) -> bool:
     with suppress(OSError), Probe(f"127.0.0.1:{port}") as probe:
         return probe.call(_send("First")).code == 0
     return False
+
+
+@pytest.mark.parametrize("command", ["namesrv", "broker", "standalone"])
+def test_too_few_descriptors_are_refused_with_the_number(command: str, tmp_path: Path) -> None:
+    needed = 213 if command == "standalone" else 191
+    words = {
+        "namesrv": ["namesrv", "start", "--set", f"kvConfigPath={tmp_path}/kv.json"],
+        "broker": ["broker", "start", "--set", f"storePathRootDir={tmp_path}/store"],
+        "standalone": ["standalone", "--data", f"{tmp_path}/data"],
+    }[command]
+    script = f'ulimit -n {needed - 1} && exec "$@"'
+    limited = ["sh", "-c", script, "sh", sys.executable, "-m", "mqserver.cli", *words]
+    done = subprocess.run(limited, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert done.returncode != 0
+    assert f"needs {needed}: " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert needed - (needed // 4) - 128 >= 16 * (2 if command == "standalone" else 1)
