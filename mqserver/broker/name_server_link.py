@@ -77,6 +77,7 @@ class Link:
         self._due_at = 0.0
         self._changed: set[str] = set()
         self._has_parts = False
+        self._is_stopping = False
         self._wake = asyncio.Event()
         self._turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._first = self._turn
@@ -117,13 +118,14 @@ class Link:
 
     def stop(self) -> None:
         """Stop registering, and release the callers that wait."""
+        self._is_stopping = True  # Python 3.11's wait_for may lose a cancellation
         self._task.cancel()
         if not self._turn.done():
             self._turn.set_result(None)
 
     async def _follow(self) -> None:
         retry, loop = RETRY_S, asyncio.get_running_loop()
-        while True:
+        while not self._is_stopping:
             turn, self._turn = self._turn, loop.create_future()
             self._wake.clear()
             try:
@@ -192,12 +194,19 @@ class Link:
         return reply.code != 0 or QueryDataVersionResponseHeader.from_fields(reply.fields).changed
 
     async def unregister(self, timeout: float) -> None:
-        """Unregister the broker, if the NameServer answers. Raises nothing."""
+        """Unregister the broker, if the NameServer answers. Raises nothing.
+
+        A registration that was sent ends first: a NameServer might take it after the
+        unregistration.
+        """
+        self._is_stopping = True
+        self._wake.set()
+        await asyncio.wait([self._task], timeout=timeout / 2)
         self.stop()
         if self.trouble is None:
             with suppress(Exception):  # the NameServer also forgets it when the connection closes
                 request = self._context.requests.unregister()
-                await self._context.transport.call(self.address, request, timeout)
+                await self._context.transport.call(self.address, request, timeout / 2)
 
     async def _call(self, request: Frame) -> Frame:
         return await self._context.transport.call(self.address, request, self._context.timeout)

@@ -81,7 +81,8 @@ class Registrar:
 
     def _begun(self) -> bool:
         """Start the thread if there is a NameServer to register with; returns whether there is."""
-        if self._namesrvs.addresses or self._namesrvs.is_asked_for:
+        is_wanted = bool(self._namesrvs.addresses) or self._namesrvs.is_asked_for
+        if is_wanted and not self._stopping.is_set():
             self._thread.start()
             return True
         return False
@@ -206,7 +207,9 @@ class Registrar:
             await asyncio.to_thread(self._namesrvs.refresh)
 
     def _follow_list(self) -> None:
-        """Keep one link to each NameServer of the list, and stop the others."""
+        """Keep one link to each NameServer of the list, and stop the others; none after `stop`."""
+        if self._stopping.is_set():
+            return
         assert self._context is not None
         addresses = self._namesrvs.addresses
         for gone in self._links.keys() - set(addresses):

@@ -47,6 +47,9 @@ class Relay:
             return Response(ResponseCode.SYSTEM_BUSY, remark)
         try:
             self._threads.submit(self._answer, request, answer)
+        except RuntimeError:  # `close` was called meanwhile
+            self._places.release()
+            return Response(ResponseCode.SERVICE_NOT_AVAILABLE, "the broker is stopping")
         except BaseException:
             self._places.release()
             raise

@@ -32,6 +32,7 @@ class FakeNamesrv:
     def __init__(self, **_: object) -> None:
         self.asked: asyncio.Queue[tuple[Frame, asyncio.Future[Frame]]] = asyncio.Queue()
         self.under_way = 0
+        self.under_way_at_the_end: int | None = None
         self.lost: Callable[[str], None] = lambda _: None
 
     def on_close(self, callback: Callable[[str], None]) -> None:
@@ -39,6 +40,7 @@ class FakeNamesrv:
 
     async def call(self, address: str, request: Frame, timeout: float) -> Frame:
         if request.code == RequestCode.UNREGISTER_BROKER:
+            self.under_way_at_the_end = self.under_way
             return Frame(0)
         answer: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
         await self.asked.put((request, answer))
@@ -237,6 +239,40 @@ async def test_periods_bring_the_whole_table(monkeypatch: pytest.MonkeyPatch) ->
             topics, _, answer = await bench.namesrv.next()
             assert topics == {"Old"}
             answer.set_result(Frame(0))
+
+
+async def test_a_registration_under_way_ends_before_the_broker_unregisters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with played(monkeypatch) as bench:
+        await bench.settle()
+        bench.create("A")
+        bench.link.register_soon()
+        _, _, answer = await bench.namesrv.next()
+        gone = asyncio.create_task(bench.link.unregister(20.0))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert bench.namesrv.under_way_at_the_end is None, "the NameServer has not answered yet"
+        answer.set_result(Frame(0))
+        await gone
+        assert bench.namesrv.under_way_at_the_end == 0
+
+
+async def test_a_broker_that_unregistered_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with played(monkeypatch) as bench:
+        await bench.settle()
+        await asyncio.sleep(0)
+        bench.create("A")
+        bench.link.register_soon()  # in the same moment as the stop
+        bench.link.stop()
+        await asyncio.wait([bench.link._task], timeout=10.0)
+        assert bench.link._task.done()
+        assert bench.namesrv.asked.empty()
+        bench.registrar._stopping.set()
+        before = dict(bench.registrar._links)
+        bench.registrar._namesrvs = type("List", (), {"addresses": ("127.0.0.1:1",)})()
+        bench.registrar._look()
+        assert bench.registrar._links == before, "no link to another NameServer after the stop"
 
 
 @pytest.mark.parametrize(
