@@ -190,13 +190,14 @@ class Broker:
         bounds = Bounds(lambda: self.settings)
         footprints = Footprints(bounds)
         filter_table = self._filters(saver)
+        topics_saved = partial(saver.when_saved, topics.FILE)
         context = BrokerContext(
             settings=self.settings,
             store=store,
             bounds=bounds,
-            creations=Creations(
-                lambda: context.registrar.announce_created(),
-                partial(saver.when_saved, topics.FILE),
+            creations=Creations(lambda: context.registrar.announce_created(), topics_saved),
+            topic_changes=Creations(
+                lambda: context.registrar.register_topics(), topics_saved, "topic-changes"
             ),
             topics=topics.Topics(
                 topics.built_in(self.settings),
@@ -319,6 +320,7 @@ class Broker:
         context.relay.close()
         listener.stop(timeout=DRAIN_S)
         context.creations.stop()
+        context.topic_changes.stop()
         self._scanner.join(timeout=1.0)
         context.saver.stop()
         self._store = None

@@ -251,6 +251,7 @@ class BrokerContext(Struct):
     boot_ms: int
     bounds: Bounds
     creations: Creations
+    topic_changes: Creations
     accepting: bool = True
     days: Days = field(default_factory=lambda: Days(lambda: localtime()[:3]))
     acl: AccessControl | None = None

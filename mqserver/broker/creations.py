@@ -1,4 +1,4 @@
-"""Announces and saves the topics that sends create, so that no thread of a family has to wait."""
+"""Announces and saves new and changed topics, so that no thread of a family has to wait."""
 
 from __future__ import annotations
 
@@ -12,13 +12,19 @@ Done = Callable[[Exception | None], None]
 
 
 class Creations:
-    """Lets a send go on when the NameServers know its new topic and the topics' file is saved.
+    """Lets a request go on when the NameServers know its topic and the topics' file is saved.
 
     announce: tells the NameServers; waits for a bounded time. saved: calls back when the file is
-    saved. Sends that arrive during an announcement share the next one.
+    saved. Requests that arrive during an announcement share the next one.
     """
 
-    def __init__(self, announce: Callable[[], None], saved: Callable[[Done], None]) -> None:
+    def __init__(
+        self,
+        announce: Callable[[], None],
+        saved: Callable[[Done], None],
+        thread: str = "creations",
+    ) -> None:
+        self._name = thread
         self._announce = announce
         self._saved = saved
         self._waiting: list[Done] = []
@@ -31,7 +37,7 @@ class Creations:
         with self._news:
             self._waiting.append(done)
             if self._thread is None and not self._is_stopping:
-                self._thread = threading.Thread(target=self._run, name="creations", daemon=True)
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
             self._news.notify()
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
+from mqserver import Standalone
 from mqserver.broker.creations import Creations, Done
+from mqserver.pair import Pair
 from tests.waiting import DEADLINE
 
 
@@ -65,3 +68,25 @@ def test_a_failed_announcement_and_a_stop_leave_nobody_behind() -> None:
     room.creations.stop()
     assert first.is_set()
     assert second.wait(DEADLINE)
+
+
+def test_topics_that_are_made_at_once_share_saves_and_are_saved_before_the_reply() -> None:
+    with Standalone() as mq:
+        assert isinstance(mq.servers, Pair)
+        assert mq.servers.server is not None
+        saver = mq.servers.server.context.saver
+        saves, save = [], saver._save
+
+        def counted(name: str, text: bytes) -> None:
+            saves.append(name)
+            save(name, text)
+
+        def make(client: int) -> None:
+            for number in range(8):
+                name = mq.topic(f"Topic-{client}-{number}")
+                assert f'"{name}"' in (mq.data / "config/topics.json").read_text()
+
+        saver._save = counted
+        with ThreadPoolExecutor(16) as threads:
+            list(threads.map(make, range(16)))
+        assert len(saves) < 16 * 8 / 2

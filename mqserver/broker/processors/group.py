@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mqclient.wire.bodies.common import GroupList
 from mqclient.wire.bodies.groups import (
     ConsumeStats,
@@ -25,7 +27,7 @@ from mqserver.broker.remarks import system_error
 from mqserver.broker.state.groups import FILE, why_too_long
 from mqserver.broker.state.members import language_name
 from mqserver.broker.state.topics import QUEUES_MAX
-from mqserver.replies import Reply, Request, Response
+from mqserver.replies import AgainAfter, Reply, Request, Response
 from mqstore import MessageQueue, names
 
 
@@ -35,6 +37,8 @@ def create_group(broker: BrokerContext, request: Request) -> Reply:
     RocketMQ accepts any name. This broker checks the names of new groups only, so that an existing
     group can be changed whatever its name is.
     """
+    if request.attempt:  # the group is saved
+        return Response()
     config = SubscriptionGroupConfig.from_json(request.body)
     name = config.group_name
     if broker.groups.get(name) is None and not names.is_legal_group(name):
@@ -46,12 +50,11 @@ def create_group(broker: BrokerContext, request: Request) -> Reply:
     if not 0 <= config.retry_queue_nums <= QUEUES_MAX:
         raise system_error(f"retryQueueNums={config.retry_queue_nums}: must be 0 to {QUEUES_MAX}")
     broker.groups.put(config, request.remote)
-    broker.saver.save_now(FILE)
     retry = names.retry_topic(name)
     if broker.topics.get(retry) is not None:
         # Retries are spread over retryQueueNums queues, and consumers read those of the topic.
         broker.topics.ensure(retry, config.retry_queue_nums, by=request.remote)
-    return Response()
+    return AgainAfter(partial(broker.saver.when_saved, FILE))
 
 
 def all_groups(broker: BrokerContext, request: Request) -> Reply:

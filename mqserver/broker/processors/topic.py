@@ -9,7 +9,7 @@ from mqclient.wire.headers.admin import CreateTopicRequestHeader, TopicRequestHe
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import system_error
 from mqserver.broker.state.topics import FILE, INHERIT, QUEUES_MAX, READ, WRITE
-from mqserver.replies import Reply, Request, Response
+from mqserver.replies import AgainAfter, Reply, Request, Response
 from mqstore import MessageQueue, names
 
 _FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
@@ -19,9 +19,11 @@ _PERM_MAX = READ | WRITE | INHERIT
 def create_topic(broker: BrokerContext, request: Request) -> Reply:
     """UPDATE_AND_CREATE_TOPIC (17): replaces, saves and registers the topic before the answer.
 
-    As in RocketMQ, `order` of the request has no effect: only key-values of the NameServer mark a
-    topic as ordered.
+    Changes that wait at the same time share one registration and one save. As in RocketMQ, `order`
+    of the request has no effect: only key-values of the NameServer mark a topic as ordered.
     """
+    if request.attempt:  # the topic is saved and registered
+        return Response(remark="not set any response code")
     _check_name(broker, request)
     header = CreateTopicRequestHeader.from_fields(request.fields)
     if header.topic_filter_type not in _FILTER_TYPES:
@@ -42,9 +44,7 @@ def create_topic(broker: BrokerContext, request: Request) -> Reply:
         ),
         request.remote,
     )
-    broker.saver.save_now(FILE)
-    broker.registrar.register_topics()
-    return Response(remark="not set any response code")
+    return AgainAfter(broker.topic_changes.when_done)
 
 
 def delete_topic(broker: BrokerContext, request: Request) -> Reply:

@@ -12,10 +12,11 @@ from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from mqclient.wire.codes import ResponseCode
 from mqserver.broker.state.bounds import Bounds
+from mqserver.broker.state.table_text import TableText
 from mqserver.broker.state.topics import OURSELVES
 from mqserver.plane import Tables
 from mqserver.replies import Refused
-from mqstore import fastjson, names
+from mqstore import names
 
 log = logging.getLogger("mqserver.broker")
 
@@ -66,6 +67,7 @@ class Groups:
         self._lock = threading.Lock()
         self._bounds = bounds or Bounds()
         self._rows = {name: SubscriptionGroupConfig(name) for name in names.SYSTEM_GROUPS}
+        self._text = TableText("subscriptionGroupTable")
         self._tables = tables
         self._now_ms = now_ms
         self._save = save
@@ -83,7 +85,8 @@ class Groups:
 
     def render(self) -> bytes:
         """The text of the file in RocketMQ's form."""
-        return fastjson.dumps(self.all().to_plain(), pretty=True).encode()
+        wrapper = self.all()
+        return self._text.render(wrapper.subscription_group_table, wrapper.data_version)
 
     def get(self, group: str) -> SubscriptionGroupConfig | None:
         """A group, None if it does not exist."""

@@ -15,9 +15,10 @@ from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from mqclient.wire.codes import ResponseCode
 from mqserver.broker.state.bounds import Bounds
 from mqserver.broker.state.reading import QUEUES_MAX as QUEUES_MAX
+from mqserver.broker.state.table_text import TableText
 from mqserver.config.settings import BrokerSettings
 from mqserver.plane import Tables
-from mqstore import fastjson, names
+from mqstore import names
 
 log = logging.getLogger("mqserver.broker")
 
@@ -96,8 +97,7 @@ class Topics:
         self._rows = dict(system)
         self._bounds = bounds or Bounds()
         self._unregistered: set[str] = set()
-        self._rendering = threading.Lock()
-        self._texts: dict[str, tuple[TopicConfig, str]] = {}
+        self._text = TableText("topicConfigTable")
         self._retry_topics = 0
         self._system = frozenset(system) | names.SYSTEM_TOPICS
         self._tables = tables
@@ -117,26 +117,9 @@ class Topics:
             self._publish(self._rows, replace_all=True)
 
     def render(self) -> bytes:
-        """The text of the file in RocketMQ's form.
-
-        The text of each row is cached, because sends that create thousands of topics have the file
-        written hundreds of times.
-        """
+        """The text of the file in RocketMQ's form."""
         wrapper = self.wrapper()
-        rows = wrapper.topic_config_table
-        if not rows:
-            return fastjson.dumps(wrapper.to_plain(), pretty=True).encode()
-        with self._rendering:
-            texts = self._texts = {
-                name: known
-                if (known := self._texts.get(name)) is not None and known[0] is row
-                else (row, _row_text(name, row))
-                for name, row in rows.items()
-            }
-        table = ",\n".join(texts[name][1] for name in sorted(texts))
-        version = fastjson.dumps({"dataVersion": wrapper.data_version.to_plain()}, pretty=True)
-        head = version.removesuffix("\n}")
-        return f'{head},\n\t"topicConfigTable":{{\n{table}\n\t}}\n}}'.encode()
+        return self._text.render(wrapper.topic_config_table, wrapper.data_version)
 
     def wrapper(self) -> TopicConfigSerializeWrapper:
         """A copy of the table with its version (code 21)."""
@@ -349,12 +332,6 @@ def shown(config: TopicConfig) -> str:
         f"topicFilterType={config.topic_filter_type}, topicSysFlag={config.topic_sys_flag}, "
         f"order={str(config.order).lower()}]"
     )
-
-
-def _row_text(name: str, config: TopicConfig) -> str:
-    """A row of the file, indented."""
-    lines = fastjson.dumps({name: config.to_plain()}, pretty=True).split("\n")[1:-1]
-    return "\n".join("\t" + line for line in lines)
 
 
 def _row(config: TopicConfig) -> tuple[int, int, int, bool, bool]:
