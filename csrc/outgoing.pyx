@@ -5,7 +5,7 @@ cdef extern from "Python.h":
 
 cdef enum:
     ITEM_HEAD_BYTES = 20  # total size, magic, CRC, flag and the body's length
-    PROPERTIES_BYTES_MAX = 32767
+    PROPERTIES_BYTES_MAX = 32767 - 640  # see RETRY_ROOM_BYTES of mqclient.outgoing
 
 cdef extern from "<time.h>":
     cdef struct timespec:
@@ -143,7 +143,7 @@ def encode_batch(messages, type kind not None, str topic not None, dict plain no
     Each item: length, magic 0, CRC 0, flag, body with its length, properties with theirs.
     kind, topic: of the messages. plain: WAIT as all of them have it. check: called with a
     message that is not like that, delayed or empty; raises what is wrong with it, if anything.
-    Raises ValueError for properties of over 32767 bytes or with separators inside.
+    Raises ValueError for properties of over 32127 bytes or with separators inside.
     """
     cdef bytes plain_head = encode_properties(plain) + b"\x02UNIQ_KEY\x01"
     cdef object wait = plain["WAIT"]

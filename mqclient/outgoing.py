@@ -27,6 +27,9 @@ Prepare = Callable[[Message, ProducerSettings], Outgoing]
 """Makes one message ready to send; see `prepare`."""
 
 PROPERTIES_BYTES_MAX = 32767
+RETRY_ROOM_BYTES = 640
+"""Room that the properties of a new message leave for those of a redelivery: its original topic
+and id, its delay, its retry topic and queue, the broker's region and cluster."""
 STORED_GROWTH_BYTES = 256
 """A message of a batch grows by at most this and its topic's name when a broker stores it: by the
 record's header, and by properties of the broker. RocketMQ's limit counts the stored size
@@ -52,7 +55,8 @@ def prepare(message: Message, settings: ProducerSettings) -> Outgoing:
         msg_id = unique_id()
         text = _PLAIN_TEXT + msg_id
     else:
-        msg_id, text = _identified(properties)
+        room = 0 if topic.startswith(RETRY_PREFIX) else RETRY_ROOM_BYTES
+        msg_id, text = _identified(properties, room)
     result = Outgoing(topic, body, text, msg_id, message.flag)
     result.born_timestamp_ms = message.born_timestamp_ms
     if 0 < settings.compress_from <= size:
@@ -120,13 +124,16 @@ def _parts(body: bytes, growth: int, limit: int) -> Iterator[tuple[int, int, int
     yield start, at, low, index
 
 
-def _identified(properties: dict[str, str]) -> tuple[str, str]:
-    """A message's unique id (new if it has none), and its properties with the id as text."""
+def _identified(properties: dict[str, str], room: int) -> tuple[str, str]:
+    """A message's unique id (new if it has none), and its properties with the id as text.
+
+    room: bytes that the text must leave.
+    """
     msg_id = properties.get("UNIQ_KEY")
     if msg_id:
-        return msg_id, _properties_text(properties)
+        return msg_id, _properties_text(properties, room)
     msg_id = unique_id()
-    return msg_id, _properties_text({**properties, "UNIQ_KEY": msg_id})
+    return msg_id, _properties_text({**properties, "UNIQ_KEY": msg_id}, room)
 
 
 def _check_item(first: Message, message: Message) -> None:
@@ -154,8 +161,10 @@ def _check_body(size: int, limit: int, what: str = "body") -> None:
         )
 
 
-def _properties_text(properties: dict[str, str]) -> str:
+def _properties_text(properties: dict[str, str], room: int) -> str:
     text = encode_properties(properties)
-    if len(text) > PROPERTIES_BYTES_MAX:
-        raise ValueError(f"properties take {len(text)} bytes; the limit is {PROPERTIES_BYTES_MAX}")
+    limit = PROPERTIES_BYTES_MAX - room
+    if len(text) > limit:
+        why = f" ({PROPERTIES_BYTES_MAX}, less {room} that a redelivery needs)" if room else ""
+        raise ValueError(f"properties take {len(text)} bytes; the limit is {limit}{why}")
     return text.decode()

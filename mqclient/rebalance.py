@@ -8,6 +8,7 @@ import hashlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 
+from mqclient.callables import check_takes
 from mqstore.message import MessageQueue
 from mqstore.names import RETRY_PREFIX
 
@@ -106,6 +107,7 @@ def strategy_of(allocation: Allocation) -> Strategy:
             )
         return strategy
     if callable(allocation):
+        check_takes("allocate", allocation, "client_id", "queues", "client_ids")
         return allocation
     if isinstance(allocation, Iterable):
         return ByConfig(allocation)

@@ -2,7 +2,7 @@
 
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any, Generic, Self, TypeVar, Unpack
 
@@ -13,6 +13,7 @@ from mqclient.consumer.settings import ConsumerOptions
 from mqclient.consumer.subscription import (
     SqlFilter,
     Subscription,
+    check_decorator,
     message_subscription,
     subscription_of,
 )
@@ -46,12 +47,15 @@ class BlockingFace(Generic[A]):
 
     def start(self) -> None:
         """Start the client; `with` does this too. Raises like the asyncio face's start()."""
+        self._open(self._twin.start)
+
+    def _open(self, begin: Callable[[], Coroutine[Any, Any, object]]) -> None:
         with self._lock:
             if self._thread is not None:
                 raise ClosedError("this client was started before; make a new one")
             thread = LoopThread()
             try:
-                thread.run(self._twin.start())
+                thread.run(begin())
             except BaseException:
                 thread.stop()
                 raise
@@ -75,7 +79,7 @@ class BlockingFace(Generic[A]):
                     self._callbacks.stop()
 
     def __enter__(self) -> Self:
-        self.start()
+        self._open(self._twin.__aenter__)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -306,6 +310,8 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
         not count for the function. Otherwise as `subscribe`.
         """
 
+        check_decorator(topic, expression)
+
         def subscribe(function: MessageFunction) -> MessageFunction:
             handler = self._async_handlers.wrap(function)
             self._subscribe(message_subscription(topic, expression, handler))
@@ -360,6 +366,7 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
             with catching_signals(lambda _number: self._over.set()):
                 if self._thread is None:
                     self.start()
+                self._twin.check_subscribed()
                 thread = self._running
                 while not self._over.wait(0.5):
                     self._twin.raise_failure()

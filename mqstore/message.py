@@ -33,6 +33,7 @@ from mqstore.property_names import DELIVER_AT, SET_BY_BROKERS, SYSTEM_PROPERTIES
 
 __all__ = [
     "COLUMN_LAYOUTS",
+    "DELAY_LEVEL_MAX",
     "DELIVER_AT",
     "SYSTEM_PROPERTIES",
     "ColumnBuilder",
@@ -56,6 +57,10 @@ __all__ = [
     "unique_id",
     "unique_id_origin",
 ]
+
+
+DELAY_LEVEL_MAX = 18
+"""The highest of RocketMQ's delay levels."""
 
 
 class Message:
@@ -170,8 +175,11 @@ class Message:
 
     @delay_level.setter
     def delay_level(self, level: int) -> None:
-        if not isinstance(level, int) or isinstance(level, bool) or level < 0:
-            raise ValueError(f"delay_level must be 0 (none) or a level, not {level!r}")
+        if type(level) is not int or not 0 <= level <= DELAY_LEVEL_MAX:
+            raise ValueError(
+                f"delay_level must be 0 (none) or 1 to {DELAY_LEVEL_MAX} (1 s to 2 h), not "
+                f"{level!r}; for another delay level of a broker set properties['DELAY']"
+            )
         if level:
             self.properties["DELAY"] = str(level)
         else:
@@ -441,7 +449,7 @@ def encode_batch(
     """Write messages of one topic as the body of a batch, and their unique ids as a comma list.
 
     check: called with a message that does not fit the batch of the first one; it must raise.
-    Raises ValueError for properties of over 32767 bytes or with separators inside.
+    Raises ValueError for properties of over 32127 bytes or with separators inside.
     """
     first = messages[0]
     plain = {"WAIT": "true" if first.wait_store_ok else "false"}

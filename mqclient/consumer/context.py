@@ -5,14 +5,16 @@ from collections.abc import Awaitable, Callable
 from enum import Enum
 from typing import Any, TypeVar
 
-from mqclient.config import Duration, seconds
-from mqstore.message import MessageQueue, ReceivedMessage
+from mqclient.callables import check_takes, takes
+from mqclient.config import Duration, check_type, seconds
+from mqstore.message import DELAY_LEVEL_MAX, MessageQueue, ReceivedMessage
 
 __all__ = [
     "ConsumeContext",
     "ConsumeResult",
     "Handler",
     "MessageHandler",
+    "check_handler",
     "is_async",
     "one_at_a_time",
 ]
@@ -49,14 +51,29 @@ class ConsumeContext:
     SUCCESS acknowledges; if False, COMMIT does.
     """
 
-    __slots__ = ("_suspend", "ack_index", "auto_commit", "delay_level", "message_queue")
+    __slots__ = ("_delay_level", "_suspend", "ack_index", "auto_commit", "message_queue")
 
     def __init__(self, message_queue: MessageQueue) -> None:
         self.message_queue = message_queue
-        self.delay_level = 0
+        self._delay_level = 0
         self.ack_index: int | None = None
         self.auto_commit = True
         self._suspend: float | None = None
+
+    @property
+    def delay_level(self) -> int:
+        """How long to wait before redelivery. Setting it raises TypeError, ValueError."""
+        return self._delay_level
+
+    @delay_level.setter
+    def delay_level(self, level: int) -> None:
+        check_type("delay_level", level, int, "int")
+        if not -1 <= level <= DELAY_LEVEL_MAX:
+            raise ValueError(
+                f"delay_level {level} is no level: 1 to {DELAY_LEVEL_MAX} stand for 1 s to 2 h, 0 "
+                "lets the broker choose, -1 is the dead-letter topic"
+            )
+        self._delay_level = level
 
     @property
     def suspend_current_queue_timeout(self) -> float | None:
@@ -85,13 +102,20 @@ MessageFunction = TypeVar("MessageFunction", bound=MessageHandler)
 
 def one_at_a_time(function: MessageHandler) -> Handler:
     """The handler that calls a function with the only message of its list; raises TypeError."""
-    if not callable(function):
-        raise TypeError(f"handler must be callable, not {type(function).__name__}")
+    check_takes("handler", function, "message", hint="subscribe() takes (messages, context)")
 
     def handle(messages: list[ReceivedMessage], _context: ConsumeContext) -> Any:
         return function(messages[0])
 
     return handle
+
+
+def check_handler(handler: Handler) -> None:
+    """Raise TypeError unless a handler takes messages and a context."""
+    hint = ""
+    if callable(handler) and takes(handler, "message"):
+        hint = "@consumer.on_message(topic) takes a function of one message"
+    check_takes("handler", handler, "messages", "context", hint=hint)
 
 
 def is_async(handler: Callable[..., object]) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Self, TypeVar, Unpack
 
+from mqclient.callables import check_takes
 from mqclient.config import Duration, check_topic, seconds, split_options
 from mqclient.consumer.filter_check import FilterChecks, Subscribed
 from mqclient.consumer.lite_assignment import AssignmentListener, LiteAssignment
@@ -81,6 +82,7 @@ class LitePullConsumer:
         if group is not None:
             client.set_consumer(group, self._consumer_data)
             client.on_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, self._members_changed)
+        self._reads = False  # it was told what to read
         self._closing: asyncio.Task[None] | None = None
 
     # --- life
@@ -174,6 +176,7 @@ class LitePullConsumer:
                 "this consumer reads assigned queues, and subscribe excludes assign; use another "
                 "consumer to subscribe"
             )
+        self._reads = True
         if self._client.running and isinstance(expression, SqlFilter):
             return self._checks.begin(subscription, self._accept)
         self._checks.forget(topic)
@@ -212,6 +215,7 @@ class LitePullConsumer:
             )
         topics_of = {queue.topic for queue in chosen}
         subscriptions = {topic: subscription_of(topic, expression, None) for topic in topics_of}
+        self._reads = True
         self._assignment.chosen = chosen
         self._assignment.retire(queue for queue in self._assignment.held if queue not in chosen)
         self._subscriptions.clear()
@@ -226,8 +230,7 @@ class LitePullConsumer:
         The positions of lost queues can still be read and committed in it; auto-commit follows
         it. Its exceptions are logged.
         """
-        if not callable(listener):
-            raise TypeError(f"listener must be callable, not {type(listener).__name__}")
+        check_takes("listener", listener, "gained", "lost")
         self._assignment.listener = listener
 
     def assigned(self) -> list[MessageQueue]:
@@ -270,8 +273,14 @@ class LitePullConsumer:
     # --- messages
 
     def __aiter__(self) -> Self:
-        self._client.check_running()
+        self.check_reads()
         return self
+
+    def check_reads(self) -> None:
+        """Raise ClosedError unless it runs, ValueError unless it was told what to read."""
+        self._client.check_running()
+        if not self._reads:
+            raise ValueError("nothing to read; call subscribe(topic) or assign(queues) first")
 
     async def __anext__(self) -> ReceivedMessage:
         """Wait for the next message; the iteration ends when the consumer is closed.
@@ -293,7 +302,7 @@ class LitePullConsumer:
         timeout: seconds to wait for the first one; after it the list is empty. Positions move past
         them with the next `poll`. Raises as iterating does, ClosedError after a close.
         """
-        self._client.check_running()
+        self.check_reads()
         if isinstance(max_messages, bool) or not isinstance(max_messages, int):
             raise TypeError(f"max_messages must be int, not {type(max_messages).__name__}")
         if not 1 <= max_messages <= POLL_COUNT_MAX:

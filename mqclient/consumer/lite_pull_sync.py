@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, Self, Unpack
 
+from mqclient.callables import check_takes
 from mqclient.config import Duration
 from mqclient.consumer.lite_pull import Committable
 from mqclient.consumer.lite_pull import LitePullConsumer as AsyncLitePullConsumer
@@ -82,8 +83,7 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
         The positions of lost queues can still be read and committed in it; auto-commit follows
         it. Its exceptions are logged.
         """
-        if not callable(listener):
-            raise TypeError(f"listener must be callable, not {type(listener).__name__}")
+        check_takes("listener", listener, "gained", "lost")
 
         async def in_thread(gained: list[MessageQueue], lost: list[MessageQueue]) -> None:
             await asyncio.to_thread(listener, gained, lost)
@@ -112,6 +112,7 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
 
     def __iter__(self) -> Self:
         self._running.check_caller()
+        self._twin.check_reads()
         return self
 
     def __next__(self) -> ReceivedMessage:
@@ -194,9 +195,10 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
         """Write offsets to the brokers, with or without auto_commit, and wait for their answers.
 
         what: None commits all positions, so not the messages in hand. A message, or several, count
-        as handled with all before them; those of queues that this consumer lost are left to
-        their new owner. A mapping of queues to offsets is committed as it is. Raises ValueError
-        without a group, TypeError, BrokerError, UnreachableError, ClientTimeout.
+        as handled with all before them. Ignored are those of queues that this consumer lost, and
+        those that it got before a seek and not again since. A mapping of queues to offsets is
+        committed as it is. Raises ValueError without a group, TypeError, BrokerError,
+        UnreachableError, ClientTimeout.
         """
         self._running.run(self._twin.commit(what))
 

@@ -9,9 +9,16 @@ import logging
 import time
 from collections.abc import Callable
 
+from mqclient.consumer.codecs import CODEC_PAUSE, MissingCodec, until_missing
 from mqclient.consumer.damage import pass_damage
 from mqclient.consumer.lite_buffer import LiteBuffer, LiteQueue
-from mqclient.consumer.pull import BUSY_DELAY, ERROR_DELAY, pull_template, pull_values
+from mqclient.consumer.pull import (
+    BUSY_DELAY,
+    ERROR_DELAY,
+    log_failure,
+    pull_template,
+    pull_values,
+)
 from mqclient.consumer.pull_answer import PullAnswer, read_pull_answer
 from mqclient.consumer.settings import LitePullSettings
 from mqclient.consumer.subscription import Subscription
@@ -60,8 +67,7 @@ class LitePuller:
                 await self._pull_once(held)
                 last_error = ""
             except (RocketMQError, ValueError) as error:  # ValueError: the answer cannot be decoded
-                level = logging.DEBUG if str(error) == last_error else logging.WARNING
-                log.log(level, "pulling %s failed: %s", held.queue, error)
+                log_failure(held, error, last_error)
                 last_error = str(error)
                 await asyncio.sleep(await self._after(error, held))
 
@@ -84,7 +90,10 @@ class LitePuller:
         if answer.moved and len(held):  # move only when no message from the old position is held
             await asyncio.sleep(ERROR_DELAY)
             return
-        self._take(held, subscription, pass_damage(held, answer))
+        answer, missing = until_missing(pass_damage(held, answer))
+        self._take(held, subscription, answer)
+        if missing is not None:
+            raise missing
 
     def _template(self, held: LiteQueue, subscription: Subscription) -> FrameTemplate:
         """The queue's template, made again if its broker or its subscription changed."""
@@ -134,6 +143,9 @@ class LitePuller:
 
     async def _after(self, error: Exception, held: LiteQueue) -> float:
         """Act on an error; returns seconds until the next try."""
+        if isinstance(error, MissingCodec):
+            self._buffer.fail(error)
+            return CODEC_PAUSE
         if isinstance(error, BrokerError):
             if error.code == ResponseCode.FLOW_CONTROL:
                 return BUSY_DELAY

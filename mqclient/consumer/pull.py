@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable
 
+from mqclient.consumer.codecs import CODEC_PAUSE, MissingCodec, until_missing
 from mqclient.consumer.damage import pass_damage
 from mqclient.consumer.flow import FLOW_CONTROL_DELAY, too_much_held
 from mqclient.consumer.process_queue import ProcessQueue
@@ -23,7 +24,7 @@ from mqclient.offsets import MemoryOffsets
 from mqclient.wire.codes import PullSysFlag, RequestCode, ResponseCode
 from mqstore.message import MessageQueue, ReceivedMessage
 
-__all__ = ["Puller", "pull_template", "pull_values"]
+__all__ = ["Puller", "log_failure", "pull_template", "pull_values"]
 
 log = logging.getLogger(__name__)
 ERROR_DELAY = 1.0
@@ -73,6 +74,13 @@ def pull_values(held: ProcessQueue, sys_flag: int, commit_offset: int = 0) -> Va
     return held.next_offset, sys_flag, commit_offset
 
 
+def log_failure(held: ProcessQueue, error: Exception, last_error: str) -> None:
+    """Log a failed pull; a repeated error for debugging only."""
+    level = logging.ERROR if isinstance(error, MissingCodec) else logging.WARNING
+    level = logging.DEBUG if str(error) == last_error else level
+    log.log(level, "pulling %s failed: %s", held.queue, error)
+
+
 class Puller:
     """Pulls one queue until it is dropped, one request at a time."""
 
@@ -118,8 +126,7 @@ class Puller:
                 delay = await self._pull_once(held)
                 last_error = ""
             except (RocketMQError, ValueError) as error:  # ValueError: the answer cannot be decoded
-                level = logging.DEBUG if str(error) == last_error else logging.WARNING
-                log.log(level, "pulling %s failed: %s", held.queue, error)
+                log_failure(held, error, last_error)
                 last_error = str(error)
                 delay = await self._after(error, held)
             if delay:
@@ -151,7 +158,10 @@ class Puller:
         answer = read_pull_answer(reply, held.queue.broker_name)
         if answer.moved and len(held):
             return ERROR_DELAY  # move only when no message from the old position is held
-        self._take(held, subscription, pass_damage(held, answer))
+        answer, missing = until_missing(pass_damage(held, answer))
+        self._take(held, subscription, answer)
+        if missing is not None:
+            raise missing
         return self._settings.pull_interval
 
     def _template(self, held: ProcessQueue, subscription: Subscription) -> FrameTemplate:
@@ -204,6 +214,8 @@ class Puller:
 
     async def _after(self, error: Exception, held: ProcessQueue) -> float:
         """Act on an error; returns seconds until the next try."""
+        if isinstance(error, MissingCodec):
+            return CODEC_PAUSE
         if isinstance(error, BrokerError):
             if error.code == ResponseCode.FLOW_CONTROL:
                 return BUSY_DELAY

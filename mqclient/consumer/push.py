@@ -27,6 +27,7 @@ from mqclient.consumer.statistics import SAMPLE_INTERVAL, ConsumerStatistics
 from mqclient.consumer.subscription import (
     SqlFilter,
     Subscription,
+    check_decorator,
     message_subscription,
     subscription_of,
     tag_subscription,
@@ -133,9 +134,23 @@ class PushConsumer:
     async def start(self) -> None:
         """Join the group and begin to read.
 
-        Raises UnreachableError or ClientTimeout when no NameServer answers, BrokerError when a
-        broker refuses a SqlFilter, OSError or ValueError when offset_store cannot be read.
+        `async with` starts too, and does not need a subscription yet. Raises ValueError when
+        nothing is subscribed to, UnreachableError or ClientTimeout when no NameServer answers,
+        BrokerError when a broker refuses a SqlFilter, OSError or ValueError when offset_store
+        cannot be read.
         """
+        self.check_subscribed()
+        await self._start()
+
+    def check_subscribed(self) -> None:
+        """Raise ValueError when no topic is subscribed to."""
+        if not any(item.handler for item in self._subscriptions.values()):
+            raise ValueError(
+                f"the consumer of group {self.settings.group} would read nothing; call "
+                "subscribe(topic, '*', handler) or use @consumer.on_message(topic) first"
+            )
+
+    async def _start(self) -> None:
         await self._offsets.load()
         await self._client.start()
         if self._trace is not None:
@@ -205,6 +220,7 @@ class PushConsumer:
         if not self._client.running:
             await self.start()
         await self._checks.finish()
+        self.check_subscribed()
 
     def raise_failure(self) -> None:
         """Raise RocketMQError if the consumer can no longer work."""
@@ -213,7 +229,7 @@ class PushConsumer:
             raise RocketMQError(text) from self._client.failure
 
     async def __aenter__(self) -> Self:
-        await self.start()
+        await self._start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -263,6 +279,8 @@ class PushConsumer:
         None acknowledges the message; after an exception it comes again later. `batch_size` does
         not count for the function. Otherwise as `subscribe`.
         """
+
+        check_decorator(topic, expression)
 
         def subscribe(function: MessageFunction) -> MessageFunction:
             self.add(message_subscription(topic, expression, function))

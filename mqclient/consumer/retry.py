@@ -10,11 +10,12 @@ from mqclient.config import ProducerSettings
 from mqclient.consumer.settings import ConsumerSettings
 from mqclient.engine import Client
 from mqclient.errors import RocketMQError, UnreachableError
-from mqclient.outgoing import prepare
+from mqclient.outgoing import PROPERTIES_BYTES_MAX, prepare
 from mqclient.sender import Sender
 from mqclient.wire import calls
+from mqclient.wire.codes import MessageSysFlag
 from mqclient.wire.headers.send import ConsumerSendMsgBackRequestHeader
-from mqstore.message import Message, ReceivedMessage
+from mqstore.message import DELAY_LEVEL_MAX, Message, ReceivedMessage, encode_properties
 from mqstore.names import INNER_PRODUCER_GROUP, dead_letter_topic, retry_topic
 
 __all__ = ["SendBack", "original_topic"]
@@ -23,6 +24,11 @@ log = logging.getLogger(__name__)
 SEND_BACK_TIMEOUT = 5.0
 RETRIES_DEFAULT = 16
 ORDERLY_RETRIES_DEFAULT = (1 << 31) - 1
+COPY_BYTES_MAX = PROPERTIES_BYTES_MAX - 256
+"""Bytes of a copy's properties; its broker adds the place where it waits for its redelivery."""
+_COMPRESSION = 0x700 | int(MessageSysFlag.COMPRESSED)
+_KEPT = {"RETRY_TOPIC", "ORIGIN_MESSAGE_ID", "RECONSUME_TIME", "MAX_RECONSUME_TIMES", "UNIQ_KEY"}
+"""Properties that a copy needs."""
 
 
 def original_topic(message: ReceivedMessage) -> str:
@@ -36,13 +42,18 @@ class SendBack:
     def __init__(self, client: Client, settings: ConsumerSettings) -> None:
         self._client = client
         self._group = settings.group
-        default = ORDERLY_RETRIES_DEFAULT if settings.orderly else RETRIES_DEFAULT
+        default = ORDERLY_RETRIES_DEFAULT if settings.orderly else None
         self._retries_max = default if settings.retries_max < 0 else settings.retries_max
-        self._sender = Sender(client, ProducerSettings(group=INNER_PRODUCER_GROUP, retries=2))
+        """None: the broker knows the group's retryMaxTimes."""
+        sending = ProducerSettings(
+            group=INNER_PRODUCER_GROUP, retries=2, compress_from=0, body_bytes_max=1 << 30
+        )
+        self._sender = Sender(client, sending)
 
     def is_last(self, message: ReceivedMessage, delay_level: int) -> bool:
         """Whether a message that is sent back goes to the dead-letter queue."""
-        return delay_level < 0 or message.reconsume_times >= self._retries_max
+        limit = self._retries_max
+        return delay_level < 0 or (limit is not None and message.reconsume_times >= limit)
 
     def fate(self, messages: list[ReceivedMessage], delay_level: int) -> str:
         """The fate of messages that are sent back, as the end of a log line."""
@@ -51,7 +62,9 @@ class SendBack:
         if dead == len(messages):
             return f"it goes to {queue}" if dead == 1 else f"they go to {queue}"
         again = "it will" if len(messages) == 1 else "they will"
-        return f"{again} be delivered again" + (f", {dead} of them go to {queue}" if dead else "")
+        limit = ", up to the group's retryMaxTimes" if self._retries_max is None else ""
+        some = f", {dead} of them go to {queue}" if dead else ""
+        return f"{again} be delivered again{limit}{some}"
 
     async def give_back(self, message: ReceivedMessage, delay_level: int) -> bool:
         """Send a message back for later redelivery; True if a broker took it.
@@ -77,6 +90,7 @@ class SendBack:
     async def _publish(self, message: ReceivedMessage, times: int, delay_level: int) -> bool:
         try:
             outgoing = prepare(self._copy(message, times, delay_level), self._sender.settings)
+            outgoing.sys_flag = message.sys_flag & _COMPRESSION
             await self._sender.send_anywhere(outgoing, SEND_BACK_TIMEOUT)
             return True
         except (RocketMQError, ValueError) as error:
@@ -100,16 +114,43 @@ class SendBack:
         await self._client.invoke(address, calls.send_back(header), SEND_BACK_TIMEOUT)
 
     def _copy(self, message: ReceivedMessage, times: int, delay_level: int) -> Message:
-        """The same message for the retry topic, with the properties the broker would have set."""
-        copy = Message(retry_topic(self._group), message.body, flag=message.flag)
+        """The same message for the retry topic, with the properties the broker would have set.
+
+        One that has no room for them goes to the dead-letter queue, without its largest ones.
+        """
+        copy = Message(retry_topic(self._group), message.stored_body, flag=message.flag)
         copy.properties = {
             **message.properties,
             "RETRY_TOPIC": self._client.namespace.wrap(original_topic(message)),
             "ORIGIN_MESSAGE_ID": message.properties.get("ORIGIN_MESSAGE_ID", message.msg_id),
             "RECONSUME_TIME": str(times),
-            "MAX_RECONSUME_TIMES": str(self._retries_max),
+            "MAX_RECONSUME_TIMES": str(
+                RETRIES_DEFAULT if self._retries_max is None else self._retries_max
+            ),
         }
-        copy.delay_level = delay_level
+        copy.delay_level = min(delay_level, DELAY_LEVEL_MAX)
         for name in ("TRAN_MSG", "MIN_OFFSET", "MAX_OFFSET", "CONSUME_START_TIME"):
             copy.properties.pop(name, None)
+        left_out = _leave_out(copy.properties)
+        if left_out:
+            copy.properties["MAX_RECONSUME_TIMES"] = str(times)
+            copy.delay_level = 0
+            log.error(
+                "message %s goes to the dead-letter queue %s without its properties %s, as they "
+                "leave no room for those of a retry",
+                message.msg_id,
+                dead_letter_topic(self._group),
+                ", ".join(left_out),
+            )
         return copy
+
+
+def _leave_out(properties: dict[str, str]) -> list[str]:
+    """Remove the largest properties until the others fit into a copy; returns their names."""
+    sizes = {name: len(name.encode()) + len(value.encode()) for name, value in properties.items()}
+    optional = sorted(sizes.keys() - _KEPT, key=lambda name: sizes[name])
+    left_out = []
+    while optional and len(encode_properties(properties)) > COPY_BYTES_MAX:
+        left_out.append(optional.pop())
+        del properties[left_out[-1]]
+    return left_out

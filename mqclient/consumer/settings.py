@@ -54,9 +54,9 @@ class ConsumerSettings:
     pauses (messages, bytes, offsets); the span does not count for orderly consumers.
     topic_count_max, topic_bytes_max: the same of a topic, shared evenly by all queues that the
     consumer reads, in place of the queue's limit; -1 is none. retries_max: redeliveries; -1 is
-    RocketMQ's 16, and no limit for orderly consumers. consume_timeout: seconds after which a
-    message that is still handled is sent back; not for orderly consumers. commit_interval: seconds
-    between offset commits. rebalance_interval: seconds between
+    the group's retryMaxTimes, and no limit for orderly consumers. consume_timeout:
+    seconds after which a message that is still handled is sent back; not for orderly consumers.
+    commit_interval: seconds between offset commits. rebalance_interval: seconds between
     rebalances. suspend: seconds the broker holds an empty pull. trace: send records of each call
     of a handler to trace_topic, for RocketMQ's mqadmin queryMsgTraceById. trace_topic: the topic
     of those records.

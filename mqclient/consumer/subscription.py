@@ -3,7 +3,13 @@
 from dataclasses import dataclass, field
 
 from mqclient.config import check_topic
-from mqclient.consumer.context import Handler, MessageHandler, is_async, one_at_a_time
+from mqclient.consumer.context import (
+    Handler,
+    MessageHandler,
+    check_handler,
+    is_async,
+    one_at_a_time,
+)
 from mqclient.consumer.versions import next_version
 from mqclient.wire.bodies.heartbeat import SQL92, SUBSCRIBE_ALL, SubscriptionData
 from mqstore.message import MessageQueue
@@ -12,6 +18,7 @@ from mqstore.names import tag_hash, tags_of
 __all__ = [
     "SqlFilter",
     "Subscription",
+    "check_decorator",
     "message_subscription",
     "subscription_of",
     "tag_subscription",
@@ -81,6 +88,14 @@ def tag_subscription(topic: str, expression: str, handler: Handler | None) -> Su
     return Subscription(data, handler, frozenset(tags) or None, on_loop)
 
 
+def check_decorator(topic: object, expression: str | SqlFilter) -> None:
+    """Raise TypeError or ValueError for wrong arguments of `on_message`."""
+    if not isinstance(topic, str):
+        hint = "; write @consumer.on_message('TopicTest')" if callable(topic) else ""
+        raise TypeError(f"on_message needs a topic, not a {type(topic).__name__}{hint}")
+    subscription_of(topic, expression, None)
+
+
 def message_subscription(
     topic: str, expression: str | SqlFilter, function: MessageHandler
 ) -> Subscription:
@@ -101,8 +116,8 @@ def subscription_of(
 
     Raises TypeError or ValueError naming what is wrong.
     """
-    if handler is not None and not callable(handler):
-        raise TypeError(f"handler must be callable, not {type(handler).__name__}")
+    if handler is not None:
+        check_handler(handler)
     if not isinstance(expression, SqlFilter):
         return tag_subscription(topic, expression, handler)
     check_topic(topic)

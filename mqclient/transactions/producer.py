@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self, Unpack
 
+from mqclient.callables import check_takes
 from mqclient.config import Duration, TransactionOptions, TransactionSettings, seconds
 from mqclient.consumer.context import is_async
 from mqclient.engine import TransportLike
@@ -123,8 +124,7 @@ class TransactionProducer(Producer):
         transport: TransportLike | None = None,
         **options: Unpack[TransactionOptions],
     ) -> None:
-        if not callable(check):
-            raise TypeError(f"check must be callable, not {type(check).__name__}")
+        check_takes("check", check, "message")
         self._build(namesrv, transport, {**options, "group": group}, TransactionSettings)
         self._halves = Halves(self._client, self._sender, self._around)
         if self._trace is not None:

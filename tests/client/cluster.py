@@ -17,7 +17,7 @@ BROKER = "127.0.0.1:10911"
 NAME = "broker-a"
 
 
-def record(queue_id, queue_offset, topic, body, properties, reconsume_times=0) -> bytes:
+def record(queue_id, queue_offset, topic, body, properties, reconsume_times=0, sys_flag=0) -> bytes:
     """One stored message, as a broker puts it into the answer to a pull."""
     text = encode_properties(properties)
     topic_bytes = topic.encode()
@@ -25,7 +25,7 @@ def record(queue_id, queue_offset, topic, body, properties, reconsume_times=0) -
     now = time.time_ns() // 1_000_000
     host = b"\x7f\0\0\1" + struct.pack(">i", 10911)
     head = struct.pack(">iIIii", total, 0xDAA320A7, zlib.crc32(body) & 0x7FFFFFFF, queue_id, 0)
-    middle = struct.pack(">qqiq", queue_offset, queue_offset * 1000, 0, now) + host
+    middle = struct.pack(">qqiq", queue_offset, queue_offset * 1000, sys_flag, now) + host
     tail = struct.pack(">q", now) + host + struct.pack(">iq", reconsume_times, 0)
     return b"".join(
         (

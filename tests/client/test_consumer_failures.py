@@ -41,7 +41,7 @@ async def test_failures_are_given_back_and_logged_once(caplog, outcome, line):
     assert fields["delayLevel"] == "3"
     assert fields["originMsgId"] == "ID1"
     assert fields["originTopic"] == "T"
-    assert fields["maxReconsumeTimes"] == "16"
+    assert "maxReconsumeTimes" not in fields, "the group's retryMaxTimes counts"
     assert cluster.committed[Q0] == 1
     lines = [r for r in caplog.records if "ID1" in r.getMessage()]
     assert len(lines) == (1 if line else 0)
@@ -50,14 +50,17 @@ async def test_failures_are_given_back_and_logged_once(caplog, outcome, line):
 
 
 @pytest.mark.parametrize(
-    ("times", "delay_level", "fate"),
+    ("times", "delay_level", "retries_max", "fate"),
     [
-        (15, 3, "it will be delivered again"),
-        (16, 3, "it goes to the dead-letter queue %DLQ%g"),
-        (0, -1, "it goes to the dead-letter queue %DLQ%g"),
+        (15, 3, 16, "it will be delivered again"),
+        (16, 3, 16, "it goes to the dead-letter queue %DLQ%g"),
+        (16, 3, -1, "it will be delivered again, up to the group's retryMaxTimes"),
+        (0, -1, -1, "it goes to the dead-letter queue %DLQ%g"),
     ],
 )
-async def test_the_log_says_what_becomes_of_a_message_that_failed(caplog, times, delay_level, fate):
+async def test_the_log_says_what_becomes_of_a_message_that_failed(
+    caplog, times, delay_level, retries_max, fate
+):
     cluster = Cluster(T=1)
     cluster.put("T", b"x", UNIQ_KEY="ID1", reconsume_times=str(times))
 
@@ -65,7 +68,7 @@ async def test_the_log_says_what_becomes_of_a_message_that_failed(caplog, times,
         context.delay_level = delay_level
         raise RuntimeError("boo")
 
-    async with reading(cluster, fail, consume_from="earliest"):
+    async with reading(cluster, fail, consume_from="earliest", retries_max=retries_max):
         await until_async(lambda: cluster.given_back)
     (line,) = [r.getMessage() for r in caplog.records if "ID1" in r.getMessage()]
     assert line.endswith(f"for message ID1; {fate}")
@@ -162,6 +165,7 @@ async def test_no_nameserver_is_an_error_at_the_start():
     cluster = Cluster()
     cluster.transport.scripts[105] = lambda address, _r: UnreachableError("refused", address)
     consumer = PushConsumer("g", NAMESRV, transport=cluster.transport)
+    consumer.subscribe("T", "*", Seen())
     with pytest.raises(UnreachableError, match="no NameServer answers"):
         await consumer.start()
 

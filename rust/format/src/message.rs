@@ -52,6 +52,8 @@ pub const BLANK_BYTES: usize = 8;
 pub const TOPIC_BYTES_MAX: usize = 127;
 /// Longest properties text, bytes.
 pub const PROPERTIES_BYTES_MAX: usize = i16::MAX as usize;
+/// Room that a new message's properties leave for those of a redelivery.
+pub const RETRY_ROOM_BYTES: usize = 640;
 /// Where delayed messages wait.
 pub const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
 /// The topic whose settings a topic gets that a send creates.

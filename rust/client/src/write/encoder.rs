@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use mq_format::message::PROPERTIES_BYTES_MAX;
+use mq_format::message::{PROPERTIES_BYTES_MAX, RETRY_ROOM_BYTES};
 use mq_format::properties::{DELAY, KEYS, NAME_END, PAIR_END, TAGS, UNIQ_KEY, WAIT};
 use mq_format::remoting::push_decimal;
 
@@ -132,8 +132,8 @@ impl Encoder {
         out.push(NAME_END);
         out.extend_from_slice(&self.ids.next(wall_ms()));
         let size = out.len() - start;
-        if size > PROPERTIES_BYTES_MAX {
-            let limit = PROPERTIES_BYTES_MAX;
+        let limit = PROPERTIES_BYTES_MAX - RETRY_ROOM_BYTES;
+        if size > limit {
             return Err(format!(
                 "its properties have {size} bytes, and the limit is {limit}"
             ));

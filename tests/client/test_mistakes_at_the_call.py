@@ -1,0 +1,149 @@
+"""What cannot work is refused at the call that says it, with what was meant."""
+
+import asyncio
+
+import pytest
+
+import mqclient
+from mqclient import Message, aio
+from mqclient.consumer.context import ConsumeContext
+from mqstore.message import MessageQueue
+
+from .cluster import NAMESRV, Cluster
+
+FACES = [mqclient, aio]
+
+
+def of_messages(messages, context): ...
+
+
+def of_one(message): ...
+
+
+async def async_of_one(message): ...
+
+
+class Handler:
+    def __call__(self, messages, context): ...
+
+
+@pytest.fixture(params=FACES, ids=["blocking", "asyncio"])
+def consumer(request):
+    return request.param.PushConsumer("g", NAMESRV)
+
+
+@pytest.mark.parametrize("handler", [of_messages, Handler(), print, lambda *_: None])
+def test_handlers_that_can_be_called_are_taken(consumer, handler):
+    consumer.subscribe("T", "*", handler)
+
+
+@pytest.mark.parametrize("handler", [of_one, async_of_one])
+def test_a_handler_of_one_message_is_refused_by_subscribe(consumer, handler):
+    words = r"of_one\(message\) cannot be called with \(messages, context\); @consumer.on_message"
+    with pytest.raises(TypeError, match=words):
+        consumer.subscribe("T", "*", handler)
+
+
+def test_a_handler_of_nothing_is_refused(consumer):
+    with pytest.raises(TypeError, match=r"\(\) cannot be called with \(messages, context\)$"):
+        consumer.subscribe("T", "*", lambda: None)
+
+
+def test_a_handler_of_lists_is_refused_by_on_message(consumer):
+    words = r"cannot be called with \(message\); subscribe\(\) takes \(messages, context\)"
+    with pytest.raises(TypeError, match=words):
+        consumer.on_message("T")(of_messages)
+
+
+def test_on_message_without_parentheses_is_refused(consumer):
+    with pytest.raises(TypeError, match=r"write @consumer.on_message\('TopicTest'\)"):
+
+        @consumer.on_message
+        def handle(message): ...
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"), [(("",), ValueError), (("T", "||"), ValueError), (("T", 1), TypeError)]
+)
+def test_on_message_refuses_bad_filters_before_it_sees_a_function(consumer, arguments, error):
+    with pytest.raises(error):
+        consumer.on_message(*arguments)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_listener_of_the_wrong_signature_is_refused(face):
+    consumer = face.LitePullConsumer("g", NAMESRV)
+    with pytest.raises(TypeError, match=r"listener .*cannot be called with \(gained, lost\)"):
+        consumer.on_assignment(of_one)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_functions_of_the_wrong_signature_are_refused_elsewhere_too(face):
+    with pytest.raises(TypeError, match=r"allocate .*\(client_id, queues, client_ids\)"):
+        face.PushConsumer("g", NAMESRV, allocate=of_one)
+    with pytest.raises(TypeError, match=r"check .*cannot be called with \(message\)"):
+        face.TransactionProducer("g", NAMESRV, check=of_messages)
+
+
+@pytest.mark.parametrize("level", [-2, 19, 30])
+def test_a_delay_level_out_of_range_is_refused(level):
+    context = ConsumeContext(MessageQueue("T", "b", 0))
+    with pytest.raises(ValueError, match=rf"delay_level {level} is no level: 1 to 18 .* -1 is"):
+        context.delay_level = level
+    assert context.delay_level == 0
+    with pytest.raises(ValueError, match=rf"1 to 18 \(1 s to 2 h\), not {level};"):
+        Message("T", b"x", delay_level=level)
+
+
+@pytest.mark.parametrize("level", ["3", 1.5])
+def test_a_delay_level_is_an_int(level):
+    with pytest.raises(TypeError, match="delay_level must be int"):
+        ConsumeContext(MessageQueue("T", "b", 0)).delay_level = level
+
+
+def test_every_delay_level_of_rocketmq_is_taken():
+    context = ConsumeContext(MessageQueue("T", "b", 0))
+    for level in range(-1, 19):
+        context.delay_level = level
+        assert context.delay_level == level
+
+
+NOTHING = r"of group g would read nothing; call subscribe\(topic"
+
+
+@pytest.mark.parametrize("way", ["start", "run"])
+def test_a_consumer_without_a_subscription_does_not_start(way):
+    consumer = mqclient.PushConsumer("g", NAMESRV, transport=Cluster().transport)
+    with pytest.raises(ValueError, match=NOTHING):
+        getattr(consumer, way)()
+    other = aio.PushConsumer("g", NAMESRV, transport=Cluster().transport)
+    with pytest.raises(ValueError, match=NOTHING):
+        asyncio.run(getattr(other, way)())
+
+
+def test_with_starts_without_a_subscription_and_run_asks_for_one():
+    transport = Cluster().transport
+    with (
+        mqclient.PushConsumer("g", NAMESRV, transport=transport) as consumer,
+        pytest.raises(ValueError, match=NOTHING),
+    ):
+        consumer.run()
+
+
+async def test_async_with_starts_without_a_subscription_and_run_asks_for_one():
+    async with aio.PushConsumer("g", NAMESRV, transport=Cluster().transport) as consumer:
+        with pytest.raises(ValueError, match=NOTHING):
+            await consumer.run()
+
+
+def test_a_lite_consumer_that_reads_nothing_is_not_waited_for():
+    transport = Cluster(T=1).transport
+    with mqclient.LitePullConsumer("g", NAMESRV, transport=transport) as consumer:
+        with pytest.raises(ValueError, match=r"nothing to read; call subscribe\(topic\) or assign"):
+            consumer.poll(timeout=0.01)
+        with pytest.raises(ValueError, match="nothing to read"):
+            iter(consumer)
+        consumer.subscribe("T")
+        assert consumer.poll(timeout=0.01) == []
+        consumer.unsubscribe("T")
+        assert consumer.poll(timeout=0.01) == []
