@@ -349,7 +349,9 @@ FORGOTTEN = """
     warnings.simplefilter("ignore", ResourceWarning)
 
     async def start():
-        await aio.PushConsumer("g_forgotten", namesrv).start()
+        consumer = aio.PushConsumer("g_forgotten", namesrv)
+        consumer.subscribe(topic, "*", print)
+        await consumer.start()
 
     def leave_a_client_behind():
         loop = asyncio.new_event_loop()

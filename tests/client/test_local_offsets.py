@@ -129,5 +129,6 @@ async def test_what_cannot_be_is_said_at_once(tmp_path):
     with pytest.raises(TypeError, match="offset_store must be a path, not int"):
         PushConsumer("g", model="broadcasting", offset_store=5)  # type: ignore[arg-type]
     consumer = mqaio.PushConsumer("g", model="broadcasting", offset_store=tmp_path)
+    consumer.subscribe("T", "*", print)
     with pytest.raises(OSError, match="name a file in it"):
         await consumer.start()

@@ -82,7 +82,7 @@ def reply_of(fields: dict[str, str]) -> Message:
 
 
 def test_dead_letters_go_back_to_the_topic_that_they_came_from(mq):
-    topic = mq.topic("SendOnDead")
+    topic = mq.topic("SendOnDead", queues=1)
 
     def fail(messages, context):
         raise ConnectionError("the bank is down")

@@ -74,6 +74,7 @@ def test_a_failed_start_leaves_no_thread():
     cluster = Cluster()
     cluster.transport.scripts[105] = lambda _a, _r: ConnectionError("no")
     consumer = PushConsumer("g", NAMESRV, transport=cluster.transport)
+    consumer.subscribe("T", "*", print)
     with pytest.raises(ConnectionError):
         consumer.start()
     assert until(lambda: not {*threading.enumerate()} - before)
