@@ -3,6 +3,7 @@
     RocketMQError
     ├── BrokerError            a server answered with an error code
     │   └── NotDurable         stored, but less durably than asked (raise_for_status)
+    ├── MalformedReply         a server's answer cannot be read
     ├── NoRouteError           the NameServer knows no queue for the topic
     ├── PartlySent             a large batch was sent in parts, and only the first are stored
     │                          (mqclient.results)
@@ -21,6 +22,7 @@ __all__ = [
     "BrokerError",
     "ClientTimeout",
     "ClosedError",
+    "MalformedReply",
     "NoRouteError",
     "NotDurable",
     "RocketMQError",
@@ -68,6 +70,24 @@ class NotDurable(BrokerError):
 
     The message may be lost if the broker's machine fails now; sending it again makes a duplicate.
     """
+
+
+class MalformedReply(RocketMQError):
+    """A server's answer cannot be read: a field or the body is missing, or is not what it must be.
+
+    server: name or address of the server. A request that changes something may have done so.
+    """
+
+    def __init__(self, what: object, server: str = "") -> None:
+        self.server = server
+        super().__init__(what, server)
+
+    def __str__(self) -> str:
+        who = self.server or "the server"
+        return (
+            f"{who} sent an answer that cannot be read: {self.args[0]}; check that it is a broker "
+            f"or NameServer of RocketMQ, and its log"
+        )
 
 
 class NoRouteError(RocketMQError):

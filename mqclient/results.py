@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from mqclient.errors import NotDurable, RocketMQError
+from mqclient.errors import MalformedReply, NotDurable, RocketMQError
 from mqclient.wire.codes import ResponseCode
 from mqclient.wire.frame import Frame
-from mqclient.wire.headers.base import HeaderError
 from mqstore.message import MessageQueue
 
 __all__ = ["PartlySent", "SendResult", "SendStatus"]
@@ -270,7 +269,7 @@ def results_of(batch: SendResult, count: int) -> list[SendResult]:
 def read_send_reply(reply: Frame, queue: MessageQueue, msg_id: str) -> SendResult:
     """Read the answer to a send whose code is one of STATUS_OF_CODE.
 
-    Raises HeaderError if a field of SendMessageResponseHeader is missing or malformed.
+    Raises MalformedReply if a field of SendMessageResponseHeader is missing or malformed.
     """
     fields = reply.fields
     try:
@@ -284,5 +283,6 @@ def read_send_reply(reply: Frame, queue: MessageQueue, msg_id: str) -> SendResul
             fields.get("TRACE_ON") != "false",
         )
     except (KeyError, ValueError) as error:
-        raise HeaderError(f"the answer to a send has no valid field {error}") from error
+        broker = f"broker {queue.broker_name}"
+        raise MalformedReply(f"the answer to a send has no valid field {error}", broker) from error
     return SendResult(stored, msg_id, queue)

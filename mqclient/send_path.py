@@ -124,7 +124,7 @@ class SendPath:
         return explained
 
     def result(self, answer: Any, outgoing: Outgoing) -> SendResult:
-        """Read an answer; raises BrokerError, and HeaderError if a field is missing."""
+        """Read an answer; raises BrokerError, and MalformedReply if a field is missing."""
         if not isinstance(answer, Frame):
             return SendResult(answer, outgoing.msg_id, self.shown)
         if answer.code not in STATUS_OF_CODE:

@@ -9,6 +9,7 @@ import ipaddress
 import os
 import struct
 import time
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -51,6 +52,7 @@ __all__ = [
     "decompress_body",
     "encode_batch",
     "encode_properties",
+    "is_body_sound",
     "offset_msg_id",
     "parse_offset_msg_id",
     "queue_of",
@@ -331,6 +333,11 @@ def parse_offset_msg_id(text: str) -> OffsetMessageId:
         raise ValueError(f"offset message id {text!r} is not 32 or 56 hex digits")
     port, physical_offset = struct.unpack(">iq", raw[-12:])
     return OffsetMessageId(str(ipaddress.ip_address(raw[:-12])), port, physical_offset)
+
+
+def is_body_sound(stored_body: bytes, body_crc: int) -> bool:
+    """Whether a stored body matches its checksum; a record with the checksum 0 never got one."""
+    return not body_crc or zlib.crc32(stored_body) & 0x7FFFFFFF == body_crc
 
 
 class DamagedRecord(NamedTuple):

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from mqclient.errors import BrokerError
+from mqclient.errors import BrokerError, MalformedReply
 from mqclient.wire.codes import ResponseCode
 from mqclient.wire.frame import Frame
+from mqclient.wire.headers.base import HeaderError
 from mqclient.wire.headers.pull import PullMessageResponseHeader
 from mqstore.message import DamagedRecord, ReceivedMessage, decode_reply
 
@@ -45,12 +46,15 @@ class PullAnswer(NamedTuple):
 def read_pull_answer(reply: Any, broker_name: str) -> PullAnswer:
     """Read the reply to a pull: a frame, or the compiled transport's form of it.
 
-    Raises BrokerError when it is an error.
+    Raises BrokerError when it is an error, MalformedReply when it cannot be read.
     """
     if isinstance(reply, Frame):
         if reply.code not in _ANSWERS:
             raise BrokerError(reply.code, reply.remark, f"broker {broker_name}")
-        header = PullMessageResponseHeader.from_fields(reply.fields)
+        try:
+            header = PullMessageResponseHeader.from_fields(reply.fields)
+        except HeaderError as error:
+            raise MalformedReply(error, f"broker {broker_name}") from error
         code, body, broker_id = reply.code, reply.body, header.suggest_which_broker_id
         low, high, next_offset = header.min_offset, header.max_offset, header.next_begin_offset
     else:

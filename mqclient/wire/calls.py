@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from mqclient.errors import BrokerError
+from mqclient.errors import BrokerError, MalformedReply
 from mqclient.wire.bodies.base import Body
 from mqclient.wire.bodies.common import KVTable, TopicList
 from mqclient.wire.bodies.groups import (
@@ -51,11 +51,15 @@ class Call(Generic[R]):
     def result(self, reply: Frame, server: str = "") -> R:
         """Read the reply. server: name of the server, for the error.
 
-        Raises BrokerError if the reply's code is not one of `accepts`.
+        Raises BrokerError if the reply's code is not one of `accepts`, MalformedReply if it cannot
+        be read.
         """
         if reply.code not in self.accepts:
             raise BrokerError(reply.code, reply.remark, server)
-        return self.parse(reply)
+        try:
+            return self.parse(reply)
+        except (ValueError, LookupError, TypeError, OverflowError) as error:
+            raise MalformedReply(error, server) from error
 
 
 def _nothing(_reply: Frame) -> None:

@@ -8,13 +8,13 @@ import csv
 import io
 import json
 import os
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from mqstore import extras
+from mqstore.message import is_body_sound
 from mqstore.offline.formats import format_of
 
 __all__ = ["ExportedMessage", "read_export"]
@@ -244,7 +244,7 @@ def _message(path: Path, place: str, row: Mapping[str, Any], properties: Any) ->
 def _checked(path: Path, message: ExportedMessage, body_crc: int) -> ExportedMessage:
     """The message; ValueError if its body differs from the body that was stored."""
     is_plain = not message.sys_flag & _COMPRESSED  # else the checksum is of the compressed body
-    if is_plain and zlib.crc32(message.body) & 0x7FFFFFFF != body_crc:
+    if is_plain and not is_body_sound(message.body, body_crc):
         raise _no_export(path, message.place, "its body does not match its bodyCRC")
     return message
 

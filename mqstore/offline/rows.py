@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import base64
-import zlib
 from collections.abc import Callable
 from typing import Any
 
-from mqstore.message import DecodeError, ReceivedMessage
+from mqstore.message import DecodeError, ReceivedMessage, is_body_sound
 
 __all__ = ["BODIES", "message_row"]
 
@@ -50,7 +49,7 @@ def message_row(message: ReceivedMessage, body: str) -> dict[str, Any]:
     if body != "none":
         try:
             row["body"] = BODIES[body](message.body)
-            if zlib.crc32(message.stored_body) & 0x7FFFFFFF != message.body_crc:
+            if not is_body_sound(message.stored_body, message.body_crc):
                 row["bodyError"] = "the body does not match bodyCRC: it is damaged"
         except DecodeError as error:
             row |= {"body": None, "bodyError": str(error)}

@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from mqstore.message import decode_messages, decode_reply
+from mqstore.offline.rows import message_row
 
 from .cluster import Cluster, record
 from .reading import Q0, Seen, reading
@@ -41,6 +42,19 @@ def test_a_reply_gives_every_whole_message(at: int) -> None:
     (found,) = damaged
     assert found.position == DAMAGED
     assert decode_reply(b"".join(whole))[1] == []
+
+
+def without_checksum(stored: bytes) -> bytes:
+    return stored[:8] + bytes(4) + stored[12:]
+
+
+def test_a_message_that_never_got_a_checksum_is_whole() -> None:
+    # A broker of rocketmq-rust stores the messages of a batch so.
+    messages, damaged = decode_reply(b"".join(map(without_checksum, records())), "broker-a")
+    assert [message.body for message in messages] == BODIES
+    assert damaged == []
+    row = message_row(messages[0], "text")
+    assert (row["bodyCRC"], "bodyError" in row) == (0, False)
 
 
 def test_a_damaged_message_is_named() -> None:

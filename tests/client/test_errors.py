@@ -6,18 +6,23 @@ from pathlib import Path
 import pytest
 
 import mqclient
+import mqclient.aio
 from mqclient import (
     BrokerError,
     ClientTimeout,
     ClosedError,
+    MalformedReply,
     NoRouteError,
     NotDurable,
     RocketMQError,
     UnreachableError,
     errors,
 )
-from mqclient.wire import Frame, calls
+from mqclient.consumer.pull_answer import read_pull_answer
+from mqclient.wire import Frame, RequestCode, calls
 from mqstore.message import MessageQueue
+
+from .cluster import Cluster
 
 
 def test_tree():
@@ -57,3 +62,40 @@ def test_the_clients_page_names_every_error():
     section = page.split("\n## Errors\n")[1].split("\n## ")[0]
     named = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
     assert sorted(named) == errors.__all__
+
+
+SENSELESS = [
+    Frame(0),
+    Frame(0, {"offset": "many", "msgId": "x", "queueId": "1"}),
+    Frame(0, {"offset": "9" * 30}, body=b"\x00{not json"),
+    Frame(0, body=b'{"brokerDatas":5,"queueDatas":[7],"brokerAddrTable":[1]}'),
+]
+
+
+@pytest.mark.parametrize("answer", SENSELESS)
+async def test_a_senseless_answer_is_an_error_with_the_server(answer):
+    queue = MessageQueue("T", "broker-a", 0)
+    cluster = Cluster(T=1)
+    scripts = cluster.transport.scripts
+    async with (
+        mqclient.aio.Producer(transport=cluster.transport) as producer,
+        mqclient.aio.Admin(transport=cluster.transport) as admin,
+    ):
+        await producer.send(mqclient.Message("T", b"x"))
+        for code in (RequestCode.SEND_MESSAGE_V2, RequestCode.GET_MAX_OFFSET):
+            scripts[int(code)] = lambda _address, _request: answer
+        with pytest.raises(MalformedReply, match="broker-a sent an answer that cannot be read"):
+            await producer.send(mqclient.Message("T", b"x"))
+        with pytest.raises(MalformedReply, match=r"127\.0\.0\.1:10911 sent an answer"):
+            await admin.offsets.maximum(queue)
+        if answer.body:
+            scripts[int(RequestCode.GET_ROUTEINFO_BY_TOPIC)] = lambda _address, _request: answer
+            with pytest.raises(MalformedReply, match=r"127\.0\.0\.1:9876 sent an answer"):
+                await admin.topics.route("T")
+            with pytest.raises(MalformedReply, match=r"NameServer 127\.0\.0\.1:9876 sent"):
+                await producer.queues("U")
+
+
+def test_a_senseless_answer_to_a_pull_names_the_broker():
+    with pytest.raises(MalformedReply, match="broker broker-a sent"):
+        read_pull_answer(Frame(0, {"nextBeginOffset": "soon"}), "broker-a")

@@ -270,6 +270,12 @@ pub fn body_crc(body: &[u8]) -> u32 {
     crc32fast::hash(body) & 0x7FFF_FFFF
 }
 
+/// Whether a body is as its stored checksum says. A checksum of 0 says nothing: an empty body has
+/// it, and so has every message of a batch that a broker of rocketmq-rust stored.
+pub fn is_body_sound(body: &[u8], stored_crc: u32) -> bool {
+    stored_crc == 0 || body_crc(body) == stored_crc
+}
+
 /// Java's `String.hashCode`: over UTF-16 code units, wrapping.
 pub fn java_hash(text: &str) -> i32 {
     java_hash_on(0, text.as_bytes())

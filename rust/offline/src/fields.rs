@@ -3,7 +3,7 @@
 //! [`RecordView`] reads all of them, hosts included; where records become rows by the million
 //! that takes longer than the rest. What is a record is its business: see the test.
 
-use mq_format::message::{CheckCrc, MAGIC, MAGIC_V2, RecordError, RecordView, body_crc, sys_flag};
+use mq_format::message::{CheckCrc, MAGIC, MAGIC_V2, RecordError, RecordView, is_body_sound, sys_flag};
 
 /// Where the born host is, bytes; everything before it has a fixed place.
 const BORN_HOST_AT: usize = 48;
@@ -105,9 +105,9 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Whether the body is as its checksum says, which is 0 for an empty one.
+    /// Whether the body is as its checksum says.
     pub(super) fn is_sound(&self) -> bool {
-        body_crc(self.body) == self.stored_crc()
+        is_body_sound(self.body, self.stored_crc())
     }
 
     /// Whether the body is compressed.

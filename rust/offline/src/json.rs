@@ -9,7 +9,7 @@ use crate::pairs::{self, Nature, Pair};
 use crate::shapes::{Shapes, Span};
 use crate::sink::{Kept, Sink};
 use crate::text::{write_base64, write_hex, write_number, write_string, write_time};
-use mq_format::message::{CheckCrc, RecordError, body_crc};
+use mq_format::message::{CheckCrc, RecordError};
 use mq_format::properties;
 
 #[cfg(test)]
@@ -327,7 +327,7 @@ fn write_body(
         BodyText::Hex => write_hex(&bytes, out),
         BodyText::Base64 => write_base64(&bytes, out),
     }
-    if body_crc(record.body) != record.stored_crc() {
+    if !record.is_sound() {
         name!("bodyError", out);
         write_string("the body does not match bodyCRC: it is damaged", out);
     }
