@@ -90,16 +90,20 @@ class MemoryOffsets:
 
 
 class RemoteOffsets(MemoryOffsets):
-    """Offsets of a clustering group, kept by the brokers."""
+    """Offsets of a clustering group, kept by the brokers.
 
-    def __init__(self, client: Client, group: str) -> None:
+    zero_if_new: see `calls.query_consumer_offset`.
+    """
+
+    def __init__(self, client: Client, group: str, *, zero_if_new: bool | None = None) -> None:
         super().__init__()
+        self._zero_if_new = zero_if_new
         self._client = client
         self._group = group
 
     async def fetch(self, queue: MessageQueue) -> int | None:
         """Ask the broker; raises BrokerError, UnreachableError, ClientTimeout."""
-        call = calls.query_consumer_offset(self._group, queue)
+        call = calls.query_consumer_offset(self._group, queue, zero_if_new=self._zero_if_new)
         return await self._client.invoke(self._client.address_of(queue), call, OFFSET_TIMEOUT)
 
     async def commit(self, queues: Iterable[MessageQueue]) -> None:

@@ -272,6 +272,17 @@ class RouteTable:
         text = f"{where}: {why}; create it: mqadmin updateTopic -n {first} -c {cluster} -t {topic}"
         return NoRouteError(text, topic, str(self._namesrv))
 
+    def not_readable(self, topic: str) -> NoRouteError:
+        """Build the error for a topic whose queues may not be read, as dead letters may not."""
+        first = self._namesrv.addresses[0]
+        text = (
+            f"topic {topic!r} exists, but no broker lets its queues be read; look at perm and the "
+            f"counts of queues: mqadmin topicRoute -n {first} -t {topic}; perm 6 allows it: "
+            f"mqadmin updateTopic -n {first} -b BROKER -t {topic} -r READ_QUEUES -w WRITE_QUEUES "
+            f"-p 6"
+        )
+        return NoRouteError(text, topic, str(self._namesrv))
+
     async def _some_cluster(self) -> str | None:
         info = await self._namesrv.invoke(calls.cluster_info(), self._timeout)
         return min(info.cluster_addr_table, default=None)

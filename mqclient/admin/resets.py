@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from mqclient.admin import broker_calls
 from mqclient.admin.channel import Room, reachable
 from mqclient.errors import BrokerError
+from mqclient.first_at import asking, first_at
 from mqclient.wire import calls
 from mqclient.wire.bodies.groups import OffsetWrapper
 from mqclient.wire.codes import ResponseCode
@@ -111,8 +113,11 @@ class Resets(Room):
         ms: int,
         force: bool,
     ) -> RollbackStats:
-        where = calls.max_offset(queue) if ms == END_MS else calls.search_offset(queue, ms)
-        new = await self._channel.ask_broker(address, where)
+        invoke = partial(self._channel.ask_broker, address)
+        if ms == END_MS:
+            new = await invoke(calls.max_offset(queue))
+        else:
+            new = await first_at(asking(invoke), queue, group, ms)
         now = offsets.consumer_offset
         if force or new <= now:
             call = calls.update_consumer_offset(group, queue, new)

@@ -10,6 +10,7 @@ import logging
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Self, TypeVar, Unpack
 
 from mqclient.callables import check_takes
@@ -21,6 +22,7 @@ from mqclient.consumer.settings import LitePullOptions, LitePullSettings
 from mqclient.consumer.subscription import SqlFilter, Subscription, subscription_of
 from mqclient.engine import Client, TransportLike
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError
+from mqclient.first_at import asking, first_at
 from mqclient.offsets import OFFSET_TIMEOUT, MemoryOffsets, RemoteOffsets
 from mqclient.wire import calls
 from mqclient.wire.bodies.heartbeat import ConsumerData
@@ -75,7 +77,11 @@ class LitePullConsumer:
             self.settings,
             MemoryOffsets()
             if self.settings.group is None
-            else RemoteOffsets(client, self.settings.group),
+            else RemoteOffsets(
+                client,
+                self.settings.group,
+                zero_if_new=False if isinstance(self.settings.consume_from, datetime) else None,
+            ),
             self._subscriptions,
             self._buffer,
         )
@@ -266,8 +272,10 @@ class LitePullConsumer:
         names = self._client.namespace
         topic = names.wrap(check_topic(topic))
         route = await self._client.routes.refresh(topic)
-        if route is None or not route.subscribe:
+        if route is None:
             raise await self._client.routes.no_route(topic)
+        if not route.subscribe:
+            raise self._client.routes.not_readable(topic)
         return names.unwrap_queues(route.subscribe)
 
     # --- messages
@@ -371,7 +379,7 @@ class LitePullConsumer:
         self._assignment.move(self._wire(queue), await self._ask(queue, calls.max_offset))
 
     async def offset_for_timestamp(self, queue: MessageQueue, when: datetime) -> int:
-        """Offset of the first message stored at or after a time (`searchOffset`), else of the last.
+        """Offset of the first message stored at or after a time, the queue's end if there is none.
 
         when: an aware datetime. The queue need not be assigned. Raises TypeError, ValueError,
         BrokerError, UnreachableError, ClientTimeout.
@@ -381,7 +389,13 @@ class LitePullConsumer:
         if when.tzinfo is None:
             raise ValueError("when needs a datetime with a time zone: datetime.now(UTC)")
         when_ms = int(when.timestamp() * 1000)
-        return await self._ask(queue, lambda asked: calls.search_offset(asked, when_ms))
+        self._client.check_running()
+        asked = self._wire(queue)
+        await self._client.routes.get(asked.topic)
+        invoke = partial(
+            self._client.invoke, self._client.address_of(asked), timeout=OFFSET_TIMEOUT
+        )
+        return await first_at(asking(invoke), asked, self.settings.group or TOOLS_GROUP, when_ms)
 
     async def position(self, queue: MessageQueue) -> int:
         """Offset of the first message that is not handled: the one in hand, or the next.

@@ -169,7 +169,7 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
         self._running.run(self._twin.seek_to_end(queue))
 
     def offset_for_timestamp(self, queue: MessageQueue, when: datetime) -> int:
-        """Offset of the first message stored at or after a time (`searchOffset`), else of the last.
+        """Offset of the first message stored at or after a time, the queue's end if there is none.
 
         when: an aware datetime. The queue need not be assigned. Raises TypeError, ValueError,
         BrokerError, UnreachableError, ClientTimeout.

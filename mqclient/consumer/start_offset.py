@@ -6,13 +6,15 @@ after the start begins at its minimum, so that no message to it is missed.
 
 import logging
 from datetime import datetime
+from functools import partial
 
 from mqclient.consumer.settings import ConsumerSettings, LitePullSettings
 from mqclient.engine import Client
+from mqclient.first_at import asking, first_at
 from mqclient.offsets import OFFSET_TIMEOUT, MemoryOffsets
 from mqclient.wire import calls
 from mqstore.message import MessageQueue
-from mqstore.names import RETRY_PREFIX
+from mqstore.names import RETRY_PREFIX, TOOLS_GROUP
 
 __all__ = ["start_offset"]
 
@@ -34,14 +36,17 @@ async def start_offset(
     """
     stored = await offsets.fetch(queue)
     if stored is not None:
-        from_broker = settings.model == "clustering"
-        if stored == 0 and from_broker and settings.consume_from == "latest" and not appeared_later:
-            await _explain_zero(client, queue)
+        asked_more = settings.model == "clustering" and settings.consume_from != "earliest"
+        if stored == 0 and asked_more and not appeared_later:
+            await _explain_zero(client, queue, settings.consume_from)
         return stored
+    invoke = partial(client.invoke, client.address_of(queue), timeout=OFFSET_TIMEOUT)
+    start = settings.consume_from
+    if isinstance(start, datetime) and not queue.topic.startswith(RETRY_PREFIX):
+        group = settings.group or TOOLS_GROUP
+        return await first_at(asking(invoke), queue, group, int(start.timestamp() * 1000))
     call = _question(settings, queue, appeared_later)
-    if call is None:
-        return 0
-    return await client.invoke(client.address_of(queue), call, OFFSET_TIMEOUT)
+    return 0 if call is None else await invoke(call)
 
 
 def _question(
@@ -50,9 +55,7 @@ def _question(
     retry = queue.topic.startswith(RETRY_PREFIX)
     start = settings.consume_from
     if isinstance(start, datetime):
-        if retry:
-            return calls.max_offset(queue)
-        return calls.search_offset(queue, int(start.timestamp() * 1000))
+        return calls.max_offset(queue)
     if retry and start == "latest":
         return None
     if start == "earliest" or appeared_later:
@@ -60,15 +63,16 @@ def _question(
     return calls.max_offset(queue)
 
 
-async def _explain_zero(client: Client, queue: MessageQueue) -> None:
+async def _explain_zero(client: Client, queue: MessageQueue, start: str | datetime) -> None:
     """A broker answers 0 for a new group while a queue's first messages are still in memory."""
     if queue.topic.startswith(RETRY_PREFIX):
         return
     end = await client.invoke(client.address_of(queue), calls.max_offset(queue), OFFSET_TIMEOUT)
     if end:
         log.info(
-            "%s: the broker says offset 0 although consume_from is 'latest'; for a new group "
+            "%s: the broker says offset 0 although consume_from is '%s'; for a new group "
             "this means that the queue still holds its first messages, so all %d are delivered",
             queue,
+            start,
             end,
         )

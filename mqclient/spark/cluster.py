@@ -8,36 +8,30 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from mqclient.engine import Client, TransportLike
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
+from mqclient.first_at import PULL_COUNT, first_at
 from mqclient.retries import with_retries
 from mqclient.routes import TopicRoute
 from mqclient.spark.options import Options
 from mqclient.wire import Frame, calls
 from mqclient.wire.bodies.heartbeat import SQL92, CheckClientRequestBody, SubscriptionData
 from mqclient.wire.bodies.route import ClusterInfo
-from mqclient.wire.codes import PullSysFlag, RequestCode, ResponseCode
+from mqclient.wire.codes import ResponseCode
 from mqclient.wire.headers.admin import CreateTopicRequestHeader
-from mqclient.wire.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from mqclient.wire.headers.pull import PullMessageResponseHeader
 from mqstore import names
-from mqstore.message import MessageQueue, decode_reply
+from mqstore.message import MessageQueue
 
 __all__ = ["Cluster", "DataLossError", "Extent"]
 
 T = TypeVar("T")
 
-PULL_COUNT = 32
-"""Messages of one pull: what a broker gives at most by default."""
 FIRST_SLAVE_ID = 1
 CLOSE_TIMEOUT_S = 1.0
-_PULL_CODES = (
-    ResponseCode.SUCCESS,
-    ResponseCode.PULL_NOT_FOUND,
-    ResponseCode.PULL_RETRY_IMMEDIATELY,
-    ResponseCode.PULL_OFFSET_MOVED,
-)
 
 
 class DataLossError(RocketMQError):
@@ -87,6 +81,8 @@ class Cluster:
     def queues(self, topic: str) -> list[MessageQueue]:
         """The readable queues of a topic, in order; NoRouteError when there is none."""
         route = self._runner.run(with_retries(lambda: self._route(topic)))
+        if not route.subscribe:
+            raise self._client.routes.not_readable(topic)
         wanted = self._options.queues
         return sorted(q for q in route.subscribe if wanted is None or q.queue_id in wanted)
 
@@ -103,30 +99,10 @@ class Cluster:
         """
 
         async def search(queue: MessageQueue) -> int:
-            return await self._first_at(queue, extents[queue], timestamp_ms)
+            ask = partial(self._ask, queue)
+            return await first_at(ask, queue, self._options.group, timestamp_ms)
 
         return self._runner.run(self._each(extents, search))
-
-    async def _first_at(self, queue: MessageQueue, extent: Extent, timestamp_ms: int) -> int:
-        """Search for the millisecond before, then walk on by the store times of the messages.
-
-        RocketMQ's search gives any one of several messages of the same time, and the nearest
-        message when no time is equal; the search for the millisecond before is never too late.
-        """
-        before_ms = max(timestamp_ms - 1, 0)
-        near = await self._ask(queue, lambda: calls.search_offset(queue, before_ms))
-        offset = max(near, extent.first)
-        while offset < extent.end:
-            reply = await self._pull(queue, offset)
-            if reply.code == ResponseCode.SUCCESS:
-                for message in decode_reply(reply.body)[0]:
-                    if message.store_timestamp_ms >= timestamp_ms:
-                        return message.queue_offset
-            following = PullMessageResponseHeader.from_fields(reply.fields).next_begin_offset
-            if following <= offset:
-                return offset
-            offset = following
-        return extent.end
 
     def sample(self, queue: MessageQueue, first: int) -> tuple[int, int]:
         """Bytes of the records that one pull from an offset on gives, and offsets it covers."""
@@ -156,24 +132,8 @@ class Cluster:
         return self._client.explain(address, error)
 
     async def _pull(self, queue: MessageQueue, offset: int) -> Frame:
-        header = PullMessageRequestHeader(
-            consumer_group=self._options.group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            queue_offset=offset,
-            max_msg_nums=PULL_COUNT,
-            sys_flag=int(PullSysFlag.SUBSCRIPTION),
-            commit_offset=0,
-            suspend_timeout_millis=0,
-            subscription="*",
-            sub_version=0,
-            expression_type="TAG",
-            broker_name=queue.broker_name,
-        )
-
         def call() -> calls.Call[Frame]:
-            request = Frame(int(RequestCode.PULL_MESSAGE), header.to_fields())
-            return calls.Call(request, lambda reply: reply, frozenset(map(int, _PULL_CODES)))
+            return calls.pull_at_once(queue, self._options.group, offset, PULL_COUNT)
 
         return await self._ask(queue, call, self._options.retry_timeout)
 

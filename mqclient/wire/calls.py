@@ -27,7 +27,7 @@ from mqclient.wire.bodies.heartbeat import (
 from mqclient.wire.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody
 from mqclient.wire.bodies.route import ClusterInfo, TopicRouteData
 from mqclient.wire.bodies.topics import TopicConfigSerializeWrapper, TopicStatsTable
-from mqclient.wire.codes import RequestCode, ResponseCode
+from mqclient.wire.codes import PullSysFlag, RequestCode, ResponseCode
 from mqclient.wire.frame import Frame, request_frame
 from mqclient.wire.headers import admin, clients, namesrv, offsets, pull, send
 from mqstore.message import MessageQueue
@@ -35,6 +35,18 @@ from mqstore.message import MessageQueue
 R = TypeVar("R")
 _B = TypeVar("_B", bound=Body)
 _SUCCESS = frozenset((int(ResponseCode.SUCCESS),))
+_PULLED = frozenset(
+    map(
+        int,
+        (
+            ResponseCode.SUCCESS,
+            ResponseCode.PULL_NOT_FOUND,
+            ResponseCode.PULL_RETRY_IMMEDIATELY,
+            ResponseCode.PULL_OFFSET_MOVED,
+        ),
+    )
+)
+"""Answers to a pull: messages, none at the end, none of the wanted, another offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,13 +199,43 @@ def search_offset(queue: MessageQueue, timestamp_ms: int) -> Call[int]:
     return Call(request_frame(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header), _offset)
 
 
-def query_consumer_offset(group: str, queue: MessageQueue) -> Call[int | None]:
-    """A group's committed offset in a queue; None when the broker has none."""
+def pull_at_once(queue: MessageQueue, group: str, offset: int, count: int) -> Call[Frame]:
+    """Messages of a queue from an offset on, as they are now; commits nothing.
+
+    group: any group that may read the topic; its subscription is not touched.
+    """
+    header = pull.PullMessageRequestHeader(
+        consumer_group=group,
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        queue_offset=offset,
+        max_msg_nums=count,
+        sys_flag=int(PullSysFlag.SUBSCRIPTION),
+        commit_offset=0,
+        suspend_timeout_millis=0,
+        subscription="*",
+        sub_version=0,
+        expression_type="TAG",
+        broker_name=queue.broker_name,
+    )
+    request = request_frame(RequestCode.PULL_MESSAGE, header)
+    return Call(request, lambda reply: reply, _PULLED)
+
+
+def query_consumer_offset(
+    group: str, queue: MessageQueue, *, zero_if_new: bool | None = None
+) -> Call[int | None]:
+    """A group's committed offset in a queue; None when the broker has none.
+
+    zero_if_new: False asks for None where RocketMQ 4 answers 0 for a new group, because the first
+    messages of the queue are still in memory. Brokers of RocketMQ 5 and ours heed it.
+    """
     header = offsets.QueryConsumerOffsetRequestHeader(
         consumer_group=group,
         topic=queue.topic,
         queue_id=queue.queue_id,
         broker_name=queue.broker_name,
+        set_zero_if_not_found=zero_if_new,
     )
     return Call(
         request_frame(RequestCode.QUERY_CONSUMER_OFFSET, header),

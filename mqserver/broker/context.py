@@ -107,7 +107,7 @@ class StoreDoor(Protocol):
         ...
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
-        """The offset of the first message stored at or after a time."""
+        """The offset of the message stored nearest to a time, the first of several."""
         ...
 
     def store_time_at(self, topic: str, queue_id: int, offset: int) -> int:

@@ -11,6 +11,7 @@ class QueryConsumerOffsetRequestHeader(Header, frozen=True, kw_only=True):
     topic: Name
     queue_id: Int32
     broker_name: Name | None = None
+    set_zero_if_not_found: bool | None = None
 
 
 class UpdateConsumerOffsetRequestHeader(Header, frozen=True, kw_only=True):

@@ -31,13 +31,16 @@ _DELAY_KEY = "scheduleMessageOffset_"
 
 
 def query_offset(broker: BrokerContext, request: Request) -> Reply:
-    """QUERY_CONSUMER_OFFSET (14): a new group starts at 0 if the whole queue is in memory."""
+    """QUERY_CONSUMER_OFFSET (14): a new group starts at 0 if the whole queue is in memory, unless
+    it asks to decide by itself, as clients of RocketMQ 5 do.
+    """
     header = QueryConsumerOffsetRequestHeader.from_fields(request.fields)
     topic, queue_id, store = header.topic, header.queue_id, broker.store
     offset = store.committed(header.consumer_group, topic, queue_id)
     if offset is None or offset < 0:
+        asks_zero = header.set_zero_if_not_found is not False
         untrimmed = store.min_offset(topic, queue_id) <= 0
-        if not untrimmed or store.is_on_disk(topic, queue_id, 0):
+        if not asks_zero or not untrimmed or store.is_on_disk(topic, queue_id, 0):
             remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
             return Response(ResponseCode.QUERY_NOT_FOUND, remark, {})
         offset = 0

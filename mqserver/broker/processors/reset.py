@@ -70,11 +70,21 @@ def _new_offsets(
         if header.timestamp == -1:
             offset = store.max_offset(topic, queue_id)
         else:
-            offset = store.offset_by_time(topic, queue_id, header.timestamp)
+            offset = _first_at(broker, topic, queue_id, header.timestamp)
         offset = max(0, offset)
         queue = MessageQueue(topic, broker.settings.broker_name, queue_id)
         offsets[queue] = offset if header.is_force else min(offset, committed)
     return offsets
+
+
+def _first_at(broker: BrokerContext, topic: str, queue_id: int, timestamp_ms: int) -> int:
+    """The offset of the first message stored at or after a time, the queue's end if there is none.
+
+    RocketMQ takes the nearest message, which may be an earlier one.
+    """
+    near = broker.store.offset_by_time(topic, queue_id, timestamp_ms)
+    is_earlier = 0 <= broker.store.store_time_at(topic, queue_id, near) < timestamp_ms
+    return near + 1 if is_earlier else near
 
 
 def _for_c(offsets: dict[MessageQueue, int]) -> bytes:

@@ -3,7 +3,9 @@
 //! [`RecordView`] reads all of them, hosts included; where records become rows by the million
 //! that takes longer than the rest. What is a record is its business: see the test.
 
-use mq_format::message::{CheckCrc, MAGIC, MAGIC_V2, RecordError, RecordView, is_body_sound, sys_flag};
+use mq_format::message::{
+    CheckCrc, MAGIC, MAGIC_V2, RecordError, RecordView, is_body_sound, sys_flag,
+};
 
 /// Where the born host is, bytes; everything before it has a fixed place.
 const BORN_HOST_AT: usize = 48;

@@ -12,7 +12,8 @@ use mq_store::Store;
 const NO_OFFSET: &str = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first";
 
 /// 14: the committed offset; 0 for a group that is new to a queue which still has its first
-/// message in memory; else 22, upon which clients decide by themselves.
+/// message in memory; else 22, upon which clients decide by themselves. A client of RocketMQ 5 may
+/// ask for 22 instead of 0.
 pub(crate) fn query(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     let found = (|| {
         let (store, topic, queue_id) = queue(context)?;
@@ -20,7 +21,13 @@ pub(crate) fn query(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         let committed = store
             .committed(group, topic, queue_id)
             .filter(|offset| *offset >= 0);
-        Some(committed.or_else(|| starts_at_zero(store, topic, queue_id).then_some(0)))
+        let asks_zero = context
+            .frame
+            .ext
+            .get("setZeroIfNotFound")
+            .is_none_or(|text| text != "false");
+        let zero = || (asks_zero && starts_at_zero(store, topic, queue_id)).then_some(0);
+        Some(committed.or_else(zero))
     })();
     match found {
         None => return Handled::Declined,

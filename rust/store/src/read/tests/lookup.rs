@@ -68,3 +68,22 @@ fn a_query_gives_no_more_than_the_setting_allows() {
     };
     assert_eq!([count(2), count(32), count(-1)], [2, 3, 0]);
 }
+
+#[test]
+fn keys_of_equal_hash_codes_do_not_hide_each_other() {
+    let rig = rig_with(settings());
+    for key in ["Aa", "BB", "BB", "BB"] {
+        let properties = format!("KEYS\u{1}x {key}");
+        let put = rig.store.put(&PutRequest {
+            properties: properties.as_bytes(),
+            ..request("T", b"small")
+        });
+        rig.store.wait(put);
+    }
+    rig.settle();
+    for (key, count) in [("Aa", 1), ("BB", 2), ("C#", 0)] {
+        let mut records = Vec::new();
+        let query = rig.store.query("T", key, 2, 0, i64::MAX, &mut records);
+        assert_eq!(query.message_count, count, "{key}");
+    }
+}
