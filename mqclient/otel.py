@@ -32,7 +32,7 @@ Attributes = Mapping[str, Any]
 
 
 def instrument(client: C, tracer_provider: trace.TracerProvider | None = None) -> C:
-    """Have a client make spans; returns the client. Call it before `subscribe`.
+    """Have a client make spans, for earlier subscriptions too; returns the client.
 
     client: a producer, push consumer or lite pull consumer, of either face. A producer makes a
     PRODUCER span of each send and request, and puts its context into the messages' properties; a
@@ -49,13 +49,13 @@ def instrument(client: C, tracer_provider: trace.TracerProvider | None = None) -
         "request": tracing.around_send,
         "request_async": tracing.around_send_async,
         "transaction": tracing.around_transaction,
-        "subscribe": tracing.around_subscribe,
         "poll": tracing.around_poll,
     }
-    if hasattr(client, "poll"):
-        del wrappers["subscribe"]  # of a lite pull consumer, which has no handlers
     found = [name for name in wrappers if hasattr(client, name)]
-    if not found:
+    twin = getattr(client, "_twin", client)
+    if hasattr(twin, "wrap_handlers"):
+        twin.wrap_handlers(tracing.around_handler)
+    elif not found:
         raise TypeError(f"instrument takes a producer or a consumer, not {type(client).__name__}")
     for name in found:
         original = getattr(client, name)
@@ -71,14 +71,15 @@ def traced(
     A span of one message continues the trace of its sender, and of several has a link to each.
     """
     attributes = {"messaging.consumer.group.name": group}
-    return _traced(handler, _tracer(tracer_provider), lambda: attributes)
+    return _traced(handler, is_async(handler), _tracer(tracer_provider), lambda: attributes)
 
 
 def _traced(
-    handler: Handler, tracer: trace.Tracer, attributes: Callable[[], Attributes]
+    handler: Handler, on_loop: bool, tracer: trace.Tracer, attributes: Callable[[], Attributes]
 ) -> Handler:
-    """A handler in a span. attributes: called when it runs, as a client has its id by then."""
-    if is_async(handler):
+    """A handler in a span. on_loop: it is awaited. attributes: called when it runs, as a client
+    has its id by then."""
+    if on_loop:
 
         async def handle_async(messages: list[ReceivedMessage], context: ConsumeContext) -> Any:
             with _process_span(tracer, messages, attributes()):
@@ -87,8 +88,20 @@ def _traced(
         return handle_async
 
     def handle(messages: list[ReceivedMessage], context: ConsumeContext) -> Any:
-        with _process_span(tracer, messages, attributes()):
-            return handler(messages, context)
+        span = _start_process(tracer, messages, attributes())
+        result = None
+        try:
+            with trace.use_span(span, record_exception=False, set_status_on_exception=False):
+                result = handler(messages, context)
+        except BaseException as error:
+            _fail(span, error)
+            raise
+        finally:
+            if not isinstance(result, Future):
+                span.end()
+        if isinstance(result, Future):  # `async def` on the loop of a blocking consumer
+            result.add_done_callback(functools.partial(_end_with, span))
+        return result
 
     return handle
 
@@ -135,12 +148,9 @@ class _Tracing:
             span = self._start(operation, message)
 
             def end(future: Future[Any]) -> None:
-                error = None if future.cancelled() else future.exception()
-                if error is not None:
-                    _fail(span, error)
-                elif not future.cancelled():
+                if not future.cancelled() and future.exception() is None:
                     _sent(span, future.result())
-                span.end()
+                _end_with(span, future)
 
             try:
                 future = original(message, *args, **options)
@@ -161,14 +171,8 @@ class _Tracing:
 
         return transaction
 
-    def around_subscribe(self, _name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        def subscribe(topic: str, expression: Any, handler: Handler) -> Any:
-            if not callable(handler):
-                return original(topic, expression, handler)  # says what is wrong
-            traced = _traced(handler, self._tracer, self._of_the_consumer)
-            return original(topic, expression, traced)
-
-        return subscribe
+    def around_handler(self, handler: Handler, on_loop: bool) -> Handler:
+        return _traced(handler, on_loop, self._tracer, self._of_the_consumer)
 
     def _of_the_consumer(self) -> Attributes:
         settings = _settings(self._client)
@@ -306,24 +310,39 @@ def _links(messages: Sequence[ReceivedMessage]) -> list[Link]:
     return [Link(context) for context in contexts if context.is_valid]
 
 
+def _start_process(
+    tracer: trace.Tracer, messages: Sequence[ReceivedMessage], attributes: Attributes
+) -> Span:
+    parent = propagate.extract(messages[0].properties) if len(messages) == 1 else None
+    return tracer.start_span(
+        _named("process", messages),
+        context=parent,
+        kind=SpanKind.CONSUMER,
+        attributes={**_attributes("process", "process", messages), **attributes},
+        links=_links(messages) if parent is None else None,
+    )
+
+
 @contextmanager
 def _process_span(
     tracer: trace.Tracer, messages: Sequence[ReceivedMessage], attributes: Attributes
 ) -> Iterator[Span]:
-    parent = propagate.extract(messages[0].properties) if len(messages) == 1 else None
+    span = _start_process(tracer, messages, attributes)
     with (
-        tracer.start_as_current_span(
-            _named("process", messages),
-            context=parent,
-            kind=SpanKind.CONSUMER,
-            attributes={**_attributes("process", "process", messages), **attributes},
-            links=_links(messages) if parent is None else None,
-            record_exception=False,
-            set_status_on_exception=False,
-        ) as span,
+        trace.use_span(
+            span, end_on_exit=True, record_exception=False, set_status_on_exception=False
+        ),
         _failing(span),
     ):
         yield span
+
+
+def _end_with(span: Span, future: Future[Any]) -> None:
+    """End a span when its work has ended."""
+    error = None if future.cancelled() else future.exception()
+    if error is not None:
+        _fail(span, error)
+    span.end()
 
 
 @contextmanager

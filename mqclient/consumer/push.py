@@ -25,6 +25,7 @@ from mqclient.consumer.service import ConsumeService
 from mqclient.consumer.settings import ConsumerOptions, ConsumerSettings
 from mqclient.consumer.statistics import SAMPLE_INTERVAL, ConsumerStatistics
 from mqclient.consumer.subscription import (
+    HandlerWrap,
     SqlFilter,
     Subscription,
     check_decorator,
@@ -89,6 +90,7 @@ class PushConsumer:
         RemoteControl(client, settings, self._assignment, self._offsets, of_topic, info).serve()
         client.set_consumer(settings.group, self._consumer_data)
         self._closing: asyncio.Task[None] | None = None
+        self._wraps: list[HandlerWrap] = []
         self._trace: TraceDispatcher | None = None
         if settings.trace:
             self._trace = TraceDispatcher(client, settings.trace_topic, settings.group, "CONSUME")
@@ -301,7 +303,15 @@ class PushConsumer:
         self._accept(subscription)
         return Subscribed()
 
+    def wrap_handlers(self, wrap: HandlerWrap) -> None:
+        """Put something around every handler, of subscriptions that were made and that will be."""
+        self._wraps.append(wrap)
+        for subscription in self._subscriptions.values():
+            subscription.wrap_handler(wrap)
+
     def _accept(self, subscription: Subscription) -> None:
+        for wrap in self._wraps:
+            subscription.wrap_handler(wrap)
         topic = subscription.data.topic
         before = self._subscriptions.get(topic)
         if before is not None:
@@ -412,7 +422,8 @@ class PushConsumer:
 def _offsets(client: Client, settings: ConsumerSettings) -> MemoryOffsets:
     """What keeps the progress: brokers, a file, or memory."""
     if settings.model == "clustering":
-        return RemoteOffsets(client, settings.group)
+        zero_if_new = False if isinstance(settings.consume_from, datetime) else None
+        return RemoteOffsets(client, settings.group, zero_if_new=zero_if_new)
     if settings.offset_store is None:
         log.info(
             "group %s broadcasts without offset_store: a restart begins at consume_from again",

@@ -1,5 +1,6 @@
 """Filters of a subscription: tag expressions "A || B" or "*", or SQL92. No IO."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mqclient.config import check_topic
@@ -16,6 +17,7 @@ from mqstore.message import MessageQueue
 from mqstore.names import tag_hash, tags_of
 
 __all__ = [
+    "HandlerWrap",
     "SqlFilter",
     "Subscription",
     "check_decorator",
@@ -43,6 +45,10 @@ class SqlFilter:
             raise ValueError("the filter is empty; subscribe to '*' for every message")
 
 
+HandlerWrap = Callable[[Handler, bool], Handler]
+"""Makes another handler of one. The second argument says whether it is `async def`."""
+
+
 @dataclass(slots=True)
 class Subscription:
     """A subscribed topic.
@@ -63,6 +69,11 @@ class Subscription:
     balanced: bool = False
     checked: bool = False
     announced: bool = False
+
+    def wrap_handler(self, wrap: HandlerWrap) -> None:
+        """Put something around the handler, if there is one."""
+        if self.handler is not None:
+            self.handler = wrap(self.handler, self.on_loop)
 
 
 def tag_subscription(topic: str, expression: str, handler: Handler | None) -> Subscription:

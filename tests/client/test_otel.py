@@ -255,3 +255,41 @@ def test_without_opentelemetry_the_extra_is_named(monkeypatch: pytest.MonkeyPatc
     hide(monkeypatch, "opentelemetry")
     with pytest.raises(ImportError, match=r"pip install 'mqstack\[otel\]'"):
         import_module("mqclient.otel")
+
+
+@pytest.mark.parametrize("kind", [PushConsumer, mqaio.PushConsumer])
+def test_every_subscription_has_spans(mq: Standalone, spans: Spans, kind: Any) -> None:
+    name = "Otel" + kind.__module__.rpartition(".")[2].title()
+    before, function, after = (mq.topic(f"{name}{n}", queues=1) for n in range(3))
+    consumer = kind(f"{name}_group", mq.namesrv, consume_from="earliest")
+    consumer.subscribe(before, "*", lambda messages, context: None)
+    consumer.on_message(function)(lambda message: None)
+    instrument(consumer, spans.provider)
+
+    @consumer.on_message(after)
+    async def handle(message: Any) -> None:
+        with spans.tracer.start_as_current_span("inside"):
+            pass
+
+    with Producer(mq.namesrv) as producer:
+        for topic in (before, function, after):
+            producer.send(Message(topic, b"x"))
+
+    def check() -> None:
+        for topic in (before, function, after):
+            spans.one(f"process {topic}")
+        outer = spans.one(f"process {after}").context
+        (inside,) = [span for span in spans.ended() if span.name == "inside"]
+        assert inside.parent is not None
+        assert outer is not None
+        assert inside.parent.span_id == outer.span_id
+
+    async def run() -> None:
+        async with consumer:
+            await asyncio.to_thread(check)
+
+    if kind is PushConsumer:
+        with consumer:
+            check()
+    else:
+        asyncio.run(run())
