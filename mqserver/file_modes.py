@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mqserver.config.loaded import Loaded, SettingsError
+from mqserver.process_state import remember
 from mqstore import files
 
 KEY = "storeFileMode"
@@ -15,7 +16,9 @@ def use(loaded: Loaded) -> None:
     Raises SettingsError.
     """
     if loaded.is_set(KEY):
-        files.set_mode(_read(loaded))
+        mode = _read(loaded)
+        remember()
+        files.set_mode(mode)
 
 
 def _read(loaded: Loaded) -> int:

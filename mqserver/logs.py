@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from mqserver import file_modes
 from mqserver.config.loaded import Loaded
+from mqserver.process_state import remember
 from mqstore import files
 
 PERIOD_S = 10.0
@@ -175,6 +176,7 @@ def set_up(loaded: Loaded, server: str) -> None:
     root = logging.getLogger()
     root.addHandler(FloodHandler(handlers))
     root.setLevel(min(level, logging.WARNING))
+    remember()
     threading.excepthook = _thread_ended
 
 

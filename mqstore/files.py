@@ -125,10 +125,20 @@ def set_mode(mode: int) -> None:
     Users who may read or write such a file may also enter new folders. The umask of the process
     is set to what they allow: the usual one would take the group's right to write away.
     """
+    _use_mode(mode)
+    os.umask(0o777 & ~_folder_mode())
+
+
+def restore_mode(mode: int, umask: int) -> None:
+    """Undo `set_mode`. mode, umask: as they were before."""
+    _use_mode(mode)
+    os.umask(umask)
+
+
+def _use_mode(mode: int) -> None:
     global _mode
     _mode = mode
     _core.set_file_mode(mode)
-    os.umask(0o777 & ~_folder_mode())
 
 
 def make_folders(path: str | os.PathLike[str]) -> None:

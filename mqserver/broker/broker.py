@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import threading
 import time
 from contextlib import ExitStack
@@ -43,7 +42,8 @@ from mqserver.config.settings import (
 )
 from mqserver.guard import Guard, guarded
 from mqserver.listener import Listener
-from mqserver.plane import SWITCH_INTERVAL_S, Event, Tables
+from mqserver.plane import Event, Tables
+from mqserver.process_state import Hold
 from mqserver.services import Services
 from mqstore import Settings, Store, StoreError
 
@@ -71,6 +71,7 @@ class Broker:
     def __init__(self, loaded: Loaded, store: Settings | None = None, servers: int = 1) -> None:
         self.settings = broker_settings(loaded)
         self._servers = servers
+        self._hold = Hold()
         file_modes.use(loaded)
         self._loaded = loaded
         self._store_settings = store or store_settings(loaded)
@@ -119,9 +120,10 @@ class Broker:
 
     def start(self) -> None:
         """Open the store, load the state, listen, register."""
-        sys.setswitchinterval(SWITCH_INTERVAL_S)
         log.info("broker %s starts in process %d", self.settings.broker_name, os.getpid())
         with ExitStack() as opened:  # a start that fails closes what it has opened
+            self._hold.take()
+            opened.callback(self._hold.give_back)
             store = open_store(self.settings, self._store_settings)
             opened.callback(self._give_up, store)
             self.services.follow(store.failures)
@@ -325,6 +327,7 @@ class Broker:
         context.saver.stop()
         self._store = None
         self._close_store(store, began)
+        self._hold.give_back()
 
     def _close_store(self, store: Store, began: float) -> None:
         """Write what is in memory and close the store. began: when the stop began."""

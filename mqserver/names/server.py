@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import time
 from collections.abc import Iterable
@@ -22,7 +21,8 @@ from mqserver.names.bounds import Bounds
 from mqserver.names.kv import KeyValues
 from mqserver.names.processors import Names, processors_of, silence
 from mqserver.names.routes import Routes
-from mqserver.plane import SWITCH_INTERVAL_S, Event, Tables
+from mqserver.plane import Event, Tables
+from mqserver.process_state import Hold
 from mqserver.registration_secret import SignatureCheck
 from mqserver.replies import Family
 from mqserver.services import Services
@@ -48,6 +48,7 @@ class NameServer:
     def __init__(self, loaded: Loaded, servers: int = 1) -> None:
         self.settings = namesrv_settings(loaded)
         self._servers = servers
+        self._hold = Hold()
         file_modes.use(loaded)
         self.services = Services()
         self._tables = Tables()
@@ -124,13 +125,14 @@ class NameServer:
 
     def start(self) -> None:
         """Listen. Raises OSError if a port is in use; then nothing is left open."""
-        sys.setswitchinterval(SWITCH_INTERVAL_S)
         self.port, _ = self._listener.start(accept=False)
+        self._hold.take()
         try:
             if self._health is not None:
                 self._health.start()
         except BaseException:
             self._listener.stop(timeout=0.0)
+            self._hold.give_back()
             raise
         self._tables.attach(self._listener)
         self._scanner.start()
@@ -148,6 +150,7 @@ class NameServer:
             self._scanner.join(timeout=5.0)
         if self._product is not None:
             self._product.close()
+        self._hold.give_back()
         log.info("the NameServer has stopped")
 
     def _scan(self) -> None:

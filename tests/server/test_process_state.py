@@ -1,0 +1,40 @@
+"""A server in a process leaves the process as it found it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+
+import pytest
+
+from mqserver.plane import SWITCH_INTERVAL_S
+from mqserver.standalone import Standalone
+from mqstore import files
+
+
+def state() -> tuple[object, ...]:
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return round(sys.getswitchinterval(), 6), threading.excepthook, umask, files.new_file_mode()
+
+
+def test_the_last_server_that_stops_restores_the_process() -> None:
+    before = state()
+    with Standalone(settings={"storeFileMode": "0664"}):
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_INTERVAL_S)
+        assert state()[2:] != before[2:]
+        with Standalone():
+            pass
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_INTERVAL_S)
+    assert state() == before
+
+
+def test_a_failed_start_restores_the_process() -> None:
+    before = state()
+    with Standalone() as first:
+        taken = first.broker_settings["listenPort"]
+        second = Standalone(port=int(taken))
+        with pytest.raises(OSError, match=taken):
+            second.start()
+    assert state() == before
