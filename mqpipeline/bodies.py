@@ -77,7 +77,9 @@ def _avro(spark: Any, frame: Any, file: str) -> Any:
         spark._jvm.java.lang.Class.forName(
             _AVRO_CLASS, False, spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
         )
-    except Exception:
+    except Exception as error:
+        if "ClassNotFoundException" not in str(error):
+            raise PipelineError(f"Spark's JVM failed: {error}") from error
         raise PipelineError(
             "Avro bodies need Spark's own package: --conf spark.jars.packages="
             f"org.apache.spark:spark-avro_2.13:{spark.version}"

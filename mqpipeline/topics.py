@@ -9,7 +9,8 @@ from typing import Literal
 from mqclient.errors import UnreachableError
 from mqclient.spark.cluster import Cluster, DataLossError, Extent
 from mqclient.spark.options import Options
-from mqclient.spark.plan import offset_key
+from mqclient.spark.plan import offset_key, queue_of
+from mqclient.spark.survey import fewer_queues
 from mqpipeline.errors import UsageError
 from mqstore.message import MessageQueue
 
@@ -114,6 +115,13 @@ def look(
     with Cluster(options) as cluster:
         queues = [queue for topic in dict.fromkeys(topics) for queue in cluster.queues(topic)]
         extents = _all_reachable(cluster.extents(queues))
+        of_topics = {key: at for key, at in done.items() if queue_of(key).topic in topics}
+        fewer = fewer_queues(cluster, of_topics, queues, options)
+        if fewer and options.fail_on_data_loss:
+            raise DataLossError(
+                f"the progress of the last run knows more: {fewer}; to leave these messages out: "
+                f"--option failOnDataLoss=false"
+            )
         fresh = {q: extent for q, extent in extents.items() if offset_key(q) not in done}
         first = _offsets(cluster, fresh, start)
         last = _offsets(cluster, extents, end)

@@ -116,8 +116,8 @@ DECLARED = (
     Option(
         "startingTimestamp",
         read_time,
-        "ISO 8601, or milliseconds since 1970: start at the first message that was stored then "
-        "or later",
+        "ISO 8601 with a time zone, or milliseconds since 1970: start at the first message that "
+        "was stored then or later",
         uses=READ,
     ),
     Option(

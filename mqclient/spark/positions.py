@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from mqclient.config import check_group
@@ -79,7 +79,7 @@ def _offset(value: Any) -> int:
 
 
 def read_time(text: str) -> int:
-    """Milliseconds since 1970, from these or from ISO 8601 (UTC unless it names an offset)."""
+    """Milliseconds since 1970, from these or from ISO 8601 with an offset from UTC."""
     if text.strip().isdigit():
         return int(text)
     try:
@@ -87,5 +87,8 @@ def read_time(text: str) -> int:
     except ValueError:
         raise ValueError("give milliseconds or ISO 8601, 2026-11-21T07:30:00+00:00") from None
     if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
+        raise ValueError(
+            f"say which time zone: {text.strip()}+00:00 is UTC, {text.strip()}+02:00 is summer in "
+            f"Berlin"
+        )
     return int(moment.timestamp() * 1000)

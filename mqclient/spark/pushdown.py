@@ -93,9 +93,11 @@ class PushdownReader(BatchReader):
         if column == "queue_offset" and type(condition.value) is int:
             self._offsets = self._offsets.cut(condition, condition.value)
             return True
-        if column == "store_timestamp" and isinstance(condition.value, datetime):
+        value = getattr(condition, "value", None)
+        # A time without a zone means one of the session, which only Spark knows.
+        if column == "store_timestamp" and isinstance(value, datetime) and value.tzinfo is not None:
             # Times of a queue need not rise: a clock was set back. Spark compares them too.
-            micros = round(condition.value.timestamp() * 1_000_000)
+            micros = round(value.timestamp() * 1_000_000)
             self._times = self._times.cut(condition, micros // 1000, micros % 1000 == 0)
         return False
 

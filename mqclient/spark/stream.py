@@ -27,6 +27,7 @@ from mqclient.spark.row_sizes import RowSizes
 from mqclient.spark.rows import read_rows
 from mqclient.spark.survey import (
     check_filter,
+    fewer_queues,
     patiently,
     queues_of,
     reached,
@@ -58,6 +59,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._target: Offsets | None = None
         self._newest: Offsets = {}
         self._without_route: set[str] = set()
+        self._fewer = ""
+        """What the last warning about queues that are not readable any more said."""
         self._sizes = RowSizes(options)
         self._progress = GroupProgress(options) if options.commit_group else None
 
@@ -140,6 +143,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             self._progress.refuse_members(cluster, queues)
         if not self._has_begun:
             check_filter(cluster, self._options, queues)
+        fewer = fewer_queues(cluster, start, queues, self._options)
+        if fewer and fewer != self._fewer:
+            self._lose(f"the checkpoint of this query knows more: {fewer}", "leave them unread")
+        self._fewer = fewer
         found = {}
         for queue, extent in cluster.extents(queues).items():
             key = offset_key(queue)

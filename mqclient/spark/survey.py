@@ -10,11 +10,19 @@ from typing import TypeVar
 from mqclient.errors import ClientTimeout, NoRouteError, RocketMQError, UnreachableError
 from mqclient.spark.cluster import Cluster, DataLossError, Extent
 from mqclient.spark.options import Options
-from mqclient.spark.plan import queue_of
+from mqclient.spark.plan import offset_key, queue_of
 from mqclient.spark.positions import EARLIEST, LATEST, GroupStart, Position
 from mqstore.message import MessageQueue
 
-__all__ = ["check_filter", "patiently", "queues_of", "reached", "resolve", "topics_of"]
+__all__ = [
+    "check_filter",
+    "fewer_queues",
+    "patiently",
+    "queues_of",
+    "reached",
+    "resolve",
+    "topics_of",
+]
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -166,3 +174,40 @@ def check_filter(cluster: Cluster, options: Options, queues: Iterable[MessageQue
                 f"option filter = {options.filter!r}: broker {queue.broker_name} refuses it: "
                 f"{error}; a broker applies such filters with enablePropertyFilter=true"
             ) from None
+
+
+def fewer_queues(
+    cluster: Cluster, done: Mapping[str, int], queues: Iterable[MessageQueue], options: Options
+) -> str:
+    """Say which messages are not read because topics have fewer readable queues than before.
+
+    done: the offsets that were reached. queues: those that can be read now. Empty if every queue
+    that is hidden was read to its end. A broker that is away hides no queue.
+    """
+    now = set(queues)
+    sources = {(queue.topic, queue.broker_name) for queue in now}
+    wanted = options.queues
+    hidden = [
+        queue
+        for queue in map(queue_of, done)
+        if queue not in now
+        and (queue.topic, queue.broker_name) in sources
+        and (wanted is None or queue.queue_id in wanted)
+    ]
+    if not hidden:
+        return ""
+    unread = {
+        queue: extent.end - done[offset_key(queue)]
+        for queue, extent in cluster.extents(hidden).items()
+        if extent is not None and extent.end > done[offset_key(queue)]
+    }
+    if not unread:
+        return ""
+    first = min(unread)
+    count = max(queue.queue_id for queue in unread if queue.topic == first.topic) + 1
+    named = ", ".join(f"{offset_key(queue)} ({unread[queue]} messages)" for queue in sorted(unread))
+    return (
+        f"topic {first.topic} has fewer readable queues than before, and messages are left in "
+        f"{named}; give the queues back: mqadmin updateTopic -t {first.topic} -r {count} "
+        f"-w {count} -c CLUSTER"
+    )

@@ -127,6 +127,7 @@ def test_more_tasks_raise_the_most():
         {"startingOffsets": "group:"},
         {"endingOffsets": "group:g"},
         {"startingTimestamp": "noon"},
+        {"startingTimestamp": "2026-03-29T02:30:00"},
         {"startingOffsets": "latest", "startingTimestamp": "5"},
         {"failOnDataLoss": "maybe"},
         {"partitions": "0"},

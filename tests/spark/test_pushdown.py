@@ -73,6 +73,7 @@ def test_conditions_that_a_read_applies_exactly(monkeypatch, filters, ranges):
         EqualTo(TAGS, "*"),
         IsNotNull(TAGS),
         GreaterThan(TAGS, "a"),
+        GreaterThan(TIME, datetime(2026, 3, 29, 2, 30)),  # a time of the session
     ],
 )
 def test_other_conditions_are_left_to_spark_and_prune_nothing(monkeypatch, condition):

@@ -94,6 +94,19 @@ def test_a_queue_that_went_back_is_data_loss(broker):
         stream().latestOffset({A: 500, B: 200}, ReadAllAvailable())
 
 
+def test_a_queue_that_is_not_readable_any_more_is_named(broker, caplog):
+    start = {A: 200, B: 200, "broker-a|T|2": 150, "broker-a|T|3": 200}
+    told = r"checkpoint .* broker-a\|T\|2 \(50 messages\); .* -r 3 .* failOnDataLoss to false"
+    with pytest.raises(DataLossError, match=told):
+        stream().latestOffset(start, ReadAllAvailable())
+    reader = stream(failOnDataLoss="false")
+    for _ in range(2):
+        assert reader.latestOffset(start, ReadAllAvailable()) is start
+    assert caplog.text.count("broker-a|T|2 (50 messages)") == 1
+    whole = {**start, "broker-a|T|2": 200}
+    assert stream().latestOffset(whole, ReadAllAvailable()) is whole
+
+
 def test_a_queue_that_went_back_is_read_anew_where_loss_is_allowed(broker, caplog):
     broker.first = 0
     start = {A: 500, B: 200}
