@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from mqclient.admin.access import Access
 from mqclient.admin.brokers import Brokers
@@ -16,9 +16,8 @@ from mqclient.admin.offsets import Offsets
 from mqclient.admin.producers import Producers
 from mqclient.admin.resets import Resets
 from mqclient.admin.topics import Topics
-from mqclient.config import ClientSettings, Duration, namesrv_addresses, seconds
+from mqclient.config import ClientOptions, Duration, client_settings, seconds
 from mqclient.engine import Client, TransportLike
-from mqclient.tls import Tls
 
 TIMEOUT_DEFAULT = 5.0
 """Seconds for one answer; statistics get three times as long."""
@@ -29,10 +28,10 @@ class Admin:
     `resets`, `messages`, `namesrv`, `access`.
 
     namesrv: "host:port", several by ";" or as a list; else NAMESRV_ADDR; else 127.0.0.1:9876.
-    timeout: seconds or timedelta for one answer. address_map: broker address as advertised to the
-    address to use, for brokers behind NAT. access_key, secret_key, security_token: the account that
-    signs. tls: as for every client. transport: what to send with, made when None; mqclient.mock has
-    one without sockets. engine: the older way to give one, an `Engine`.
+    timeout: seconds or timedelta for one answer. transport: what to send with, made when None;
+    mqclient.mock has one without sockets. engine: the older way to give one, an `Engine`. Options:
+    the fields of ClientSettings but `namespace`, as administration sees names as brokers store
+    them.
 
     async with Admin("127.0.0.1:9876") as admin:
         print(await admin.topics.names())
@@ -43,22 +42,16 @@ class Admin:
         namesrv: str | Iterable[str] | None = None,
         *,
         timeout: Duration = TIMEOUT_DEFAULT,
-        address_map: Mapping[str, str] | None = None,
-        access_key: str | None = None,
-        secret_key: str | None = None,
-        security_token: str | None = None,
-        tls: Tls | bool | None = None,
         transport: TransportLike | None = None,
         engine: Engine | None = None,
+        **options: Unpack[ClientOptions],
     ) -> None:
-        settings = ClientSettings(
-            namesrv=namesrv_addresses(namesrv),
-            address_map=address_map or {},
-            access_key=access_key,
-            secret_key=secret_key,
-            security_token=security_token,
-            tls=tls,
-        )
+        if options.get("namespace") is not None:
+            raise ValueError(
+                "Admin cannot work in a namespace, as administration sees names as brokers store "
+                "them; write it into the names of topics and groups: NAMESPACE%TOPIC"
+            )
+        settings = client_settings(namesrv, options)
         self._engine: Engine = engine or Client(settings, transport)
         self._namesrv = ";".join(settings.namesrv)
         channel = Channel(self._engine, seconds(timeout), self._namesrv)
@@ -84,7 +77,7 @@ class Admin:
         """Start the client; `async with` does this. Connections open when they are needed."""
         await self._engine.start()
 
-    async def close(self, timeout: Duration = TIMEOUT_DEFAULT) -> None:
+    async def close(self, timeout: Duration = 20.0) -> None:
         """Close the connections. timeout: seconds, at most. May be called twice."""
         await self._engine.close(seconds(timeout))
 

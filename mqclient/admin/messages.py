@@ -8,18 +8,23 @@ from typing import Literal
 from mqclient.admin import broker_calls
 from mqclient.admin import calls as admin_calls
 from mqclient.admin.brokers import Brokers
-from mqclient.admin.channel import Channel, Room
+from mqclient.admin.channel import Channel, Room, reachable
 from mqclient.admin.groups import Groups
 from mqclient.admin.offsets import Offsets
 from mqclient.admin.topics import Topics
 from mqclient.admin.unique_keys import QUERY_COUNT, UniqueKeys
-from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
+from mqclient.errors import (
+    BrokerError,
+    ClientTimeout,
+    MalformedReply,
+    RocketMQError,
+    UnreachableError,
+)
 from mqclient.wire import calls
 from mqclient.wire.bodies.groups import ConsumerConnection
 from mqclient.wire.bodies.running import ConsumeMessageDirectlyResult
 from mqclient.wire.codes import ResponseCode
 from mqstore.message import (
-    DecodeError,
     OffsetMessageId,
     ReceivedMessage,
     decode_reply,
@@ -70,28 +75,58 @@ class Messages(Room):
 
         topic: where to look for a unique key; None searches every topic. An offset id that leads
         to nothing is looked up as a unique key if a topic is given, as in RocketMQ.
-        Raises ValueError if the text is neither, BrokerError if no such message is stored,
-        DecodeError if the message arrived damaged.
+        A broker whose address has changed since it stored the message is found too. Raises
+        ValueError if the text is neither, BrokerError if no such message is stored, MalformedReply
+        if the message arrived damaged.
         """
         where = parse_offset_msg_id(msg_id)
         if not 0 < where.port < 65536 or where.physical_offset < 0:
             return await self._unique_keys.find(msg_id, topic)
+        failure: RocketMQError | None = None
+        found = None
         try:
-            return await self._at(where, msg_id)
-        except (BrokerError, UnreachableError, ClientTimeout):
-            if topic is None:
-                raise
+            found = await self._at(_address(where), where, msg_id)
+        except (BrokerError, UnreachableError, ClientTimeout) as error:
+            failure = error
+        is_other = found is not None and found.offset_msg_id != msg_id.upper()
+        if is_other or isinstance(failure, (UnreachableError, ClientTimeout)):
+            found = await self._of_moved_broker(where, msg_id) or found
+        if found is not None:
+            return found
+        if topic is None:
+            assert failure is not None
+            raise failure
         return await self._unique_keys.find(msg_id, topic)
 
-    async def _at(self, where: OffsetMessageId, msg_id: str) -> ReceivedMessage:
-        address = _address(where)
+    async def _at(
+        self, address: str, where: OffsetMessageId, msg_id: str, broker_name: str = ""
+    ) -> ReceivedMessage:
         call = calls.view_message(where.physical_offset)
-        found, damaged = decode_reply(await self._channel.ask_broker(address, call))
+        body = await self._channel.ask_broker(address, call)
+        found, damaged = decode_reply(body, broker_name)
         if damaged:
-            raise DecodeError(f"message {msg_id} from {address} is damaged: {damaged[0]}")
+            raise MalformedReply(f"message {msg_id} is damaged: {damaged[0]}", address)
         if not found:
             raise BrokerError(ResponseCode.NO_MESSAGE, f"no message {msg_id}", address)
         return found[0]
+
+    async def _of_moved_broker(self, where: OffsetMessageId, msg_id: str) -> ReceivedMessage | None:
+        """The message with an offset id, from a broker that has another address now."""
+        try:
+            known = (await self._brokers.clusters()).broker_addr_table
+        except RocketMQError:
+            return None
+        for name, data in sorted(known.items()):
+            address = reachable(data)
+            if address is None or address == _address(where):
+                continue
+            try:
+                found = await self._at(address, where, msg_id, name)
+            except RocketMQError:
+                continue
+            if found.offset_msg_id == msg_id.upper():
+                return found
+        return None
 
     async def query(
         self,
@@ -155,7 +190,10 @@ class Messages(Room):
             if (queue.topic, queue.queue_id) != (message.topic, message.queue_id):
                 continue
             data = known.broker_addr_table.get(queue.broker_name)
-            if data and data.master == message.store_host:
+            address = data.master if data else None
+            if message.broker_name == queue.broker_name or (
+                not message.broker_name and address == message.store_host
+            ):
                 return offset.consumer_offset > message.queue_offset
         return False
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from mqclient.admin import (
     access,
@@ -20,11 +20,10 @@ from mqclient.admin import (
 from mqclient.admin.admin import TIMEOUT_DEFAULT
 from mqclient.admin.admin import Admin as AsyncAdmin
 from mqclient.admin.channel import Engine
-from mqclient.config import Duration
+from mqclient.config import ClientOptions, Duration
 from mqclient.engine import TransportLike
 from mqclient.loop_thread import LoopThread
 from mqclient.sync import BlockingFace
-from mqclient.tls import Tls
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -170,10 +169,9 @@ class Admin(BlockingFace[AsyncAdmin]):
     `resets`, `messages`, `namesrv`, `access`.
 
     namesrv: "host:port", several by ";" or as a list; else NAMESRV_ADDR; else 127.0.0.1:9876.
-    timeout: seconds or timedelta for one answer. address_map: broker address as advertised to
-    the address to use, for brokers behind NAT. access_key, secret_key, security_token: the
-    account that signs. tls: as for every client. transport: what to send with, made when None.
-    engine: the older way to give one, an `Engine`.
+    timeout: seconds or timedelta for one answer. transport: what to send with, made when None.
+    engine: the older way to give one, an `Engine`. Options: the fields of ClientSettings
+    but `namespace`, as administration sees names as brokers store them.
 
         with Admin("127.0.0.1:9876") as admin:
             print(admin.topics.names())
@@ -184,25 +182,11 @@ class Admin(BlockingFace[AsyncAdmin]):
         namesrv: str | Iterable[str] | None = None,
         *,
         timeout: Duration = TIMEOUT_DEFAULT,
-        address_map: Mapping[str, str] | None = None,
-        access_key: str | None = None,
-        secret_key: str | None = None,
-        security_token: str | None = None,
-        tls: Tls | bool | None = None,
         transport: TransportLike | None = None,
         engine: Engine | None = None,
+        **options: Unpack[ClientOptions],
     ) -> None:
-        twin = AsyncAdmin(
-            namesrv,
-            timeout=timeout,
-            address_map=address_map,
-            access_key=access_key,
-            secret_key=secret_key,
-            security_token=security_token,
-            tls=tls,
-            transport=transport,
-            engine=engine,
-        )
+        twin = AsyncAdmin(namesrv, timeout=timeout, transport=transport, engine=engine, **options)
         super().__init__(twin)
         self.access = Access(twin.access, self._where)
         self.brokers = Brokers(twin.brokers, self._where)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from mqclient.admin.channel import Channel, reachable
-from mqclient.errors import BrokerError, NoRouteError, RocketMQError
+from mqclient.errors import BrokerError, MalformedReply, NoRouteError, RocketMQError
 from mqclient.wire import calls
 from mqclient.wire.codes import ResponseCode
 from mqclient.wire.headers.pull import QueryMessageRequestHeader
-from mqstore.message import ReceivedMessage, decode_messages
+from mqstore.message import ReceivedMessage, decode_reply
 from mqstore.names import is_of_a_group
 
 __all__ = ["QUERY_COUNT", "UniqueKeys"]
@@ -83,7 +83,10 @@ class UniqueKeys:
         for data in (await self._channel.route(header.topic)).broker_datas:
             if address := reachable(data):
                 body = await self._channel.ask_broker(address, calls.query_message(header))
-                found += decode_messages(body, data.broker_name)
+                whole, damaged = decode_reply(body, data.broker_name)
+                if damaged and not whole:
+                    raise MalformedReply(f"a message is damaged: {damaged[0]}", data.broker_name)
+                found += whole
         return found
 
     async def _in_all_topics(self, key: str) -> list[ReceivedMessage]:
