@@ -208,8 +208,8 @@ fn has_key(text: &[u8], key: &str) -> bool {
 }
 
 /// RocketMQ 4.9's answer: the first offset stored at that time (RocketMQ gives any of them), else
-/// of the two around it the nearer one, the earlier at a tie; the first or last where all are later or earlier. 0 for an empty
-/// range. `store_time` is None where a unit has no record.
+/// of the two around it the nearer one, the earlier at a tie; the first or last where all are later
+/// or earlier. 0 for an empty range. `store_time` is None where a unit has no record.
 ///
 /// RocketMQ picks a queue file by its modification time first, which a rebuilt or copied queue
 /// has lost; this searches the whole queue.
