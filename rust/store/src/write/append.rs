@@ -11,7 +11,7 @@ use super::encode::{Encoded, Encoder, Target};
 use super::queue_offsets::QueueOffsets;
 use super::space::Space;
 use crate::types::{PutRequest, PutResult, PutStatus};
-use mq_base::clock::Clock;
+use mq_base::clock::{Clock, shown};
 use mq_format::message::{self, Assigned, BLANK_BYTES};
 use mq_format::{multi_dispatch, properties};
 use mq_log::fs::is_full;
@@ -237,8 +237,9 @@ impl Appender {
         match last_ms - now_ms {
             behind if behind <= 0 => now_ms,
             behind if behind < STEP_BACK_MAX_MS => last_ms,
-            behind => {
-                tracing::warn!("the clock stepped back by {behind} ms; store timestamps follow it");
+            _ => {
+                let (from, to) = (shown(last_ms), shown(now_ms));
+                tracing::warn!("the clock stepped back from {from} to {to}; store times follow it");
                 now_ms
             }
         }
