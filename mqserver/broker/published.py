@@ -5,6 +5,7 @@ from __future__ import annotations
 from mqserver.broker.context import BrokerContext
 from mqserver.config.settings import BrokerSettings
 from mqserver.descriptors import connections_max
+from mqserver.memory import memory_limit, within_memory
 from mqserver.tls import plane_tls
 
 
@@ -16,6 +17,7 @@ def plane_settings(
     store_host: the "ip:port" that clients connect to. servers: number of listening servers in this
     process.
     """
+    limit = memory_limit()
     port = settings.listen_port
     fast = port - 2 if port > 2 else 0
     return {
@@ -30,8 +32,8 @@ def plane_settings(
         "max_header_fields": settings.max_header_fields,
         "frame_timeout": float(settings.max_frame_seconds),
         "min_frame_rate": settings.min_frame_bytes_per_second,
-        "max_large_bytes": settings.max_large_request_bytes,
-        "max_unfinished_bytes": settings.max_unfinished_frame_bytes,
+        "max_large_bytes": within_memory(settings.max_large_request_bytes, limit),
+        "max_unfinished_bytes": within_memory(settings.max_unfinished_frame_bytes, limit),
         "idle_timeout": float(settings.server_channel_max_idle_time_seconds),
         "max_connections": connections_max(settings.max_connections, servers),
         "store_host": store_host,

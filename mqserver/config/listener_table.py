@@ -39,15 +39,18 @@ class ListenerSettings(Group):
         "maxFrameSeconds has passed; 0: any speed", unit="bytes/s")
     max_large_request_bytes: int = ours("maxLargeRequestBytes", 64 << 20,
         "memory for requests over 1 MiB, of all connections; one connection may use a quarter of "
-        "it. A request that finds no room waits, and the server stops reading its connection",
+        "it. A request that finds no room waits, and the server stops reading its connection. At "
+        "most an eighth of the memory limit of the process's control group",
         unit="bytes", floor=1 << 20)
     max_unfinished_frame_bytes: int = ours("maxUnfinishedFrameBytes", 128 << 20,
         "memory for frames that have not arrived completely, of all connections, at least twice "
-        "maxFrameBytes; beyond it the server closes the connections with the oldest frames",
+        "maxFrameBytes; beyond it the server closes the connections with the oldest frames. At "
+        "most an eighth of the memory limit of the process's control group",
         unit="bytes", floor=1 << 20)
     max_connections: int = ours("maxConnections", 100_000,
         "most connections; the server accepts fewer when the limit on open files (ulimit -n), "
-        "less a quarter and 128 for the store, is lower", floor=1)
+        "less a quarter and 128 for the store, is lower, and does not start with fewer than 16",
+        floor=1)
     server_channel_max_idle_time_seconds: int = setting("serverChannelMaxIdleTimeSeconds", 120,
         "close a connection that is silent for this long", unit="s", floor=1, ceiling=86400)
     rmq_address_server_domain: str = setting("rmqAddressServerDomain", "jmenv.tbsite.net",

@@ -16,6 +16,7 @@ from mqserver.config.settings import NamesrvSettings, namesrv_settings
 from mqserver.descriptors import connections_max
 from mqserver.guard import Guard, guarded
 from mqserver.listener import Listener
+from mqserver.memory import memory_limit, within_memory
 from mqserver.names.answers import LEGACY, STANDARD, answer_key
 from mqserver.names.bounds import Bounds
 from mqserver.names.kv import KeyValues
@@ -210,6 +211,7 @@ def _product(settings: NamesrvSettings) -> ProductEnvironment:
 
 
 def _plane_settings(settings: NamesrvSettings, servers: int) -> dict[str, object]:
+    limit = memory_limit()
     return {
         "kind": "namesrv",
         "host": settings.bind_address,
@@ -222,8 +224,8 @@ def _plane_settings(settings: NamesrvSettings, servers: int) -> dict[str, object
         "max_header_fields": settings.max_header_fields,
         "frame_timeout": float(settings.max_frame_seconds),
         "min_frame_rate": settings.min_frame_bytes_per_second,
-        "max_large_bytes": settings.max_large_request_bytes,
-        "max_unfinished_bytes": settings.max_unfinished_frame_bytes,
+        "max_large_bytes": within_memory(settings.max_large_request_bytes, limit),
+        "max_unfinished_bytes": within_memory(settings.max_unfinished_frame_bytes, limit),
         "idle_timeout": float(settings.server_channel_max_idle_time_seconds),
         "max_connections": connections_max(settings.max_connections, servers),
         "store_host": f"127.0.0.1:{settings.listen_port}",
