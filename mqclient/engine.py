@@ -6,11 +6,11 @@ A `Client` has the life of one producer, consumer or admin: its state, its tasks
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from mqclient.config import ClientSettings
-from mqclient.errors import ClosedError, UnreachableError
+from mqclient.errors import ClientTimeout, ClosedError, UnreachableError
 from mqclient.instance import Instance, Member, RequestHandler, TransportLike, every, join
 from mqclient.namespace import Namespace
 from mqclient.process import forked, process_id
@@ -46,6 +46,8 @@ class Client:
         self._member = Member(settings)
         self._joined: Instance | None = None
         self._route_listeners: list[Callable[[str], None]] = []
+        self._begun = asyncio.Event()
+        """Set when `start` has ended, well or not."""
         self._gone = asyncio.Event()
         self.ending = asyncio.Event()
         """Set when close() begins, or when a task of ours failed; see `failure`."""
@@ -54,25 +56,41 @@ class Client:
 
     # --- life
 
-    async def start(self) -> None:
-        """Join an instance, or start one. Raises ClosedError after a close or a fork."""
-        if self._state != "new":
-            raise ClosedError(f"this client is {self._state}; make a new one")
+    async def start(self, begin: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Join an instance, or start one, then run `begin`; a client that is started stays so.
+
+        Of several callers at once one starts it, and the others wait. If `begin` fails, the client
+        is closed. Raises what `begin` raises, and ClosedError after a close or a fork.
+        """
         self.check_process()
-        self._joined = instance = join(self._member, self._given_transport)
-        self.namesrv, self.routes = instance.namesrv, instance.routes
-        self._state = "running"
-        self.running = True
+        if self._state == "new":
+            self._joined = instance = join(self._member, self._given_transport)
+            self.namesrv, self.routes = instance.namesrv, instance.routes
+            self._state = "running"
+            self.running = True
+            try:
+                if begin is not None:
+                    await begin()
+            except BaseException:
+                await self.close(1.0)
+                raise
+            finally:
+                self._begun.set()
+        self.check_running()
+        await self._begun.wait()
+        self.check_running()
 
     async def close(self, timeout: float) -> None:
         """Unregister from the brokers and stop the tasks; the last client of an instance closes
         its connections. May be called twice.
 
-        timeout: seconds for the brokers' answers, at most 3.
+        timeout: seconds for the brokers' answers, at most 3. Raises ClientTimeout if another call
+        does not end within it.
         """
+        self.check_loop()
         if self._state != "running":
             if self._state == "closing":
-                await self._gone.wait()
+                await self._wait_gone(timeout)
             self._state = "closed"
             return
         self._state = "closing"
@@ -89,6 +107,15 @@ class Client:
         finally:
             self._state = "closed"
             self._gone.set()
+
+    async def _wait_gone(self, timeout: float) -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                await self._gone.wait()
+        except TimeoutError:
+            raise ClientTimeout(
+                f"another call closes this client, and has not ended within {timeout:g} s"
+            ) from None
 
     @property
     def _instance(self) -> Instance:
@@ -117,6 +144,12 @@ class Client:
         if self._state != "running":
             step = "call start() or use `with`" if self._state == "new" else "make a new one"
             raise ClosedError(f"this client is {_STATE_WORDS[self._state]}; {step}")
+        self.check_loop()
+
+    def check_loop(self) -> None:
+        """Raise ClosedError on another event loop than the one that started the client."""
+        if self._joined is not None and self._pid == process_id():
+            self._joined.check_loop()
 
     def check_process(self) -> None:
         """Raise ClosedError in a forked child: its connections belong to the parent."""
@@ -125,6 +158,11 @@ class Client:
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
         """Run a task until it ends or the client closes; an exception is logged."""
+        try:
+            self.check_running()
+        except ClosedError:
+            work.close()
+            raise
         task = asyncio.get_running_loop().create_task(work, name=f"mqclient {name}")
         self._tasks.add(task)
         task.add_done_callback(self._ended)

@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 from mqclient.config import ClientSettings
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
-from mqclient.process import process_id
+from mqclient.process import other_loop, process_id
 from mqclient.routes import NameServers, RouteTable
 from mqclient.standby import Sending, Standby
 from mqclient.wire import calls
@@ -130,6 +130,12 @@ class Instance:
             return False
         groups = self._producer_groups()
         return not groups or not member.producer_groups or groups == member.producer_groups
+
+    def check_loop(self) -> None:
+        """Raise ClosedError where another event loop runs than the one of this instance."""
+        with contextlib.suppress(RuntimeError):  # no loop runs
+            if asyncio.get_running_loop() is not self.loop:
+                raise other_loop()
 
     def add(self, member: Member) -> None:
         """Take a member in; brokers learn of its groups by the next heartbeat."""

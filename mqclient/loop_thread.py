@@ -4,8 +4,8 @@ import asyncio
 import concurrent.futures
 import contextlib
 import functools
+import logging
 import os
-import sys
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +18,7 @@ from mqclient.process import forked, process_id
 __all__ = ["CallbackThread", "LoopThread", "result_of"]
 
 R = TypeVar("R")
+log = logging.getLogger(__name__)
 SIGNAL_CHECK = 0.5
 """Seconds between checks for a signal: one that comes just before the wait does not end it."""
 F = TypeVar("F", bound=Callable[..., Any])
@@ -48,6 +49,7 @@ class _Loop:
         self.users = 0
         self.is_over = False
         """Whether the thread has ended, or is about to."""
+        self._is_stopping = False
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 
@@ -59,12 +61,22 @@ class _Loop:
     def _serve(self) -> None:
         asyncio.set_event_loop(self.loop)
         try:
-            self.loop.run_forever()
+            while not self._is_stopping:
+                self._run()
         finally:
             self.is_over = True
             self.loop.run_until_complete(self._cancel_all())
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
             self.loop.close()  # also ends idle threads of the executor, and waits for none
+
+    def _run(self) -> None:
+        """Run until `stop`, or until a callback of a user raises what ends a loop of asyncio."""
+        try:
+            self.loop.run_forever()
+        except (SystemExit, KeyboardInterrupt) as error:  # the caller that waits gets it, too
+            log.warning("%r in a callback ends only that callback", error)
+        else:
+            self._is_stopping = True
 
     async def _cancel_all(self) -> None:
         """Cancel the tasks of a client that was never closed."""
@@ -81,12 +93,13 @@ class _Loop:
 
     def stop_soon(self) -> None:
         """Stop the loop without waiting for its end."""
+        self._is_stopping = True
         if not self.is_over:
             with contextlib.suppress(RuntimeError):  # it ended in between
                 self.loop.call_soon_threadsafe(self.loop.stop)
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may close a client while another starts
 _shared: _Loop | None = None
 """The loop of all blocking clients of this process, while there is one."""
 
@@ -94,7 +107,7 @@ _shared: _Loop | None = None
 def _forget() -> None:
     """In a forked child: it has no such thread, and another thread may have held the lock."""
     global _lock, _shared
-    _lock, _shared = threading.Lock(), None
+    _lock, _shared = threading.RLock(), None
 
 
 os.register_at_fork(after_in_child=_forget)
@@ -133,6 +146,7 @@ class LoopThread:
         self._over = False
         self._shared = _take()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._settling: concurrent.futures.Future[None] | None = None
 
     @property
     def usable(self) -> bool:
@@ -173,6 +187,50 @@ class LoopThread:
             raise
         return result_of(self.submit(work))
 
+    def run_or_undo(
+        self, work: Coroutine[Any, Any, R], undo: Callable[[], Coroutine[Any, Any, None]]
+    ) -> R:
+        """As `run`; if the wait is interrupted when the work is done already, `undo` runs.
+
+        The next call waits until the work has ended.
+        """
+        task: asyncio.Task[Any] | None = None
+        is_done = is_left = False
+
+        async def noted() -> R:
+            nonlocal task, is_done
+            task = asyncio.current_task()
+            if is_left:
+                raise asyncio.CancelledError
+            result = await work
+            is_done = True
+            return result
+
+        async def settle() -> None:
+            if task is not None:
+                await asyncio.wait([task])
+            work.close()
+            if is_done:
+                await undo()
+
+        try:
+            self._wait_settled()
+            return self.run(noted())
+        except BaseException:
+            is_left = True
+            if self.usable and not self._shared.is_here:
+                self._settling = self.submit(settle())
+                self._wait_settled()
+            else:
+                work.close()
+            raise
+
+    def _wait_settled(self) -> None:
+        """Wait for the end of an interrupted call, which a further interrupt does not stop."""
+        if self._settling is not None:
+            concurrent.futures.wait([self._settling])
+            self._settling = None
+
     def check_caller(self) -> None:
         """Raise ClosedError on the loop's own thread, after stop(), and after a fork."""
         if self._shared.is_here:
@@ -205,22 +263,25 @@ class LoopThread:
             concurrent.futures.wait([ended], STOP_TIMEOUT_S)
         _give_back(self._shared)
 
-    def stop_after(self, work: Coroutine[Any, Any, object]) -> None:
-        """Run a last coroutine, then stop; returns at once. For a client that nobody closed."""
+    def stop_after(
+        self, work: Coroutine[Any, Any, object], timeout: float
+    ) -> "concurrent.futures.Future[None]":
+        """Let accepted work end, run a last coroutine, then stop; for a client nobody closed.
 
-        if sys.is_finalizing():  # the loop runs no more
-            work.close()
-            return
+        timeout: seconds for the accepted work. Returns at once; the future is done at the end.
+        """
 
         async def last() -> None:
             try:
+                if timeout and self._tasks:
+                    await asyncio.wait(tuple(self._tasks), timeout=timeout)
                 await self._tracked(work)
             finally:
                 self._over = True
                 await self._end_tasks()
                 _give_back(self._shared)
 
-        asyncio.run_coroutine_threadsafe(last(), self._shared.loop)
+        return asyncio.run_coroutine_threadsafe(last(), self._shared.loop)
 
     async def _end_tasks(self) -> None:
         tasks = [*self._tasks]
@@ -242,7 +303,7 @@ class CallbackThread:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may stop it while another call does
         self._own: _Loop | None = None
         self._over = False
 

@@ -1,14 +1,16 @@
-"""The id of this process, without a system call for every message."""
+"""The process and the event loop that a client belongs to, and what to say in another one."""
 
 import os
 
-__all__ = ["forked", "process_id"]
+from mqclient.errors import ClosedError
+
+__all__ = ["forked", "other_loop", "process_id"]
 
 _id = os.getpid()
 
 
 def process_id() -> int:
-    """The id of this process; it changes in a forked child."""
+    """The id of this process, without a system call; it changes in a forked child."""
     return _id
 
 
@@ -17,6 +19,13 @@ def forked(made_in: int) -> str:
     return (
         f"this client was made in process {made_in} and cannot be used in the forked process "
         f"{_id}; make a new one after the fork"
+    )
+
+
+def other_loop() -> ClosedError:
+    """The error for a use of a client on another event loop than its own."""
+    return ClosedError(
+        "this client was started on another event loop; use it there, or make a client on this one"
     )
 
 

@@ -80,7 +80,9 @@ class Producer:
 
     async def start(self) -> None:
         """Start the producer; only the first send needs the NameServer."""
-        await self._client.start()
+        await self._client.start(self._begin)
+
+    async def _begin(self) -> None:
         if self._trace is not None:
             self._dispatcher.start()
 
@@ -90,13 +92,14 @@ class Producer:
         timeout: seconds. Pending requests end with ClosedError. Pending sends get their answers, or
         ClosedError if no other client has the connections.
         """
-        limit = seconds(timeout)
+        self._client.check_loop()
+        deadline = time.monotonic() + seconds(timeout)
         self._requests.close()
         if self._linger is not None:
-            await self._linger.close(limit)
+            await self._linger.close(max(0.0, deadline - time.monotonic()))
         if self._trace is not None and self._client.running:
             await self._dispatcher.close()
-        await self._client.close(limit)
+        await self._client.close(max(0.0, deadline - time.monotonic()))
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -346,6 +349,7 @@ class Producer:
         admitted: bool = False,
     ) -> SendResult:
         """Send with hooks, limits and linger, if there are any."""
+        self._client.check_loop()
 
         async def send(left: float) -> SendResult:
             if self._linger is not None and isinstance(message, Message):

@@ -5,6 +5,7 @@ Rules: RocketMQ 4.9 `MQClientInstance.updateTopicRouteInfoFromNameServer`.
 """
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
@@ -15,6 +16,7 @@ from typing import Protocol, TypeVar
 from mqclient import address_server
 from mqclient.config import is_address_server
 from mqclient.errors import BrokerError, ClientTimeout, NoRouteError, UnreachableError
+from mqclient.parallel import in_parallel
 from mqclient.wire import calls
 from mqclient.wire.bodies.route import MASTER_ID, TopicRouteData
 from mqclient.wire.codes import ResponseCode
@@ -305,13 +307,14 @@ class RouteTable:
         if not task.cancelled():
             task.exception()  # every caller got the error already; do not warn again
 
+    async def refresh_all(self, topics: Iterable[str]) -> None:
+        """Ask for the routes of topics, several at a time. Raises the first error."""
+        await in_parallel(self.refresh, topics)
+
     async def poll(self) -> None:
         """Refresh every topic in use once; stop if no NameServer answers."""
-        for topic in sorted(self.topics):
-            try:
-                await self.refresh(topic)
-            except (BrokerError, UnreachableError, ClientTimeout):
-                return
+        with contextlib.suppress(BrokerError, UnreachableError, ClientTimeout):
+            await self.refresh_all(sorted(self.topics))
 
     # --- brokers
 

@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 
-__all__ = ["catching_signals", "until_signal"]
+__all__ = ["catching_signals", "is_real_interrupt", "until_signal"]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -26,6 +26,18 @@ async def until_signal(other: asyncio.Event, begin: Callable[[], Awaitable[None]
         finally:
             for task in waits:
                 task.cancel()
+
+
+def is_real_interrupt(error: BaseException) -> bool:
+    """Whether Python raised an error for Ctrl-C in whatever ran then, so that it must go on.
+
+    `asyncio.run` replaces that handler: a KeyboardInterrupt below it was raised by the code itself.
+    """
+    return (
+        isinstance(error, KeyboardInterrupt)
+        and threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """The blocking faces: each runs its asyncio twin on the loop thread that they all share."""
 
+import sys
 import threading
-import warnings
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any, Generic, Self, TypeVar, Unpack
@@ -24,6 +24,7 @@ from mqclient.producer import Producer as AsyncProducer
 from mqclient.queue_choice import OrderKey, Selector, queue_choice
 from mqclient.results import SendResult
 from mqclient.signals import catching_signals
+from mqclient.unclosed import close_at_exit, close_unclosed
 from mqstore.ending import Ending
 from mqstore.message import Message, MessageQueue, ReceivedMessage
 
@@ -38,45 +39,62 @@ class BlockingFace(Generic[A]):
     callbacks: where the twin's `async def` callbacks run, if it has some.
     """
 
+    _unclosed_timeout = 0.0
+    """Seconds for the work that a client has accepted when it ends without close()."""
+
     def __init__(self, twin: A, callbacks: CallbackThread | None = None) -> None:
         self._twin = twin
         self._callbacks = callbacks
         self._thread: LoopThread | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may close while another call starts
         self._over = Ending()
+        self._is_starting = self._is_closed = False
 
     def start(self) -> None:
-        """Start the client; `with` does this too. Raises like the asyncio face's start()."""
+        """Start the client; `with` does this too. Raises like the asyncio face's start().
+
+        A client that is started stays so. Of several threads at once one starts it, and the others
+        wait.
+        """
         self._open(self._twin.start)
 
     def _open(self, begin: Callable[[], Coroutine[Any, Any, object]]) -> None:
         with self._lock:
-            if self._thread is not None:
-                raise ClosedError("this client was started before; make a new one")
-            thread = LoopThread()
-            try:
-                thread.run(begin())
-            except BaseException:
+            starts = self._thread is None
+            if starts:
+                self._is_starting = True
+                self._thread = LoopThread()
+            thread = self._running
+        if self._is_closed:
+            thread.stop()
+        try:
+            thread.run(begin())
+        except BaseException:
+            if starts:
                 thread.stop()
-                raise
-            self._thread = thread
+            raise
+        close_at_exit(self)
 
     def close(self, timeout: Duration = 20.0) -> None:
         """Finish running work, leave the brokers, close the connections. May be called twice.
 
         timeout: seconds to wait for running work. In a forked child it only forgets the client.
         """
-        with self._lock:
-            thread = self._thread
-            self._over.set()
-            if thread is None or not thread.usable:
-                return
-            try:
-                thread.run(self._twin.close(timeout))
-            finally:
-                thread.stop()
-                if self._callbacks is not None:
-                    self._callbacks.stop()
+        thread = self._thread
+        self._over.set()
+        if thread is None:  # a signal handler may interrupt the beginning of start()
+            self._is_closed = self._is_starting
+        if thread is None or not thread.usable:
+            return
+        try:
+            thread.run(self._twin.close(timeout))
+        except ClosedError:
+            if thread.usable:  # else another call has closed it meanwhile
+                raise
+        finally:
+            thread.stop()
+            if self._callbacks is not None:
+                self._callbacks.stop()
 
     def __enter__(self) -> Self:
         self._open(self._twin.__aenter__)
@@ -86,10 +104,15 @@ class BlockingFace(Generic[A]):
         self.close()
 
     def __del__(self) -> None:
-        thread = getattr(self, "_thread", None)
-        if thread is not None and thread.usable:
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
-            thread.stop_after(self._twin.close(0.0))
+        if not sys.is_finalizing():  # else the loop runs no more
+            close_unclosed(self)
+
+    def _close_soon(self) -> "Future[None] | None":
+        thread: LoopThread | None = getattr(self, "_thread", None)
+        if thread is None or not thread.usable:
+            return None
+        limit = self._unclosed_timeout
+        return thread.stop_after(self._twin.close(limit), limit)
 
     def __repr__(self) -> str:
         return repr(self._twin)
@@ -115,6 +138,8 @@ class Producer(BlockingFace[AsyncProducer]):
         with Producer("127.0.0.1:9876") as producer:
             print(producer.send(Message("TopicTest", b"Hello RocketMQ", tags="TagA")))
     """
+
+    _unclosed_timeout = 5.0
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from mqclient.errors import ClientTimeout, ClosedError, RocketMQError, UnreachableError
-from mqclient.process import forked, process_id
+from mqclient.process import forked, other_loop, process_id
 from mqclient.wire.frame import Frame, FrameError, encode
 from mqstore._core import Connector, FrameTemplate
 
@@ -306,9 +306,7 @@ class Transport:
 def _other_loop(process: int) -> ClosedError:
     if process != process_id():
         return ClosedError(forked(process))
-    return ClosedError(
-        "this client was started on another event loop; use it there, or make a client on this one"
-    )
+    return other_loop()
 
 
 def _error(address: str, category: str, text: str) -> Exception:

@@ -18,6 +18,7 @@ from mqclient.consumer.subscription import Subscription
 from mqclient.engine import Client
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
 from mqclient.offsets import MemoryOffsets
+from mqclient.parallel import in_parallel
 from mqclient.rebalance import allocate, strategy_of
 from mqclient.wire import calls
 from mqclient.wire.codes import ResponseCode
@@ -98,14 +99,15 @@ class Assignment(Generic[Held]):
 
     async def rebalance(self) -> bool:
         """Update this member's share of every topic; False if a part must be tried again."""
-        complete = True
         subscriptions = list(self._subscriptions())
-        for subscription in [] if self._stopped else subscriptions:
-            try:
-                complete &= await self._rebalance_topic(subscription)
-            except (RocketMQError, ValueError) as error:
-                self._complain(f"rebalancing topic {subscription.data.topic} failed: {error}")
-                complete = False
+        incomplete: list[str] = []
+
+        async def share(subscription: Subscription) -> None:
+            if self._stopped or not await self._shared(subscription):
+                incomplete.append(subscription.data.topic)
+
+        await in_parallel(share, subscriptions)
+        complete = not incomplete
         topics = {subscription.data.topic for subscription in subscriptions}
         await self._give_up([queue for queue in self._held if queue.topic not in topics])
         if complete:
@@ -166,6 +168,14 @@ class Assignment(Generic[Held]):
     def _complain(self, text: str) -> None:
         log.warning(text)
         self.trouble = text
+
+    async def _shared(self, subscription: Subscription) -> bool:
+        """Update this member's share of a topic; False if a part must be tried again."""
+        try:
+            return await self._rebalance_topic(subscription)
+        except (RocketMQError, ValueError) as error:
+            self._complain(f"rebalancing topic {subscription.data.topic} failed: {error}")
+            return False
 
     async def _rebalance_topic(self, subscription: Subscription) -> bool:
         topic = subscription.data.topic

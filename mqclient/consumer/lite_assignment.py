@@ -13,6 +13,8 @@ from mqclient.consumer.subscription import Subscription
 from mqclient.engine import Client
 from mqclient.errors import ClientTimeout, RocketMQError
 from mqclient.offsets import OFFSET_TIMEOUT, MemoryOffsets
+from mqclient.parallel import in_parallel
+from mqclient.signals import is_real_interrupt
 from mqclient.wire import calls
 from mqstore.message import MessageQueue
 
@@ -60,22 +62,30 @@ class LiteAssignment(Assignment[LiteQueue]):
         chosen = self.chosen or frozenset()
         gone = [queue for queue, held in self.held.items() if held.dropped or queue not in chosen]
         await self._give_up(sorted(gone))
-        complete = True
-        for topic, subscription in list(self._by_topic.items()):
+        outcomes: list[bool] = []
+
+        async def take(subscription: Subscription) -> None:
+            topic = subscription.data.topic
             queues = [q for q in chosen if q.topic == topic and q not in self.held]
-            try:
-                await self._client.routes.get(topic)
-            except (RocketMQError, ValueError) as error:
-                self._complain(f"no route of topic {topic}: {error}")
-                complete = False
-                continue
-            taken = await asyncio.gather(*(self._take_over(q, subscription) for q in queues))
-            complete &= all(taken)
+            outcomes.append(await self._take_queues(subscription, queues))
+
+        await in_parallel(take, self._by_topic.values())
+        complete = all(outcomes)
         if complete:
             self.trouble = None
         async with self._changed:
             self._changed.notify_all()
         return complete
+
+    async def _take_queues(self, subscription: Subscription, queues: list[MessageQueue]) -> bool:
+        """Read chosen queues of one topic; False if a part must be tried again."""
+        topic = subscription.data.topic
+        try:
+            await self._client.routes.get(topic)
+        except (RocketMQError, ValueError) as error:
+            self._complain(f"no route of topic {topic}: {error}")
+            return False
+        return all(await asyncio.gather(*(self._take_over(q, subscription) for q in queues)))
 
     async def wait_balanced(self) -> None:
         """Wait until every subscribed topic has been balanced once, or every queue is taken."""
@@ -186,5 +196,9 @@ class LiteAssignment(Assignment[LiteQueue]):
             outcome = self.listener(names.unwrap_queues(gained), names.unwrap_queues(lost))
             if inspect.isawaitable(outcome):
                 await outcome
-        except Exception:
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # also sys.exit(), which would end the loop
+            if is_real_interrupt(error):
+                raise
             log.exception("the assignment listener failed")

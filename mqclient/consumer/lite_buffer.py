@@ -153,6 +153,18 @@ class LiteBuffer:
             run = self._pop()
         return messages
 
+    def take_back(self) -> None:
+        """Hand out again what the last `next` or `take_many` gave, before all else."""
+        if self._closed:
+            return
+        run, self._run = self._run, self._nothing
+        in_hand, self._in_hand = self._in_hand, []
+        given = [one for one in (*in_hand, run) if one.at > one.hand]
+        for one in given:
+            one.at = one.hand
+        self._arrived = deque([*given, *(one for one in self._arrived if one not in given)])
+        self._news.set()
+
     async def _next_run(self) -> _Run | None:
         if self._asking:
             raise RuntimeError(

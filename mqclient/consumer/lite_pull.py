@@ -99,16 +99,14 @@ class LitePullConsumer:
         Raises UnreachableError or ClientTimeout when no NameServer answers, BrokerError when a
         broker refuses a SqlFilter.
         """
-        await self._client.start()
+        await self._client.start(self._begin)
+
+    async def _begin(self) -> None:
         client = self._client
-        try:
-            for topic in list(self._subscriptions):
-                await client.routes.refresh(topic)
-            for item in list(self._subscriptions.values()):
-                await self._checks.check(item)
-        except BaseException:
-            await client.close(1.0)
-            raise
+        await client.routes.refresh_all(self._subscriptions)
+        for item in list(self._subscriptions.values()):
+            await self._checks.check(item)
+        client.check_running()  # a close may have come meanwhile
         client.on_route_change(self._route_changed)
         await client.heartbeat()
         client.spawn(self._assignment.run(), "rebalancing")
@@ -123,6 +121,7 @@ class LitePullConsumer:
         twice.
         """
         limit = seconds(timeout)
+        self._client.check_loop()
         if self._closing is None:
             self._closing = asyncio.create_task(self._close(limit))
         await asyncio.shield(self._closing)
@@ -298,6 +297,7 @@ class LitePullConsumer:
         message = self._buffer.take()
         if message is not None:
             return message
+        self._client.check_loop()
         await asyncio.sleep(0)  # so that pulls go on while the caller never waits
         message = await self._buffer.next()
         if message is None:
@@ -322,6 +322,10 @@ class LitePullConsumer:
     def take(self) -> ReceivedMessage | None:
         """For the blocking face: the next message if it is at hand, without the loop."""
         return self._buffer.take()
+
+    async def take_back(self) -> None:
+        """For the blocking face: messages that the last question got, and its caller did not."""
+        self._buffer.take_back()
 
     def pause(self, queues: Iterable[MessageQueue] | None = None) -> None:
         """Hand out and pull no more messages of these queues, None means all, until `resume`.

@@ -1,17 +1,20 @@
 """The lite pull consumer's blocking face."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Self, Unpack
 
 from mqclient.callables import check_takes
 from mqclient.config import Duration
+from mqclient.consumer.context import is_async
+from mqclient.consumer.lite_assignment import AssignmentListener
 from mqclient.consumer.lite_pull import Committable
 from mqclient.consumer.lite_pull import LitePullConsumer as AsyncLitePullConsumer
 from mqclient.consumer.settings import LitePullOptions
 from mqclient.consumer.subscription import SqlFilter
 from mqclient.engine import TransportLike
+from mqclient.loop_thread import CallbackThread
 from mqclient.sync import BlockingFace
 from mqstore.message import MessageQueue, ReceivedMessage
 
@@ -43,7 +46,9 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
         transport: TransportLike | None = None,
         **options: Unpack[LitePullOptions],
     ) -> None:
-        super().__init__(AsyncLitePullConsumer(group, namesrv, transport=transport, **options))
+        twin = AsyncLitePullConsumer(group, namesrv, transport=transport, **options)
+        self._async_listeners = CallbackThread("mqclient-listeners")
+        super().__init__(twin, self._async_listeners)
 
     # --- what to read
 
@@ -75,20 +80,20 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
         """
         self._on_loop(self._twin.assign, queues, expression)
 
-    def on_assignment(
-        self, listener: Callable[[list[MessageQueue], list[MessageQueue]], None]
-    ) -> None:
+    def on_assignment(self, listener: AssignmentListener) -> None:
         """Call `listener(gained, lost)` in a thread when queues come or go.
 
-        The positions of lost queues can still be read and committed in it; auto-commit follows
-        it. Its exceptions are logged.
+        An `async def` runs on an event loop of the consumer's own, in a thread of its own. The
+        positions of lost queues can still be read and committed in it; auto-commit follows it. Its
+        exceptions are logged.
         """
         check_takes("listener", listener, "gained", "lost")
 
         async def in_thread(gained: list[MessageQueue], lost: list[MessageQueue]) -> None:
             await asyncio.to_thread(listener, gained, lost)
 
-        self._on_loop(self._twin.on_assignment, in_thread)
+        there = self._async_listeners.wrap(listener) if is_async(listener) else in_thread
+        self._on_loop(self._twin.on_assignment, there)
 
     def assigned(self) -> list[MessageQueue]:
         """The queues that this consumer reads now."""
@@ -126,9 +131,12 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
             if message is not None:
                 return message
         try:
-            return thread.run(anext(self._twin))
+            return thread.run_or_undo(self._next(), self._twin.take_back)
         except StopAsyncIteration:
             raise StopIteration from None
+
+    async def _next(self) -> ReceivedMessage:
+        return await anext(self._twin)
 
     def poll(self, max_messages: int = 32, timeout: Duration = 5.0) -> list[ReceivedMessage]:
         """Wait for messages; returns those at hand, at most `max_messages`, in any queues' order.
@@ -136,7 +144,8 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
         timeout: seconds to wait for the first one; after it the list is empty. Positions move past
         them with the next `poll`. Raises as iterating does, ClosedError after a close.
         """
-        return self._running.run(self._twin.poll(max_messages, timeout))
+        thread = self._running
+        return thread.run_or_undo(self._twin.poll(max_messages, timeout), self._twin.take_back)
 
     def pause(self, queues: Iterable[MessageQueue] | None = None) -> None:
         """Hand out and pull no more messages of these queues, None means all, until `resume`.

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import time
 import warnings
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
@@ -47,6 +48,8 @@ from mqstore.names import RETRY_PREFIX, retry_topic
 __all__ = ["PushConsumer"]
 
 log = logging.getLogger(__name__)
+LAST_COMMIT_S = 1.0
+"""Seconds that the last commits may take, even if the handlers took all the time of a close."""
 _FROM_WHERE = {
     "latest": "CONSUME_FROM_LAST_OFFSET",
     "earliest": "CONSUME_FROM_FIRST_OFFSET",
@@ -153,19 +156,17 @@ class PushConsumer:
             )
 
     async def _start(self) -> None:
+        await self._client.start(self._begin)
+
+    async def _begin(self) -> None:
         await self._offsets.load()
-        await self._client.start()
         if self._trace is not None:
             self._trace.start()
         client = self._client
-        try:
-            for topic in list(self._subscriptions):
-                await client.routes.refresh(topic)
-            for item in list(self._subscriptions.values()):
-                await self._checks.check(item)
-        except BaseException:
-            await client.close(1.0)
-            raise
+        await client.routes.refresh_all(self._subscriptions)
+        for item in list(self._subscriptions.values()):
+            await self._checks.check(item)
+        client.check_running()  # a close may have come meanwhile
         client.on_route_change(self._route_changed)
         await self._announce()
         client.spawn(self._assignment.run(), "rebalancing")
@@ -184,6 +185,7 @@ class PushConsumer:
         handler it returns at once, and the rest happens when that handler has ended.
         """
         limit = seconds(timeout)
+        self._client.check_loop()
         if self._closing is None or self._closing.done():
             self._closing = asyncio.create_task(self._close(limit))
         if not self.in_handler:
@@ -195,16 +197,19 @@ class PushConsumer:
         return self._service.calling
 
     async def _close(self, limit: float) -> None:
+        deadline = time.monotonic() + limit
         if self._client.running:
             self._service.quiesce()
         await self._checks.cancel()
         if self._client.running:
             await self._assignment.stop()
             await self._service.stop(limit)
-            await self._assignment.finish()
-            if self._trace is not None:
-                await self._trace.close()
-        await self._client.close(limit)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(LAST_COMMIT_S, deadline - time.monotonic())):
+                    await self._assignment.finish()
+                    if self._trace is not None:
+                        await self._trace.close()
+        await self._client.close(max(0.0, deadline - time.monotonic()))
 
     async def run(self) -> None:
         """Serve until SIGINT or SIGTERM (signals on the main thread only) or close(); then close.

@@ -88,8 +88,9 @@ class ConsumeService(ABC):
     async def stop(self, timeout: float) -> bool:
         """Let running handlers end, and failed messages reach the brokers.
 
-        timeout: seconds for each. False if handlers still run.
+        timeout: seconds for both. False if handlers still run.
         """
+        deadline = time.monotonic() + timeout
         self.quiesce()
         ended = await self._workers.stop(timeout)
         if not ended:
@@ -99,7 +100,7 @@ class ConsumeService(ABC):
                 timeout,
             )
         if self._sending:
-            await asyncio.wait(self._sending, timeout=timeout)
+            await asyncio.wait(self._sending, timeout=max(0.0, deadline - time.monotonic()))
         return ended
 
     def _restore_names(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:

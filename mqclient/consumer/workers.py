@@ -17,6 +17,7 @@ from typing import Any
 
 from mqclient.consumer.context import ConsumeContext, Handler
 from mqclient.consumer.process_queue import ProcessQueue
+from mqclient.signals import is_real_interrupt
 from mqstore.message import ReceivedMessage
 
 __all__ = ["ConsumeRequest", "Workers"]
@@ -257,7 +258,9 @@ class _Tasks:
                 if task is None or task.cancelling():  # this task is being cancelled
                     raise
                 outcome = error
-            except Exception as error:
+            except BaseException as error:  # also sys.exit(), which would end the loop
+                if is_real_interrupt(error):
+                    raise
                 outcome = error
             self._finished(request, outcome)
             turn = (turn + 1) % TURN

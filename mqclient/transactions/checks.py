@@ -11,6 +11,7 @@ import logging
 from mqclient.config import TransactionSettings
 from mqclient.consumer.context import is_async
 from mqclient.engine import Client
+from mqclient.signals import is_real_interrupt
 from mqclient.transactions.halves import Halves
 from mqclient.transactions.state import CheckHandler, TransactionState, decided
 from mqclient.wire.codes import RequestCode
@@ -88,7 +89,11 @@ class Checks:
         remark = None
         try:
             state = await self._ask(message)
-        except Exception as error:
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # also sys.exit(), which would end the loop
+            if is_real_interrupt(error):
+                raise
             log.exception("check of message %s failed; its state is unknown", message.msg_id)
             state, remark = TransactionState.UNKNOWN, f"{type(error).__name__}: {error}"
         try:

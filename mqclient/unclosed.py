@@ -1,0 +1,64 @@
+"""Blocking clients that their program did not close."""
+
+import atexit
+import concurrent.futures
+import logging
+import warnings
+from concurrent.futures import Future
+from typing import Protocol
+from weakref import WeakSet
+
+__all__ = ["close_at_exit", "close_unclosed"]
+
+log = logging.getLogger(__name__)
+EXIT_TIMEOUT_S = 10.0
+"""Seconds that all unclosed clients together may delay the end of the interpreter."""
+
+
+class Closing(Protocol):
+    """The method of a blocking client that this module uses."""
+
+    def _close_soon(self) -> "Future[None] | None":
+        """Begin to send what was accepted, and to close. None if there is nothing to close."""
+
+
+_clients: "WeakSet[Closing]" = WeakSet()
+_closing: set[Future[None]] = set()
+
+
+def close_at_exit(client: Closing) -> None:
+    """Close a client when the interpreter exits, unless it is closed by then."""
+    _clients.add(client)
+
+
+def close_unclosed(client: Closing) -> None:
+    """Close a client that is garbage, and warn; the interpreter waits for it at its exit."""
+    if _begin(client):
+        warnings.warn(f"unclosed {client!r}", ResourceWarning, source=client, stacklevel=3)
+
+
+def _begin(client: Closing) -> bool:
+    closing = client._close_soon()
+    if closing is None:
+        return False
+    _closing.add(closing)
+    closing.add_done_callback(_closing.discard)
+    return True
+
+
+def _at_exit() -> None:
+    """Runs while threads and loops still work, which `__del__` at the exit may not count on."""
+    for client in tuple(_clients):
+        if _begin(client):
+            log.warning("%r was not closed; sending what it accepted, then closing it", client)
+    unfinished = concurrent.futures.wait(tuple(_closing), EXIT_TIMEOUT_S).not_done
+    if unfinished:
+        log.warning(
+            "%d unclosed clients had not ended %g s after the program; what they had accepted "
+            "may be lost: close clients, or use `with`",
+            len(unfinished),
+            EXIT_TIMEOUT_S,
+        )
+
+
+atexit.register(_at_exit)
