@@ -171,12 +171,25 @@ class Listener:
         """Send a one-way request to a client; False if its connection is gone."""
         return self._server.send(connection, frame)
 
-    def call(self, connection: int, frame: bytes, timeout: float) -> bytes:
-        """Send a request to a client and wait up to `timeout` seconds for its reply frame.
+    def ask(self, connection: int, frame: bytes) -> int:
+        """Send a request to a client without waiting; return the opaque of its reply.
 
-        Raises ConnectionError when the connection is or gets closed, else TimeoutError.
+        Raises ConnectionError if the client is gone, BlockingIOError if it does not take or answer
+        what it was sent.
         """
-        return self._server.call(connection, frame, timeout)
+        return self._server.ask(connection, frame)
+
+    def next_client_reply(self, timeout: float) -> tuple[int, int, bytes | None] | None:
+        """The next reply of any client: connection, opaque, and the frame, which is None if the
+        connection closed or the reply is too large. None after `timeout` seconds or at the stop."""
+        try:
+            return self._server.next_client_reply(timeout)
+        except _core.ServerStopped:
+            return None
+
+    def forget_client_reply(self, connection: int, opaque: int) -> None:
+        """Drop that reply if it still comes."""
+        self._server.forget_client_reply(connection, opaque)
 
     def take_denials(self) -> tuple[int, tuple[str, str] | None]:
         """Number of requests that access control refused since the last call, and peer and reason

@@ -175,6 +175,10 @@ class Store:
         """The queue offset for a store time, by RocketMQ's rule (`getOffsetInQueueByTime`)."""
     def store_time_at(self, topic: str, queue_id: int, offset: int) -> int:
         """Store time of the message at a queue offset in milliseconds, -1 if there is none."""
+    def entries(
+        self, topic: str, queue_id: int, offset: int, count: int
+    ) -> list[tuple[int, int, int]]:
+        """Physical offset, size and tags code of at most `count` entries of a queue."""
     def is_on_disk(self, topic: str, queue_id: int, offset: int) -> bool:
         """Whether a message is so old that RocketMQ treats it as on disk."""
     def store_time_range(self) -> tuple[int, int] | None:
@@ -535,11 +539,20 @@ class Server:
         """
     def send(self, connection: int, frame: bytes) -> bool:
         """Send a one-way request to a client without waiting; False if the client is gone."""
-    def call(self, connection: int, frame: bytes, timeout: float) -> bytes:
-        """Send a request to a client and wait for its reply frame, with the GIL released.
+    def ask(self, connection: int, frame: bytes) -> int:
+        """Send a request to a client without waiting; return the opaque that replaced its own.
 
-        Replaces the frame's opaque. Raises ConnectionError or TimeoutError.
+        Raises ConnectionError if the client is gone, BlockingIOError if it does not take or answer
+        what it was sent.
         """
+    def next_client_reply(self, timeout: float) -> tuple[int, int, bytes | None] | None:
+        """Wait for the next reply of any client: connection, opaque, frame.
+
+        The frame is None if the connection closed or the reply is too large. Returns None after
+        `timeout` seconds; raises ServerStopped.
+        """
+    def forget_client_reply(self, connection: int, opaque: int) -> None:
+        """Drop that reply if it still comes."""
     def connections(self) -> list[tuple[int, str, float]]:
         """Open connections: number, "ip:port", seconds since the last byte arrived."""
     def is_open(self, connection: int) -> bool:

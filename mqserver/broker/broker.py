@@ -171,6 +171,8 @@ class Broker:
         opened.callback(listener.stop, timeout=0.0)
         self._limit_waiting()
         self.port, _ = listener.start(accept=False)
+        context.relay.start(listener)
+        opened.callback(context.relay.close)
         context.store_host = self._store_host()
         self._publish_broker()
         if context.acl is not None:
@@ -237,7 +239,7 @@ class Broker:
             lock=lambda _group, _client, _queues: ([], None),
             unlock=lambda _group, _client, _queues: None,
             is_open=lambda _connection: True,
-            relay=Relay(self._send, self._call),
+            relay=Relay(),
             counters=dict,
             stats=statistics_of(self.settings),
             boot_ms=_now_ms(),
@@ -399,14 +401,6 @@ class Broker:
         changed = Frame(int(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED), {"consumerGroup": group})
         for connection in connections:
             context.relay.tell(connection, changed)
-
-    def _send(self, connection: int, frame: bytes) -> bool:
-        return self._listener is not None and self._listener.send(connection, frame)
-
-    def _call(self, connection: int, frame: bytes, timeout: float) -> bytes:
-        if self._listener is None:
-            raise ConnectionError(f"connection {connection}: the broker does not listen yet")
-        return self._listener.call(connection, frame, timeout)
 
     def _scan(self) -> None:
         """Run every 10 s: sample statistics, note midnights, close silent connections."""

@@ -136,6 +136,16 @@ class StoreDoor(Protocol):
         """Every committed offset."""
         ...
 
+    def committed_of_group(self, group: str) -> dict[str, dict[int, int]]:
+        """The committed offsets of a group, by topic and queue."""
+        ...
+
+    def entries(
+        self, topic: str, queue_id: int, offset: int, count: int
+    ) -> list[tuple[int, int, int]]:
+        """Physical offset, size and tags code of entries of a queue."""
+        ...
+
     def take_reset(self, group: str, topic: str, queue_id: int) -> GetResult | None:
         """The answer to the first pull after an offset reset, None if there was no reset."""
         ...

@@ -1,71 +1,227 @@
-"""Requests to clients, and replies that wait for a client's answer."""
+"""Requests to clients, and replies that depend on a client's answer.
+
+No thread waits for a client. The answers of all clients come from one queue, and a client that does
+not answer keeps a place in a table until its deadline.
+"""
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from threading import BoundedSemaphore
+from functools import partial
+from typing import NamedTuple, Protocol, TypeVar
 
 from mqclient.wire.codes import FrameFlag, ResponseCode
 from mqclient.wire.frame import Frame, decode, encode
 from mqserver.replies import LATER, Refused, Reply, Request, Response
 
-Send = Callable[[int, bytes], bool]
-Call = Callable[[int, bytes, float], bytes]
+log = logging.getLogger("mqserver.broker")
+
+Outcome = Frame | Exception
+"""What became of a question: the client's answer, a ConnectionError, a TimeoutError, or the error
+of an answer that cannot be read."""
+Result = TypeVar("Result")
+Done = Callable[[Outcome], None]
 
 THREADS = 4
-WAITING_MAX = 256
-"""Most requests that wait for a client's answer at a time; the broker refuses more."""
+"""Threads that go on with answers; they wait for the store, never for a client."""
+WAITING_MAX = 1_024
+"""Most questions that wait for clients' answers at a time; further ones are refused."""
+LOOK_S = 0.1
+"""Interval between looks for questions that were not answered in time."""
+
+
+class Clients(Protocol):
+    """The methods of `mqserver.listener.Listener` that the relay uses; documented there."""
+
+    def send(self, connection: int, frame: bytes) -> bool:
+        """Send a one-way request."""
+        ...
+
+    def ask(self, connection: int, frame: bytes) -> int:
+        """Send a request without waiting."""
+        ...
+
+    def next_client_reply(self, timeout: float) -> tuple[int, int, bytes | None] | None:
+        """The next reply of any client."""
+        ...
+
+    def forget_client_reply(self, connection: int, opaque: int) -> None:
+        """Drop a reply that still comes."""
+        ...
+
+
+class _Question(NamedTuple):
+    deadline: float
+    timeout: float
+    done: Done
 
 
 class Relay:
-    """Sends the broker's requests to its clients.
+    """Sends the broker's requests to its clients. Requests to clients are JSON, as RocketMQ's are.
 
-    send: sends a frame one-way; False if the connection is gone. call: waits for the reply frame;
-    raises ConnectionError or TimeoutError. Requests to clients are JSON, as RocketMQ's are.
+    clock: monotonic seconds. Methods may be called from any thread.
     """
 
-    def __init__(self, send: Send, call: Call) -> None:
-        self._send = send
-        self._call = call
-        self._places = BoundedSemaphore(WAITING_MAX)
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clients: Clients | None = None
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._questions: dict[tuple[int, int], _Question] = {}
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="relay")
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="client-replies", daemon=True)
+
+    def start(self, clients: Clients) -> None:
+        """Start to serve. clients: the listener."""
+        self._clients = clients
+        self._thread.start()
 
     def tell(self, connection: int, request: Frame) -> bool:
         """Send a one-way request; False if the client is gone."""
-        return self._send(connection, encode(replace(request, flag=int(FrameFlag.ONEWAY))))
+        oneway = encode(replace(request, flag=int(FrameFlag.ONEWAY)))
+        return self._clients is not None and self._clients.send(connection, oneway)
 
-    def ask(self, connection: int, request: Frame, timeout: float) -> Frame:
-        """Send a request and return the reply. Raises ConnectionError or TimeoutError."""
-        return decode(self._call(connection, encode(request), timeout))
+    def ask(self, connection: int, request: Frame, timeout: float, done: Done) -> None:
+        """Send a request; `done` is called once, on another thread, within about `timeout` seconds.
 
-    def later(self, request: Request, answer: Callable[[], Response]) -> Reply:
-        """Answer on a thread that may wait for clients, as a hand-off thread must not wait."""
-        if not self._places.acquire(blocking=False):
-            remark = f"[OVERLOAD]{WAITING_MAX} requests wait for answers of clients"
-            return Response(ResponseCode.SYSTEM_BUSY, remark)
-        try:
-            self._threads.submit(self._answer, request, answer)
-        except RuntimeError:  # `close` was called meanwhile
-            self._places.release()
-            return Response(ResponseCode.SERVICE_NOT_AVAILABLE, "the broker is stopping")
-        except BaseException:
-            self._places.release()
-            raise
+        Raises Refused if too many questions wait for answers, or if the broker is stopping.
+        """
+        if self._stopping.is_set():
+            raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, "the broker is stopping")
+        frame, error = encode(request), None
+        with self._lock:  # the answer may come before the question is in the table
+            if len(self._questions) >= WAITING_MAX:
+                remark = f"[OVERLOAD]{WAITING_MAX} requests wait for answers of clients"
+                raise Refused(ResponseCode.SYSTEM_BUSY, remark)
+            try:
+                if self._clients is None:
+                    raise ConnectionError("the broker does not serve clients now")
+                opaque = self._clients.ask(connection, frame)
+                question = _Question(self._clock() + timeout, timeout, done)
+                self._questions[connection, opaque] = question
+            except (
+                OSError
+            ) as caught:  # ConnectionError, or BlockingIOError of a client that is full
+                error = caught
+        if error is not None:
+            self._go_on(done, error)
+
+    def later(
+        self,
+        request: Request,
+        connection: int,
+        question: Frame,
+        timeout: float,
+        answer: Callable[[Outcome], Response],
+    ) -> Reply:
+        """Ask a client, and answer the request once the client has answered or will not.
+
+        answer: makes the reply of the client's answer or of the error; it may raise.
+        """
+        self.ask(connection, question, timeout, partial(answer_with, request, answer))
         return LATER
 
-    def _answer(self, request: Request, answer: Callable[[], Response]) -> None:
-        try:
-            reply = answer()
-        except Refused as refused:
-            reply = refused.response
-        except Exception as error:
-            reply = Response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
-        finally:
-            self._places.release()
-        request.respond(reply.code, reply.remark, reply.fields, reply.body)
+    def later_of_all(
+        self,
+        request: Request,
+        questions: list[tuple[int, Frame]],
+        timeout: float,
+        answer: Callable[[list[Outcome]], Response],
+    ) -> Reply:
+        """As `later`, with a question for each of several connections, all asked at once."""
+        if not questions:
+            return answer([])
+        outcomes: list[Outcome] = [TimeoutError("not asked")] * len(questions)
+        left, lock = len(questions), threading.Lock()
+
+        def note(index: int, outcome: Outcome) -> None:
+            nonlocal left
+            with lock:
+                outcomes[index] = outcome
+                left -= 1
+                is_last = left == 0
+            if is_last:
+                answer_with(request, answer, outcomes)
+
+        for index, (connection, question) in enumerate(questions):
+            try:
+                self.ask(connection, question, timeout, partial(note, index))
+            except Refused as refused:
+                note(index, refused)
+        return LATER
 
     def close(self) -> None:
-        """Accept no more requests; requests that wait are not waited for."""
+        """Ask no more clients; questions that wait are given up."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout=2 * LOOK_S)
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self) -> None:
+        assert self._clients is not None
+        due = self._clock() + LOOK_S
+        while not self._stopping.is_set():
+            reply = self._clients.next_client_reply(max(0.0, due - self._clock()))
+            if reply is not None:
+                self._answered(*reply)
+            elif self._clock() < due:
+                self._stopping.wait(LOOK_S)  # the server has stopped, so it no longer waits itself
+            if self._clock() >= due:
+                self._give_up_late()
+                due = self._clock() + LOOK_S
+
+    def _answered(self, connection: int, opaque: int, frame: bytes | None) -> None:
+        with self._lock:
+            question = self._questions.pop((connection, opaque), None)
+        if question is None:
+            return
+        outcome: Outcome
+        if frame is None:
+            outcome = ConnectionError("the client is gone, or its answer is too large")
+        else:
+            try:
+                outcome = decode(frame)
+            except ValueError as error:
+                outcome = error
+        self._go_on(question.done, outcome)
+
+    def _give_up_late(self) -> None:
+        now = self._clock()
+        with self._lock:
+            late = [(key, one) for key, one in self._questions.items() if one.deadline <= now]
+            for key, _ in late:
+                del self._questions[key]
+        assert self._clients is not None
+        for key, question in late:
+            self._clients.forget_client_reply(*key)
+            error = TimeoutError(f"no reply within {question.timeout} s")
+            self._go_on(question.done, error)
+
+    def _go_on(self, done: Done, outcome: Outcome) -> None:
+        try:
+            self._threads.submit(_called, done, outcome)
+        except RuntimeError:  # the broker stops, and answers what is open itself
+            log.debug("an answer of a client came after the stop")
+
+
+def _called(done: Done, outcome: Outcome) -> None:
+    try:
+        done(outcome)
+    except Exception:
+        log.exception("cannot go on with the answer of a client")
+
+
+def answer_with(request: Request, answer: Callable[[Result], Response], outcome: Result) -> None:
+    """Answer a request with what `answer` makes of an outcome, or with the error it raises."""
+    try:
+        reply = answer(outcome)
+    except Refused as refused:
+        reply = refused.response
+    except Exception as error:
+        reply = Response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+    request.respond(reply.code, reply.remark, reply.fields, reply.body)

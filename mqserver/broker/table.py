@@ -56,30 +56,30 @@ PROCESSORS: Mapping[int, tuple[str, BrokerProcessor]] = {
     Code.GET_MAX_OFFSET: ("admin", offset.max_offset),
     Code.GET_MIN_OFFSET: ("admin", offset.min_offset),
     Code.GET_EARLIEST_MSG_STORETIME: ("admin", offset.earliest_time),
-    Code.GET_ALL_CONSUMER_OFFSET: ("admin", offset.all_offsets),
+    Code.GET_ALL_CONSUMER_OFFSET: ("query", offset.all_offsets),
     Code.GET_ALL_DELAY_OFFSET: ("admin", offset.all_delay_offsets),
-    Code.QUERY_CONSUME_TIME_SPAN: ("admin", offset.consume_time_span),
-    Code.INVOKE_BROKER_TO_RESET_OFFSET: ("admin", reset.reset_offset),
+    Code.QUERY_CONSUME_TIME_SPAN: ("query", offset.consume_time_span),
+    Code.INVOKE_BROKER_TO_RESET_OFFSET: ("query", reset.reset_offset),
     Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: ("admin", reset.consumer_status),
-    Code.QUERY_CORRECTION_OFFSET: ("admin", reset.correction_offset),
-    Code.CLONE_GROUP_OFFSET: ("admin", reset.clone_offset),
-    Code.QUERY_CONSUME_QUEUE: ("admin", query.consume_queue),
+    Code.QUERY_CORRECTION_OFFSET: ("query", reset.correction_offset),
+    Code.CLONE_GROUP_OFFSET: ("query", reset.clone_offset),
+    Code.QUERY_CONSUME_QUEUE: ("query", query.consume_queue),
     Code.LOCK_BATCH_MQ: ("consumer", lock.lock),
     Code.UNLOCK_BATCH_MQ: ("consumer", lock.unlock),
     Code.UPDATE_AND_CREATE_TOPIC: ("admin", topic.create_topic),
-    Code.GET_ALL_TOPIC_CONFIG: ("admin", topic.all_topics),
-    Code.GET_TOPIC_STATS_INFO: ("admin", topic.topic_stats),
+    Code.GET_ALL_TOPIC_CONFIG: ("query", topic.all_topics),
+    Code.GET_TOPIC_STATS_INFO: ("query", topic.topic_stats),
     Code.DELETE_TOPIC_IN_BROKER: ("admin", topic.delete_topic),
     Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: ("admin", topic.system_topics),
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: ("admin", group.create_group),
-    Code.GET_CONSUMER_CONNECTION_LIST: ("admin", group.consumer_connections),
-    Code.GET_CONSUME_STATS: ("admin", group.consume_stats),
-    Code.QUERY_TOPIC_CONSUME_BY_WHO: ("admin", group.groups_of_topic),
-    Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: ("admin", group.all_groups),
+    Code.GET_CONSUMER_CONNECTION_LIST: ("query", group.consumer_connections),
+    Code.GET_CONSUME_STATS: ("query", group.consume_stats),
+    Code.QUERY_TOPIC_CONSUME_BY_WHO: ("query", group.groups_of_topic),
+    Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: ("query", group.all_groups),
     Code.DELETE_SUBSCRIPTIONGROUP: ("admin", group.delete_group),
-    Code.GET_PRODUCER_CONNECTION_LIST: ("admin", group.producer_connections),
-    Code.GET_ALL_PRODUCER_INFO: ("admin", group.all_producers),
-    Code.GET_BROKER_CONSUME_STATS: ("admin", group.all_consume_stats),
+    Code.GET_PRODUCER_CONNECTION_LIST: ("query", group.producer_connections),
+    Code.GET_ALL_PRODUCER_INFO: ("query", group.all_producers),
+    Code.GET_BROKER_CONSUME_STATS: ("query", group.all_consume_stats),
     Code.GET_CONSUMER_RUNNING_INFO: ("admin", relayed.running_info),
     Code.CONSUME_MESSAGE_DIRECTLY: ("admin", relayed.consume_directly),
     Code.RESUME_CHECK_HALF_MESSAGE: ("admin", transaction.resume_check),
@@ -92,8 +92,8 @@ PROCESSORS: Mapping[int, tuple[str, BrokerProcessor]] = {
     Code.GET_BROKER_CLUSTER_ACL_INFO: ("admin", acl.versions),
     Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: ("admin", acl.update_white),
     Code.GET_BROKER_CLUSTER_ACL_CONFIG: ("admin", acl.config),
-    Code.CLEAN_EXPIRED_CONSUMEQUEUE: ("admin", cleaning.clean_expired_queues),
-    Code.CLEAN_UNUSED_TOPIC: ("admin", cleaning.clean_unused_topics),
+    Code.CLEAN_EXPIRED_CONSUMEQUEUE: ("query", cleaning.clean_expired_queues),
+    Code.CLEAN_UNUSED_TOPIC: ("query", cleaning.clean_unused_topics),
     Code.DELETE_EXPIRED_COMMITLOG: ("admin", cleaning.delete_expired_files),
 }
 
@@ -101,6 +101,9 @@ CODE_FAMILIES = {int(code): family for code, (family, _) in PROCESSORS.items()}
 DEFAULT_FAMILY = "admin"
 _ADMIN_WAITING_MAX = 100_000
 _LONG_WAITING_MAX = 100_000
+_QUERY_THREADS = 2
+_QUERY_PATIENCE_MS = 10_000
+"""Longest wait of a request that may answer much; RocketMQ's commands give up after 5 s."""
 
 
 def processors_of(broker: BrokerContext) -> dict[int, Processor]:
@@ -133,6 +136,7 @@ def patience_of(settings: BrokerSettings) -> dict[str, int] | None:
     return {
         "send": settings.wait_time_mills_in_send_queue,
         "pull": settings.wait_time_mills_in_pull_queue,
+        "query": _QUERY_PATIENCE_MS,
         "heartbeat": settings.wait_time_mills_in_heartbeat_queue,
         "large": settings.wait_time_mills_in_heartbeat_queue,
         "endTransaction": settings.wait_time_mills_in_transaction_queue,
@@ -154,5 +158,8 @@ def families_of(settings: BrokerSettings) -> dict[str, Family]:
     }
     threads = settings.handoff_threads
     families = {name: Family(name, capacity, threads) for name, capacity in waiting.items()}
+    # What may read or answer much: few run at a time, and they leave the cores to others.
+    query = Family("query", waiting["query"], _QUERY_THREADS, rests=True)
     # Requests over 128 KiB that store no message run one at a time, whatever their code.
-    return {**families, "large": Family("large", _LONG_WAITING_MAX, threads=1, rests=True)}
+    large = Family("large", _LONG_WAITING_MAX, threads=1, rests=True)
+    return {**families, "query": query, "large": large}

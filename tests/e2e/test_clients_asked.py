@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -228,3 +229,23 @@ def test_a_reply_that_is_refused_says_why(mq: Standalone, topic: str, client: Cl
     answer = reply()
     assert answer.code == 1
     assert answer.remark == f"push reply message to {CLIENT}fail."
+
+
+def test_no_reply_waits_for_a_client_that_answers_nothing(
+    mq: Standalone, topic: str, client: Client
+) -> None:
+    replies = "DefaultCluster_REPLY_TOPIC"
+    silent = Probe(mq.broker_address, timeout=60)
+    assert silent.call(heartbeat(topic, "192.0.2.2@silent")).code == 0
+    repliers = [Probe(mq.broker_address, timeout=60) for _ in range(8)]
+    for number, replier in enumerate(repliers):
+        frame = replying(replies, "192.0.2.2@silent")
+        replier.write(encode(Frame(325, frame.fields, frame.body, opaque=number)))
+    assert until(lambda: silent.read().code == 326)  # the broker waits for its answers from now on
+    began = time.monotonic()
+    reply = client.ask_meanwhile(mq, replying(replies, CLIENT))
+    client.answer(client.pushed(326), 0, None, b"")
+    assert reply().code == 0
+    assert time.monotonic() - began < 5, "the silent client's deadline is 10 s"
+    for open_probe in (silent, *repliers):
+        open_probe.close()

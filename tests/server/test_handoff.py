@@ -232,41 +232,34 @@ def test_the_server_asks_a_client(servers):
     assert listener.send(connection, json_frame(40, 3, {"consumerGroup": "g"}, flag=2))
     assert raw.read()[:2] == (40, 3)
 
-    replies = []
-    call = threading.Thread(
-        target=lambda: replies.append(listener.call(connection, json_frame(307, 0), DEADLINE))
-    )
-    call.start()
+    opaque = listener.ask(connection, json_frame(307, 0))
     request = raw.read()
+    assert request.opaque == opaque
     raw.send(json_frame(0, request.opaque, {"a": "b"}, b"info", flag=1))
-    call.join(DEADLINE)
-    assert replies[0].endswith(b"info")
+    replied = listener.next_client_reply(DEADLINE)
+    assert replied[:2] == (connection, opaque) and replied[2].endswith(b"info")
 
-    with pytest.raises(TimeoutError):
-        listener.call(connection, json_frame(307, 0), 0.1)
+    forgotten = listener.ask(connection, json_frame(307, 0))
+    listener.forget_client_reply(connection, forgotten)
+    raw.send(json_frame(0, forgotten, {}, b"late", flag=1))
+    assert listener.next_client_reply(0.1) is None
     raw.close()
     servers.wait_event("closed")
     assert not listener.send(connection, json_frame(40, 3))
     assert not listener.is_open(connection)
     with pytest.raises(ConnectionError):
-        listener.call(connection, json_frame(307, 0), DEADLINE)
+        listener.ask(connection, json_frame(307, 0))
 
 
-def test_a_call_fails_at_once_when_the_client_goes(servers):
+def test_a_question_ends_at_once_when_the_client_goes(servers):
     connections = []
     listener, port = servers.start({1: lambda r: connections.append(r.connection) or Response()})
     raw = servers.connect(port)
     raw.ask(json_frame(1, 1))
-
-    def leave():
-        raw.read()
-        raw.close()
-
-    leaving = threading.Thread(target=leave)
-    leaving.start()
-    with pytest.raises(ConnectionError):  # TimeoutError if the call waits for its deadline
-        listener.call(connections[0], json_frame(307, 0), DEADLINE)
-    leaving.join(DEADLINE)
+    opaque = listener.ask(connections[0], json_frame(307, 0))
+    raw.read()
+    raw.close()
+    assert listener.next_client_reply(DEADLINE) == (connections[0], opaque, None)
 
 
 def test_sends_of_one_topic_stay_in_order_while_python_decides(servers):

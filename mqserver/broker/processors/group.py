@@ -14,6 +14,7 @@ from mqclient.wire.bodies.groups import (
     ProducerTableInfo,
     SubscriptionGroupConfig,
 )
+from mqclient.wire.bodies.heartbeat import SubscriptionData
 from mqclient.wire.codes import ResponseCode
 from mqclient.wire.headers.admin import (
     DeleteSubscriptionGroupRequestHeader,
@@ -24,11 +25,15 @@ from mqclient.wire.headers.admin import (
 from mqclient.wire.headers.clients import ConsumerGroupRequestHeader, ProducerGroupRequestHeader
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import system_error
+from mqserver.broker.reply_size import CLIENT_ROW_BYTES, ReplySize, check_whole, queue_bytes
 from mqserver.broker.state.groups import FILE, why_too_long
-from mqserver.broker.state.members import language_name
+from mqserver.broker.state.members import Member, language_name
 from mqserver.broker.state.topics import QUEUES_MAX
 from mqserver.replies import AgainAfter, Reply, Request, Response
 from mqstore import MessageQueue, names
+
+_GROUP_BYTES_MIN = 200
+"""A row of all groups is at least so long, bytes."""
 
 
 def create_group(broker: BrokerContext, request: Request) -> Reply:
@@ -59,7 +64,9 @@ def create_group(broker: BrokerContext, request: Request) -> Reply:
 
 def all_groups(broker: BrokerContext, request: Request) -> Reply:
     """GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201)."""
-    return Response(body=broker.groups.all().to_json())
+    wrapper = broker.groups.all()
+    check_whole(_GROUP_BYTES_MIN * len(wrapper.subscription_group_table), "the broker's groups")
+    return Response(body=wrapper.to_json())
 
 
 def delete_group(broker: BrokerContext, request: Request) -> Reply:
@@ -79,13 +86,15 @@ def producer_connections(broker: BrokerContext, request: Request) -> Reply:
     group = ProducerGroupRequestHeader.from_fields(request.fields).producer_group
     if not broker.producers.knows(group):
         return Response(ResponseCode.SYSTEM_ERROR, f"the producer group[{group}] not exist")
-    rows = [member.as_connection() for member in broker.producers.members(group)]
-    return Response(body=ProducerConnection(rows).to_json())
+    size = ReplySize()
+    members = size.fitting(broker.producers.members(group), _member_bytes)
+    rows = [member.as_connection() for member in members]
+    return Response(remark=size.remark(), body=ProducerConnection(rows).to_json())
 
 
 def all_producers(broker: BrokerContext, request: Request) -> Reply:
     """GET_ALL_PRODUCER_INFO (328)."""
-    now_s, now_ms = broker.monotonic(), broker.now_ms()
+    now_s, now_ms, size = broker.monotonic(), broker.now_ms(), ReplySize()
     table = {
         group: [
             ProducerInfo(
@@ -95,11 +104,16 @@ def all_producers(broker: BrokerContext, request: Request) -> Reply:
                 member.version,
                 now_ms - int((now_s - member.seen) * 1000),
             )
-            for member in members
+            for member in size.fitting(members, _member_bytes)
         ]
         for group, members in broker.producers.all().items()
+        if size.takes(len(group))
     }
-    return Response(body=ProducerTableInfo(table).to_json())
+    return Response(remark=size.remark(), body=ProducerTableInfo(table).to_json())
+
+
+def _member_bytes(member: Member) -> int:
+    return CLIENT_ROW_BYTES + len(member.client_id)
 
 
 def consumer_connections(broker: BrokerContext, request: Request) -> Reply:
@@ -109,7 +123,20 @@ def consumer_connections(broker: BrokerContext, request: Request) -> Reply:
     if connection is None:
         remark = f"the consumer group[{group}] not online"
         return Response(ResponseCode.CONSUMER_NOT_ONLINE, remark)
-    return Response(body=connection.to_json())
+    size = ReplySize()
+    connection.subscription_table = dict(
+        size.fitting(connection.subscription_table.items(), _subscription_bytes)
+    )
+    connection.connection_set = list(
+        size.fitting(connection.connection_set, lambda one: CLIENT_ROW_BYTES + len(one.client_id))
+    )
+    return Response(remark=size.remark(), body=connection.to_json())
+
+
+def _subscription_bytes(row: tuple[str, SubscriptionData]) -> int:
+    """The expression is there as a text, and once more as its tags."""
+    topic, subscription = row
+    return CLIENT_ROW_BYTES + 2 * len(topic) + 3 * len(subscription.sub_string)
 
 
 def consume_stats(broker: BrokerContext, request: Request) -> Reply:
@@ -121,23 +148,23 @@ def consume_stats(broker: BrokerContext, request: Request) -> Reply:
     group = header.consumer_group
     topics = [header.topic] if header.topic else _topics_of(broker, group)
     online = broker.consumers.get(group)
-    stats = ConsumeStats()
+    stats, size = ConsumeStats(), ReplySize()
     for topic in topics:
         config = broker.topics.get(topic)
         if config is None or (online and topic not in online.subscriptions):
             continue
-        for queue_id in range(config.read_queue_nums):
+        for queue_id in size.fitting(range(config.read_queue_nums), queue_bytes(topic)):
             queue = MessageQueue(topic, broker.settings.broker_name, queue_id)
             stats.offset_table[queue] = _position(broker, group, topic, queue_id)
         stats.consume_tps += broker.stats.consume_tps(group, topic)
-    return Response(body=stats.to_json())
+    return Response(remark=size.remark(), body=stats.to_json())
 
 
 def all_consume_stats(broker: BrokerContext, request: Request) -> Reply:
     """GET_BROKER_CONSUME_STATS (317): every group's position in each write queue of its topics."""
     is_order = GetConsumeStatsInBrokerHeader.from_fields(request.fields).is_order
-    body = ConsumeStatsList(broker_addr=broker.store_host)
-    for group in broker.groups.all().subscription_group_table:
+    body, size = ConsumeStatsList(broker_addr=broker.store_host), ReplySize()
+    for group in size.fitting(broker.groups.all().subscription_group_table, len):
         online = broker.consumers.get(group)
         rows = []
         for topic in _topics_of(broker, group):
@@ -147,14 +174,14 @@ def all_consume_stats(broker: BrokerContext, request: Request) -> Reply:
             if online and topic not in online.subscriptions:
                 continue
             stats = ConsumeStats(consume_tps=broker.stats.consume_tps(group, topic))
-            for queue_id in range(config.write_queue_nums):
+            for queue_id in size.fitting(range(config.write_queue_nums), queue_bytes(topic)):
                 queue = MessageQueue(topic, broker.settings.broker_name, queue_id)
                 position = _position(broker, group, topic, queue_id)
                 stats.offset_table[queue] = position
                 body.total_diff += position.broker_offset - position.consumer_offset
             rows.append(stats)
         body.consume_stats_list.append({group: rows})
-    return Response(body=body.to_json())
+    return Response(remark=size.remark(), body=body.to_json())
 
 
 def _position(broker: BrokerContext, group: str, topic: str, queue_id: int) -> OffsetWrapper:
@@ -174,9 +201,10 @@ def groups_of_topic(broker: BrokerContext, request: Request) -> Reply:
         known, _, group = key.partition("@")
         if known == topic:
             groups[group] = None
-    return Response(body=GroupList(list(groups)).to_json())
+    size = ReplySize()
+    found = GroupList(list(size.fitting(groups, len)))
+    return Response(remark=size.remark(), body=found.to_json())
 
 
 def _topics_of(broker: BrokerContext, group: str) -> list[str]:
-    keys = (key.partition("@") for key in broker.store.committed_all())
-    return [topic for topic, _, name in keys if name == group]
+    return list(broker.store.committed_of_group(group))

@@ -22,12 +22,15 @@ from mqclient.wire.headers.offsets import (
 )
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import no_group, system_error
+from mqserver.broker.reply_size import ReplySize, check_whole, queue_bytes
 from mqserver.broker.state.groups import no_new_group, why_too_long
 from mqserver.broker.state.topics import shown
 from mqserver.replies import Reply, Request, Response
 from mqstore import MessageQueue, names
 
 _DELAY_KEY = "scheduleMessageOffset_"
+_TIMES = 3 * "2026-11-21#07:38:13:389"
+"""The times of a row, for the estimate of its size."""
 
 
 def query_offset(broker: BrokerContext, request: Request) -> Reply:
@@ -125,7 +128,9 @@ def earliest_time(broker: BrokerContext, request: Request) -> Reply:
 
 def all_offsets(broker: BrokerContext, request: Request) -> Reply:
     """GET_ALL_CONSUMER_OFFSET (43)."""
-    return Response(body=ConsumerOffsetSerializeWrapper(broker.store.committed_all()).to_json())
+    offsets = broker.store.committed_all()
+    check_whole(sum(len(key) + 5 * len(row) for key, row in offsets.items()), "the offsets")
+    return Response(body=ConsumerOffsetSerializeWrapper(offsets).to_json())
 
 
 def all_delay_offsets(broker: BrokerContext, request: Request) -> Reply:
@@ -145,8 +150,10 @@ def consume_time_span(broker: BrokerContext, request: Request) -> Reply:
     config = broker.topics.get(header.topic)
     if config is None:
         return Response(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
-    spans = [_time_span(broker, header, queue_id) for queue_id in range(config.write_queue_nums)]
-    return Response(body=QueryConsumeTimeSpanBody(spans).to_json())
+    size = ReplySize()
+    queues = size.fitting(range(config.write_queue_nums), queue_bytes(header.topic + _TIMES))
+    spans = [_time_span(broker, header, queue_id) for queue_id in queues]
+    return Response(remark=size.remark(), body=QueryConsumeTimeSpanBody(spans).to_json())
 
 
 def _time_span(

@@ -13,8 +13,6 @@ from mqclient.wire.headers.pull import (
 )
 from mqserver.broker.context import BrokerContext
 from mqserver.replies import Reply, Request, Response
-from mqstore import decode_messages
-from mqstore.names import tag_hash
 
 _UNITS_MAX = 4_096
 _UNSET = "not set any response code"
@@ -75,23 +73,7 @@ def consume_queue(broker: BrokerContext, request: Request) -> Reply:
         else:
             body.filter_data = "null"
     count = min(header.count or 0, end - index, _UNITS_MAX)
-    body.queue_data = _units(broker, topic, queue_id, index, count)
+    body.queue_data = [
+        ConsumeQueueData(*entry) for entry in broker.store.entries(topic, queue_id, index, count)
+    ]
     return Response(0, _UNSET, body=body.to_json())
-
-
-def _units(
-    broker: BrokerContext, topic: str, queue_id: int, index: int, count: int
-) -> list[ConsumeQueueData]:
-    """The entries of a queue, made from their messages."""
-    units: list[ConsumeQueueData] = []
-    while len(units) < count:
-        found = broker.store.get(topic, queue_id, index, count - len(units))
-        messages = decode_messages(found.body)
-        units += (
-            ConsumeQueueData(message.commit_log_offset, message.store_size, tag_hash(message.tags))
-            for message in messages
-        )
-        if not messages or found.next_begin_offset <= index:
-            break
-        index = found.next_begin_offset
-    return units

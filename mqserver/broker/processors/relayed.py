@@ -11,6 +11,7 @@ from mqclient.wire.headers.clients import (
     GetConsumerRunningInfoRequestHeader,
 )
 from mqserver.broker.context import BrokerContext
+from mqserver.broker.relay import Outcome
 from mqserver.broker.remarks import system_error
 from mqserver.replies import Refused, Reply, Request, Response
 from mqstore import DecodeError, parse_offset_msg_id
@@ -66,13 +67,13 @@ def _relayed(
     connection = member.connection
     question = Frame(request.code, {**request.fields, **(more or {})}, body)
 
-    def answer() -> Response:
-        try:
-            reply = broker.relay.ask(connection, question, _TIMEOUT_S)
-        except TimeoutError as error:
-            remark = f"consumer <{group}> <{client_id}> Timeout: {error}"
+    def answer(reply: Outcome) -> Response:
+        if isinstance(reply, TimeoutError):
+            remark = f"consumer <{group}> <{client_id}> Timeout: {reply}"
             raise Refused(ResponseCode.CONSUME_MSG_TIMEOUT, remark) from None
+        if isinstance(reply, Exception):
+            raise reply
         given = reply.fields if reply.has_fields else None
         return Response(reply.code, reply.remark, given, reply.body)
 
-    return broker.relay.later(request, answer)
+    return broker.relay.later(request, connection, question, _TIMEOUT_S, answer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from mqclient.wire.codes import RequestCode
-from mqclient.wire.frame import request_frame
+from mqclient.wire.frame import Frame, request_frame
 from mqclient.wire.headers.send import (
     ReplyMessageRequestHeader,
     SendMessageRequestHeader,
@@ -13,6 +13,7 @@ from mqclient.wire.headers.send import (
 )
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.message_text import store_form
+from mqserver.broker.relay import Outcome
 from mqserver.broker.remarks import system_error
 from mqserver.broker.sending import (
     check_queue,
@@ -44,30 +45,28 @@ def reply(broker: BrokerContext, request: Request) -> Reply:
         answer = refused.response
         return Response(answer.code, answer.remark, common)
 
-    def answer_now() -> Response:
-        try:
-            _push(broker, request, header)
-            code, remark = 0, None
-        except Refused as refused:
-            code, remark = refused.response.code, refused.response.remark
+    def settled(why: Refused | None) -> Response:
+        code, remark = (why.response.code, why.response.remark) if why else (0, None)
         queue_id = str(max(0, header.queue_id))
         place = {} if code else {"queueId": queue_id, "msgId": "0", "queueOffset": "0"}
         if broker.settings.store_reply_message_enable:
             place |= _stored(broker, request, header)
         return Response(code, remark, {**place, **common})
 
-    return broker.relay.later(request, answer_now)
-
-
-def _push(broker: BrokerContext, request: Request, header: SendMessageRequestHeader) -> None:
-    """Send PUSH_REPLY_MESSAGE_TO_CLIENT (326). Raises Refused if the reply did not arrive."""
-    text = header.properties or ""
-    asker = dict(pairs_of(text)).get(_ASKER)
+    asker = dict(pairs_of(header.properties or "")).get(_ASKER)
     if not asker:
-        raise system_error(f"reply message properties[{_ASKER}] is null")
+        return settled(system_error(f"reply message properties[{_ASKER}] is null"))
     connection = broker.producers.connection_of(asker)
     if connection is None:
-        raise system_error(f"push reply message fail, channel of <{asker}> not found.")
+        return settled(system_error(f"push reply message fail, channel of <{asker}> not found."))
+    pushed = _pushed(broker, request, header)
+    return broker.relay.later(
+        request, connection, pushed, _TIMEOUT_S, lambda given: settled(_failure(asker, given))
+    )
+
+
+def _pushed(broker: BrokerContext, request: Request, header: SendMessageRequestHeader) -> Frame:
+    """PUSH_REPLY_MESSAGE_TO_CLIENT (326)."""
     now_ms = broker.now_ms()
     push = ReplyMessageRequestHeader(
         producer_group=header.producer_group,
@@ -78,22 +77,26 @@ def _push(broker: BrokerContext, request: Request, header: SendMessageRequestHea
         sys_flag=header.sys_flag,
         born_timestamp=header.born_timestamp,
         flag=header.flag,
-        properties=f"{Pair('PUSH_REPLY_TIME', str(now_ms))}{PAIR_END}{text}",
+        properties=f"{Pair('PUSH_REPLY_TIME', str(now_ms))}{PAIR_END}{header.properties or ''}",
         reconsume_times=header.reconsume_times,
         unit_mode=header.unit_mode,
         born_host=request.remote,
         store_host=broker.store_host,
         store_timestamp=now_ms,
     )
-    pushed = request_frame(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, push, request.body)
-    try:
-        given = broker.relay.ask(connection, pushed, _TIMEOUT_S)
-        why = None if given.code == 0 else f"the client answered {given.code}: {given.remark}"
-    except (ConnectionError, TimeoutError) as error:
-        why = str(error)
-    if why is not None:
-        log.warning("a reply message did not reach client %s: %s", asker, why)
-        raise system_error(f"push reply message to {asker}fail.")
+    return request_frame(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, push, request.body)
+
+
+def _failure(asker: str, given: Outcome) -> Refused | None:
+    """Why the reply did not arrive, None if it did."""
+    if isinstance(given, Exception):
+        why = str(given)
+    elif given.code != 0:
+        why = f"the client answered {given.code}: {given.remark}"
+    else:
+        return None
+    log.warning("a reply message did not reach client %s: %s", asker, why)
+    return system_error(f"push reply message to {asker}fail.")
 
 
 def _stored(

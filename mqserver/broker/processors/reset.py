@@ -18,8 +18,8 @@ from mqclient.wire.headers.offsets import (
     ResetOffsetRequestHeader,
 )
 from mqserver.broker.context import BrokerContext
+from mqserver.broker.relay import Outcome
 from mqserver.broker.remarks import system_error
-from mqserver.broker.state.members import Member
 from mqserver.replies import Reply, Request, Response
 from mqstore import MessageQueue
 
@@ -107,25 +107,18 @@ def consumer_status(broker: BrokerContext, request: Request) -> Reply:
     asked = [m for m in group.members.values() if not wanted or m.client_id == wanted]
     fields = {"topic": header.topic, "group": header.group}
 
-    def answer() -> Response:
-        tables = {}
-        for member in asked:
-            if (table := _status_of(broker, member, fields)) is not None:
-                tables[member.client_id] = table
+    def answer(replies: list[Outcome]) -> Response:
+        found = zip(asked, map(_status_in, replies), strict=True)
+        tables = {member.client_id: table for member, table in found if table is not None}
         return Response(remark=_UNSET, body=GetConsumerStatusBody(consumer_table=tables).to_json())
 
-    return broker.relay.later(request, answer)
+    question = Frame(int(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT), fields)
+    questions = [(member.connection, question) for member in asked]
+    return broker.relay.later_of_all(request, questions, _STATUS_TIMEOUT_S, answer)
 
 
-def _status_of(
-    broker: BrokerContext, member: Member, fields: dict[str, str]
-) -> dict[MessageQueue, int] | None:
-    request = Frame(int(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT), fields)
-    try:
-        reply = broker.relay.ask(member.connection, request, _STATUS_TIMEOUT_S)
-    except (ConnectionError, TimeoutError):
-        return None
-    if reply.code != 0 or not reply.body:
+def _status_in(reply: Outcome) -> dict[MessageQueue, int] | None:
+    if isinstance(reply, Exception) or reply.code != 0 or not reply.body:
         return None
     return GetConsumerStatusBody.from_json(reply.body).message_queue_table
 

@@ -8,11 +8,14 @@ from mqclient.wire.codes import ResponseCode
 from mqclient.wire.headers.admin import CreateTopicRequestHeader, TopicRequestHeader
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import system_error
+from mqserver.broker.reply_size import ReplySize, check_whole, queue_bytes
 from mqserver.broker.state.topics import FILE, INHERIT, QUEUES_MAX, READ, WRITE
 from mqserver.replies import AgainAfter, Reply, Request, Response
 from mqstore import MessageQueue, names
 
 _FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
+_TOPIC_BYTES_MIN = 120
+"""A row of all topics is at least so long without the topic's names, bytes."""
 _PERM_MAX = READ | WRITE | INHERIT
 
 
@@ -79,7 +82,10 @@ def system_topics(broker: BrokerContext, request: Request) -> Reply:
 
 def all_topics(broker: BrokerContext, request: Request) -> Reply:
     """GET_ALL_TOPIC_CONFIG (21)."""
-    return Response(fields={}, body=broker.topics.wrapper().to_json())
+    wrapper = broker.topics.wrapper()
+    names_bytes = 2 * sum(map(len, wrapper.topic_config_table))
+    check_whole(_TOPIC_BYTES_MIN * len(wrapper.topic_config_table) + names_bytes, "the topics")
+    return Response(fields={}, body=wrapper.to_json())
 
 
 def topic_stats(broker: BrokerContext, request: Request) -> Reply:
@@ -89,10 +95,10 @@ def topic_stats(broker: BrokerContext, request: Request) -> Reply:
     if config is None:
         return Response(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
     store, name = broker.store, broker.settings.broker_name
-    rows = {}
-    for queue_id in range(config.write_queue_nums):
+    rows, size = {}, ReplySize()
+    for queue_id in size.fitting(range(config.write_queue_nums), queue_bytes(topic)):
         low = max(0, store.min_offset(topic, queue_id))
         high = max(0, store.max_offset(topic, queue_id))
         last_ms = store.store_time_at(topic, queue_id, high - 1) if high > 0 else 0
         rows[MessageQueue(topic, name, queue_id)] = TopicOffset(low, high, last_ms)
-    return Response(body=TopicStatsTable(rows).to_json())
+    return Response(remark=size.remark(), body=TopicStatsTable(rows).to_json())

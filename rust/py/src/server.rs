@@ -1,13 +1,13 @@
 //! Python door of the server: start, hand-off, publication, requests to clients, stop.
 
 use std::collections::HashMap;
-use std::sync::{Arc, mpsc::RecvTimeoutError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use pyo3::create_exception;
 use pyo3::exceptions::{
-    PyConnectionError, PyException, PyOSError, PyRuntimeError, PyTimeoutError, PyValueError,
+    PyBlockingIOError, PyConnectionError, PyException, PyOSError, PyRuntimeError, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMapping};
@@ -18,8 +18,7 @@ use super::server_settings as convert;
 use super::store::Store;
 use super::{acl, tls};
 use mq_base::clock::SystemClock;
-use mq_format::remoting::renumber;
-use mq_server::{self as server, Core, Popped, QueueName};
+use mq_server::{self as server, Core, NotAsked, Popped, QueueName};
 
 create_exception!(
     mqstore._core,
@@ -33,6 +32,8 @@ const POLL: Duration = Duration::from_millis(50);
 /// Name of the queue of connection events.
 const EVENTS: &str = "events";
 
+/// Connection, opaque, and the frame if there is one.
+type ReplyTuple = (u64, i32, Option<Py<PyBytes>>);
 /// A queue as Python passes it: topic, broker name, queue id.
 type QueueTuple = (String, String, i32);
 /// Kind, topic, group, queue; requests, messages, bytes, milliseconds of waiting, backlog in bytes.
@@ -212,39 +213,36 @@ impl Server {
         Ok(self.peer(connection).is_some_and(|peer| peer.send(frame)))
     }
 
-    /// Sends a request to a client and waits for its reply frame.
-    fn call<'py>(
-        &self,
-        py: Python<'py>,
-        connection: u64,
-        frame: &[u8],
-        timeout: f64,
-    ) -> PyResult<Bound<'py, PyBytes>> {
+    /// Sends a request to a client without waiting, and gives the opaque of its reply.
+    fn ask(&self, connection: u64, frame: &[u8]) -> PyResult<i32> {
         self.check_process()?;
         let gone = || PyConnectionError::new_err(format!("connection {connection} is closed"));
         let peer = self.peer(connection).ok_or_else(gone)?;
-        let (opaque, mut waiter) = peer.expect_reply().ok_or_else(gone)?;
-        let frame = renumber(frame, opaque);
-        let frame = frame.map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let mut closed = !peer.send(&frame);
-        let reply = wait(py, seconds(timeout), |slice| {
-            let waiter = &mut waiter;
-            match waiter.recv_timeout(slice) {
-                Ok(frame) => Popped::Item(Some(frame)),
-                Err(RecvTimeoutError::Timeout) => Popped::Timeout,
-                Err(RecvTimeoutError::Disconnected) => {
-                    closed = true;
-                    Popped::Item(None)
-                }
-            }
-        });
-        peer.forget_reply(opaque);
-        match reply? {
-            Some(Some(frame)) => Ok(PyBytes::new(py, &frame)),
-            _ if closed => Err(gone()),
-            _ => Err(PyTimeoutError::new_err(format!(
-                "no reply within {timeout} s"
-            ))),
+        let asked = self.core.ask(&peer, frame);
+        let asked = asked.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        asked.map_err(|why| match why {
+            NotAsked::Gone => gone(),
+            NotAsked::Full => PyBlockingIOError::new_err(format!(
+                "connection {connection} has not taken or answered what it was sent"
+            )),
+        })
+    }
+
+    /// The next reply of any client: connection, opaque and frame; None after `timeout` seconds.
+    fn next_client_reply(&self, py: Python<'_>, timeout: f64) -> PyResult<Option<ReplyTuple>> {
+        self.check_process()?;
+        let replies = &self.core.client_replies;
+        let reply = wait(py, seconds(timeout), |slice| replies.pop(slice))?;
+        Ok(reply.map(|reply| {
+            let frame = reply.frame.map(|frame| PyBytes::new(py, &frame).unbind());
+            (reply.connection, reply.opaque, frame)
+        }))
+    }
+
+    /// Nobody waits for that reply any more.
+    fn forget_client_reply(&self, connection: u64, opaque: i32) {
+        if let Some(peer) = self.peer(connection) {
+            peer.forget_reply(opaque);
         }
     }
 

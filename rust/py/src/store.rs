@@ -15,6 +15,7 @@ use super::store_arguments::{address, wall_ms};
 use super::store_results::{GetResult, PutResult, QueryResult, cleaned, waited};
 use super::store_settings::read_settings;
 use mq_base::clock::SystemClock;
+use mq_format::consume_queue::QueueEntry;
 use mq_store::{self as store, Aside, GetRequest, PutRequest, ReadMode};
 
 /// An open store directory: one writer, any number of readers. Methods may be called from any
@@ -255,6 +256,20 @@ impl Store {
         offset: i64,
     ) -> PyResult<i64> {
         self.run(py, |store| store.store_time_at(topic, queue_id, offset))
+    }
+
+    /// Physical offset, size and tags code of the entries of a queue from an offset on.
+    fn entries(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+        count: usize,
+    ) -> PyResult<Vec<(i64, i32, i64)>> {
+        let entries = self.run(py, |store| store.entries(topic, queue_id, offset, count))?;
+        let entry = |entry: QueueEntry| (entry.physical_offset, entry.size_bytes, entry.tags_code);
+        Ok(entries.into_iter().map(entry).collect())
     }
 
     /// Whether the message at a queue offset is older than the part of the log that RocketMQ

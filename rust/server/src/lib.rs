@@ -27,6 +27,7 @@ mod supervise;
 mod tables;
 mod traffic;
 
+pub use conn::client_replies::ClientReply;
 pub use conn::events::{Event, EventKind};
 pub use conn::peers::Peer;
 pub use conn::tls::Tls;
@@ -35,6 +36,7 @@ pub use handoff::job::Job;
 pub use handoff::queue::Popped;
 pub use handoff::request::JobHead;
 pub use limits::{CONNECTIONS_MAX, FRAME_BYTES_MAX};
+pub use requests::ask_client::NotAsked;
 pub use requests::hold::Wish;
 pub use requests::queue_locks::{Granted, LockLimits, QueueName};
 pub use server::Server;

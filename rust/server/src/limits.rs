@@ -67,6 +67,20 @@ pub const OWED_BYTES_BUDGET: usize = 32 << 20;
 /// What a client may be owed whatever the others are owed.
 pub const OWED_SHARE_BYTES: usize = 64 << 10;
 
+/// A reply with more bytes than `LARGE_REPLY_BYTES` is answered 2 instead while all clients
+/// together would then be owed more than this, bytes.
+pub const LARGE_REPLY_BUDGET: usize = 2 * OWED_BYTES_BUDGET;
+
+/// Bytes of a reply that is never refused for that: what a pull may transfer.
+pub const LARGE_REPLY_BYTES: usize = 256 << 10;
+
+/// While large replies find no room, a client that is owed more than its share and has taken
+/// nothing for so many milliseconds is closed.
+pub const UNREAD_MS_MAX: i64 = 30_000;
+
+/// Milliseconds between two looks for such clients.
+pub const UNREAD_LOOK_MS: i64 = 1_000;
+
 /// Bytes of frames that have begun and not ended, of all connections, when the settings name no
 /// number; above it those connections are closed whose frame began longest ago.
 pub const UNFINISHED_BYTES_MAX: usize = 128 << 20;
@@ -183,7 +197,16 @@ pub const HEARTBEAT_BYTES_MAX: usize = 128 << 10;
 pub const LARGE_REQUEST_BYTES: usize = HEARTBEAT_BYTES_MAX;
 
 /// Requests to one client that may wait for their reply at once.
-pub const CALLS_MAX: usize = 1_024;
+pub const CALLS_MAX: usize = 256;
+
+/// Replies of clients that Python has not taken yet; one more is dropped.
+pub const CLIENT_REPLIES_MAX: usize = 65_536;
+
+/// Largest reply of a client, bytes; a larger one counts as none.
+pub const CLIENT_REPLY_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of all replies that Python has not taken yet; one that finds no room counts as none.
+pub const CLIENT_REPLY_BYTES_ALL: usize = 64 << 20;
 
 /// Connection events kept for Python; when full the oldest is lost and counted (the membership
 /// tables expire silent clients anyway).

@@ -176,6 +176,7 @@ impl Core {
     pub fn close(self: &Arc<Self>) {
         self.close_queues();
         drop(self.events.close());
+        self.client_replies.close();
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 
 use crate::conn::budget::Budget;
+use crate::conn::client_replies::ClientReplies;
 use crate::conn::events::{Event, EventKind};
 use crate::conn::peers::{Peer, Peers};
 use crate::conn::tls::Tls;
@@ -55,6 +56,8 @@ pub struct Shared {
     pub routes: Routes,
     /// Connection events for Python.
     pub events: BoundedQueue<Event>,
+    /// Replies of clients, for Python.
+    pub client_replies: ClientReplies,
     /// Open connections.
     pub peers: Peers,
     /// Which heartbeats Python knows.
@@ -92,6 +95,7 @@ impl Shared {
         Ok(Self {
             locks: Locks::new(Arc::clone(&clock)),
             events: BoundedQueue::new(EVENTS_MAX, Arc::clone(&clock)),
+            client_replies: ClientReplies::new(Arc::clone(&clock)),
             services: Services::default(),
             tls: Tls::new(&settings.tls, settings.connections_max),
             budget: Budget::new(settings.large_bytes_max, settings.frame_bytes_max),

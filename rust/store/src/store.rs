@@ -32,6 +32,7 @@ use crate::upkeep::Upkeep;
 use crate::write::flush::FlushThreads;
 use crate::write::put::Puts;
 use mq_base::services::{Failures, Services};
+use mq_format::consume_queue::QueueEntry;
 use mq_log::{Allocator, Segments, fs};
 
 /// An open store directory: one writer, any number of readers.
@@ -150,6 +151,17 @@ impl Store {
     /// Store time of the message at an offset, -1 if there is none (blocks on disk).
     pub fn store_time_at(&self, topic: &str, queue_id: i32, offset: i64) -> i64 {
         self.reader.store_time_at(topic, queue_id, offset)
+    }
+
+    /// The entries of a queue from `offset` on, at most `count`. Blocks on the disk.
+    pub fn entries(
+        &self,
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+        count: usize,
+    ) -> Vec<QueueEntry> {
+        self.reader.entries(topic, queue_id, offset, count)
     }
 
     /// Whether the message at this queue offset lies beyond what RocketMQ deems in memory.

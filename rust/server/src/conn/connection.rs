@@ -95,7 +95,7 @@ impl Drop for Ending {
     fn drop(&mut self) {
         let (core, peer) = (&self.core, &self.peer);
         core.peers.remove(peer.id);
-        peer.closed();
+        core.client_replies.closed(peer.id, peer.closed());
         parking::give_back(core, peer);
         core.peers.forget_partial(peer);
         core.holds.left();
@@ -276,7 +276,7 @@ impl Connection {
     /// The client took some of the answers it was owed, if any could be written.
     fn wrote(&self, owed: usize) {
         if self.peer.owed() < owed {
-            self.peer.note_write(self.core.clock.monotonic_ms());
+            self.peer.note_taken(self.core.clock.monotonic_ms());
         }
         parking::give_back(&self.core, &self.peer);
     }

@@ -2,6 +2,7 @@
 //! take.
 
 pub(crate) mod budget;
+pub(crate) mod client_replies;
 pub(crate) mod connection;
 pub(crate) mod deadlines;
 pub(crate) mod events;

@@ -1,9 +1,8 @@
 //! Connected clients: what we owe them, and requests we send them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
@@ -11,7 +10,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::conn::events::EventKind;
 use crate::conn::partial_frames::{AllUnfinished, Unfinished};
 use crate::handoff::order::SendOrder;
-use crate::limits::{CALLS_MAX, UNFINISHED_PARTS};
+use crate::limits::{CALLS_MAX, OWED_SHARE_BYTES, UNFINISHED_PARTS, UNREAD_LOOK_MS, UNREAD_MS_MAX};
 use crate::requests::known_heartbeats::Heart;
 use mq_net::connection::{Connection, SendError};
 
@@ -39,8 +38,11 @@ pub struct Peer {
     gave_way: OnceLock<GaveWay>,
     last_read_ms: AtomicI64,
     last_write_ms: AtomicI64,
+    /// When the client last took some of what it was owed, or was owed nothing.
+    last_taken_ms: AtomicI64,
     next_opaque: AtomicI32,
-    calls: Mutex<HashMap<i32, mpsc::SyncSender<Vec<u8>>>>,
+    /// Opaques of our requests that it has not answered.
+    calls: Mutex<HashSet<i32>>,
 }
 
 /// What a connection was closed for, so that others have room.
@@ -69,9 +71,6 @@ impl GaveWay {
     }
 }
 
-/// The reply to a request we sent; the sender is dropped when the connection closes.
-pub type Waiter = mpsc::Receiver<Vec<u8>>;
-
 impl Peer {
     pub(crate) fn new(
         id: u64,
@@ -93,6 +92,7 @@ impl Peer {
             gave_way: OnceLock::new(),
             last_read_ms: AtomicI64::new(now_ms),
             last_write_ms: AtomicI64::new(now_ms),
+            last_taken_ms: AtomicI64::new(now_ms),
             next_opaque: AtomicI32::new(1),
             calls: Mutex::default(),
         }
@@ -180,8 +180,24 @@ impl Peer {
         self.last_read_ms.store(now_ms, Ordering::Relaxed);
     }
 
+    /// Something is about to be written to it.
     pub(crate) fn note_write(&self, now_ms: i64) {
         self.last_write_ms.store(now_ms, Ordering::Relaxed);
+        if self.owed() == 0 {
+            self.last_taken_ms.store(now_ms, Ordering::Relaxed);
+        }
+    }
+
+    /// The client took some of what it was owed.
+    pub(crate) fn note_taken(&self, now_ms: i64) {
+        self.last_write_ms.store(now_ms, Ordering::Relaxed);
+        self.last_taken_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// Whether it is owed more than a share, and took nothing for so long.
+    fn is_stalled(&self, now_ms: i64) -> bool {
+        let taken_ms = self.last_taken_ms.load(Ordering::Relaxed);
+        self.owed() > OWED_SHARE_BYTES && now_ms - taken_ms > UNREAD_MS_MAX
     }
 
     /// Monotonic milliseconds of the last byte read.
@@ -195,36 +211,27 @@ impl Peer {
             .max(self.last_write_ms.load(Ordering::Relaxed))
     }
 
-    /// Registers a request about to be sent: its opaque, and where the reply will arrive.
-    /// None when too many wait already or the connection is closed.
-    pub fn expect_reply(&self) -> Option<(i32, Waiter)> {
-        let (sender, waiter) = mpsc::sync_channel(1);
+    /// The opaque of a request about to be sent, whose reply goes to `Shared::client_replies`. None when too
+    /// many wait already or the connection is closed.
+    pub fn expect_reply(&self) -> Option<i32> {
         let opaque = self.next_opaque.fetch_add(1, Ordering::Relaxed);
         let mut calls = self.calls.lock();
         if self.is_closing() || calls.len() >= CALLS_MAX {
             return None;
         }
-        calls.insert(opaque, sender);
-        Some((opaque, waiter))
+        calls.insert(opaque);
+        Some(opaque)
     }
 
-    /// Nobody waits for that reply any more.
-    pub fn forget_reply(&self, opaque: i32) {
-        self.calls.lock().remove(&opaque);
+    /// Whether somebody waited for that reply, who now waits no more.
+    pub fn forget_reply(&self, opaque: i32) -> bool {
+        self.calls.lock().remove(&opaque)
     }
 
-    /// Gives a reply frame to whoever waits for it; one that nobody waits for is dropped.
-    pub(crate) fn replied(&self, opaque: i32, frame: &[u8]) {
-        if let Some(waiter) = self.calls.lock().remove(&opaque) {
-            // Fails only if the caller gave up meanwhile.
-            let _ = waiter.try_send(frame.to_vec());
-        }
-    }
-
-    /// The connection's task is done: nobody will reply any more.
-    pub(crate) fn closed(&self) {
+    /// The connection's task is done; gives the requests that nobody will answer any more.
+    pub(crate) fn closed(&self) -> HashSet<i32> {
         self.close();
-        self.calls.lock().clear();
+        std::mem::take(&mut *self.calls.lock())
     }
 }
 
@@ -235,6 +242,8 @@ pub struct Peers {
     last_id: AtomicU64,
     /// Bytes that no client has taken yet.
     pub(crate) owed: Arc<AtomicUsize>,
+    /// When stalled clients were last looked for.
+    looked_ms: AtomicI64,
     /// Frames that have begun and not ended.
     pub(crate) unfinished: AllUnfinished,
 }
@@ -276,6 +285,24 @@ impl Peers {
     pub fn all(&self) -> Vec<Arc<Peer>> {
         self.open.read().values().cloned().collect()
     }
+
+    /// Closes clients that keep memory for answers that they do not take.
+    pub(crate) fn close_stalled(&self, now_ms: i64) {
+        let looked_ms = self.looked_ms.load(Ordering::Relaxed);
+        let order = (Ordering::Relaxed, Ordering::Relaxed);
+        let is_mine = now_ms - looked_ms >= UNREAD_LOOK_MS
+            && (self.looked_ms)
+                .compare_exchange(looked_ms, now_ms, order.0, order.1)
+                .is_ok();
+        if !is_mine {
+            return;
+        }
+        for peer in self.all().iter().filter(|peer| peer.is_stalled(now_ms)) {
+            peer.unread.store(true, Ordering::Release);
+            peer.close();
+        }
+    }
+
     /// Takes note of what a connection's unfinished frame takes after a read; `is_new` if it began
     /// with this read. Closes connections where all take more than `limit`, and tells how many.
     pub(crate) fn note_partial(

@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use crate::conn::frames::Whole;
 use crate::conn::peers::Peer;
+use crate::fair::share::NO_ROOM;
 use crate::handoff::load::Load;
 use crate::requests::known_heartbeats::Beat;
 use crate::route::Family;
@@ -229,6 +230,10 @@ impl Request {
         if body.len() > BODY_BYTES_MAX {
             let remark = format!("the reply's body of {} bytes fits no frame", body.len());
             (reply.code, reply.remark, reply.body) = (SYSTEM_ERROR, Some(remark.into()), &[]);
+        }
+        if !shared.has_room(reply.body.len()) {
+            shared.counters.overloaded.one();
+            (reply.code, reply.remark, reply.body) = (SYSTEM_BUSY, Some(NO_ROOM.into()), &[]);
         }
         let mut out = Vec::with_capacity(256 + reply.body.len());
         reply.encode(&mut out);

@@ -43,7 +43,7 @@ pub(crate) fn frame(
 ) -> Result<(), FrameError> {
     let frame = Frame::decode_within(whole.bytes, core.settings.header)?;
     if frame.is_response() {
-        peer.replied(frame.opaque, whole.bytes);
+        core.replied(peer, frame.opaque, whole.bytes);
         return Ok(());
     }
     let context = Context {

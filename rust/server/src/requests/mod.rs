@@ -1,5 +1,6 @@
 //! Requests that Rust answers, a file each, and `dispatch`, which asks for them.
 
+pub(crate) mod ask_client;
 pub(crate) mod cold;
 pub(crate) mod context;
 pub(crate) mod dispatch;

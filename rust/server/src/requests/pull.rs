@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::conn::peers::Peer;
-use crate::fair::share;
+use crate::fair::share::{self, NO_ROOM};
 use crate::limits::HOLD_MS_MAX;
 use crate::requests::context::Context;
 use crate::requests::offset_moved;
@@ -18,7 +18,9 @@ use crate::shared::Shared;
 use crate::tables::PERM_READ;
 use crate::tables::broker_row::BrokerRow;
 use crate::traffic::Sums;
-use mq_format::codes::{PULL_NOT_FOUND, PULL_OFFSET_MOVED, PULL_RETRY_IMMEDIATELY, SUCCESS};
+use mq_format::codes::{
+    PULL_NOT_FOUND, PULL_OFFSET_MOVED, PULL_RETRY_IMMEDIATELY, SUCCESS, SYSTEM_BUSY,
+};
 use mq_format::remoting::{FieldValue, Frame, Head, ReplyTo, Serialize};
 use mq_store::{GetRequest, GetResult, GetStatus, ReadMode, Store, TagFilter, WouldBlock};
 
@@ -265,6 +267,11 @@ impl PullTask {
             ("maxOffset", FieldValue::Number(result.max_offset)),
             ("minOffset", FieldValue::Number(result.min_offset)),
         ];
+        if !shared.has_room(records.len()) {
+            shared.counters.overloaded.one();
+            Head::reply(self.to, SYSTEM_BUSY, Some(NO_ROOM)).encode(&[], &[], out);
+            return;
+        }
         let head = Head::reply(self.to, code, Some(result.status.as_str()));
         head.encode(&fields, records, out);
     }

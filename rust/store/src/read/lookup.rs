@@ -13,6 +13,9 @@ use std::ops::Range;
 const GUESS_BYTES: usize = 4_096;
 /// Index entries of other keys with the same hash code that a query may pass over.
 const COLLISIONS: usize = 64;
+/// Bytes of the records that a query by key finds, beyond the newest one: RocketMQ's clients take
+/// fewer records than they ask for.
+const QUERY_BYTES_MAX: usize = 4 << 20;
 /// Rounds of a query, each with an earlier end.
 const QUERY_ROUNDS: usize = 3;
 
@@ -107,29 +110,34 @@ impl Reader {
             result.index_last_update_timestamp_ms = hits.last_update_timestamp_ms;
             result.index_last_update_physical_offset = hits.last_update_physical_offset;
             hits.physical_offsets.sort_unstable();
-            let mut found = Vec::new();
+            let (mut newest_first, mut bytes) = (Vec::new(), 0);
             for (at, offset) in hits.physical_offsets.iter().enumerate().rev() {
-                if found.len() == max_count {
+                if newest_first.len() == max_count {
                     break;
                 }
-                let Ok(Some(bytes)) = self.get_at(*offset, ReadMode::Wait) else {
+                let Ok(Some(record)) = self.get_at(*offset, ReadMode::Wait) else {
                     continue;
                 };
-                if message::stated_sys_flag(&bytes).is_some_and(sys_flag::is_rollback) {
+                if message::stated_sys_flag(&record).is_some_and(sys_flag::is_rollback) {
                     continue;
                 }
-                let Ok(record) = RecordView::parse(&bytes, CheckCrc::No) else {
+                let Ok(view) = RecordView::parse(&record, CheckCrc::No) else {
                     continue;
                 };
                 if at == 0 {
-                    round_end_ms = record.store_timestamp_ms;
+                    round_end_ms = view.store_timestamp_ms;
                 }
-                if record.topic == topic && has_key(record.properties, key) {
-                    found.push(bytes);
+                if view.topic != topic || !has_key(view.properties, key) {
+                    continue;
                 }
+                bytes += record.len();
+                if bytes > QUERY_BYTES_MAX && !newest_first.is_empty() {
+                    break;
+                }
+                newest_first.push(record);
             }
-            for bytes in found.iter().rev() {
-                out.extend_from_slice(bytes);
+            for record in newest_first.iter().rev() {
+                out.extend_from_slice(record);
                 result.message_count += 1;
             }
             let is_done = result.message_count > 0 || round_end_ms < begin_ms;
@@ -138,6 +146,22 @@ impl Reader {
             }
         }
         result
+    }
+
+    /// The entries of a queue from `offset` on, at most `count`, until one cannot be read.
+    pub(crate) fn entries(
+        &self,
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+        count: usize,
+    ) -> Vec<QueueEntry> {
+        let Some(queue) = self.queues.get(topic, queue_id) else {
+            return Vec::new();
+        };
+        let offsets = (offset..).take(count);
+        let entries = offsets.map_while(|offset| queue.entry(offset));
+        entries.filter(|entry| !entry.is_filler()).collect()
     }
 
     /// Whether the message at a queue offset is deemed on disk.

@@ -4,14 +4,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use super::*;
 use crate::conn::frames::Whole;
 use crate::handoff::queue::Popped;
-use crate::limits::{PARKED_MAX, UNREAD_BYTES_MAX, UNREAD_BYTES_PAUSE};
+use crate::limits::{
+    PARKED_MAX, UNREAD_BYTES_MAX, UNREAD_BYTES_PAUSE, UNREAD_LOOK_MS, UNREAD_MS_MAX,
+};
 use crate::requests::dispatch;
 use crate::route::Family;
 use crate::settings::{Kind, Settings};
@@ -157,4 +159,19 @@ async fn too_many_requests_are_answered_busy() {
     give_back(&fixture.core, &fixture.peer);
     assert_eq!(fixture.core.handoff.open(), 0);
     assert_eq!(Arc::strong_count(&fixture.core), 1);
+}
+
+#[tokio::test]
+async fn a_client_that_takes_nothing_is_closed_once_large_replies_find_no_room() {
+    let mut fixture = Fixture::new().await;
+    let (core, peer) = (Arc::clone(&fixture.core), Arc::clone(&fixture.peer));
+    core.peers.insert(&peer);
+    peer.note_taken(0);
+    core.peers.close_stalled(UNREAD_MS_MAX);
+    assert!(!peer.is_closing(), "it may be slow");
+    core.peers.close_stalled(UNREAD_MS_MAX + 1);
+    assert!(!peer.is_closing(), "nobody looks twice a second");
+    core.peers.close_stalled(UNREAD_MS_MAX + UNREAD_LOOK_MS);
+    assert!(peer.is_closing() && peer.is_unread());
+    fixture.far.shutdown().await.unwrap();
 }

@@ -87,3 +87,20 @@ fn keys_of_equal_hash_codes_do_not_hide_each_other() {
         assert_eq!(query.message_count, count, "{key}");
     }
 }
+
+#[test]
+fn entries_are_read_without_their_records() {
+    let rig = rig_with(settings());
+    for _ in 0..3 {
+        let put = rig.store.put(&PutRequest {
+            queue_id: 1,
+            ..request("T", b"small")
+        });
+        rig.store.wait(put);
+    }
+    rig.settle();
+    let entries = |offset, count| rig.store.entries("T", 1, offset, count);
+    assert_eq!(entries(0, 10).len(), 3);
+    assert_eq!(entries(1, 1), entries(0, 10)[1..2]);
+    assert!(entries(3, 1).is_empty() && rig.store.entries("other", 1, 0, 1).is_empty());
+}

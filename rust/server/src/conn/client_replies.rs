@@ -1,0 +1,114 @@
+//! Replies of clients to requests that the server sent them, on their way to Python.
+//!
+//! No thread waits for a client: Python takes the replies of all clients from one queue.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::handoff::queue::{BoundedQueue, Popped};
+use crate::limits::{CLIENT_REPLIES_MAX, CLIENT_REPLY_BYTES_ALL, CLIENT_REPLY_BYTES_MAX};
+use mq_base::clock::Clock;
+
+/// What became of a request to a client.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ClientReply {
+    /// The client's connection.
+    pub connection: u64,
+    /// The opaque of the request.
+    pub opaque: i32,
+    /// The reply's frame; None if the connection closed, or if the reply is too large.
+    pub frame: Option<Vec<u8>>,
+}
+
+/// Those that Python has not taken yet.
+pub struct ClientReplies {
+    queue: BoundedQueue<ClientReply>,
+    bytes: AtomicUsize,
+}
+
+impl ClientReplies {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            queue: BoundedQueue::new(CLIENT_REPLIES_MAX, clock),
+            bytes: AtomicUsize::new(0),
+        }
+    }
+
+    /// Keeps a copy of a reply, unless it is too large or too many bytes wait.
+    pub(crate) fn push(&self, connection: u64, opaque: i32, frame: &[u8]) {
+        let bytes = self.bytes.load(Ordering::Relaxed) + frame.len();
+        let fits = frame.len() <= CLIENT_REPLY_BYTES_MAX && bytes <= CLIENT_REPLY_BYTES_ALL;
+        self.add(connection, opaque, fits.then(|| frame.to_vec()));
+    }
+
+    /// The connection closed: nobody answers these any more.
+    pub(crate) fn closed(&self, connection: u64, opaques: HashSet<i32>) {
+        for opaque in opaques {
+            self.add(connection, opaque, None);
+        }
+    }
+
+    /// Waits for the next reply of any client.
+    pub fn pop(&self, timeout: Duration) -> Popped<ClientReply> {
+        let popped = self.queue.pop(timeout);
+        if let Popped::Item(reply) = &popped {
+            self.bytes.fetch_sub(reply.bytes(), Ordering::Relaxed);
+        }
+        popped
+    }
+
+    /// Ends every wait.
+    pub(crate) fn close(&self) {
+        drop(self.queue.close());
+    }
+
+    fn add(&self, connection: u64, opaque: i32, frame: Option<Vec<u8>>) {
+        let reply = ClientReply {
+            connection,
+            opaque,
+            frame,
+        };
+        let bytes = reply.bytes();
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        // Python gives up on one that finds no room at its deadline.
+        if self.queue.push(reply).is_err() {
+            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+impl ClientReply {
+    fn bytes(&self) -> usize {
+        self.frame.as_ref().map_or(0, Vec::len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mq_base::clock::SystemClock;
+
+    #[test]
+    fn replies_have_a_size_each_and_all_together() {
+        let replies = ClientReplies::new(SystemClock::shared());
+        let next = || match replies.pop(Duration::from_millis(1)) {
+            Popped::Item(reply) => reply.frame.map(|frame| frame.len()),
+            other => panic!("{other:?}"),
+        };
+        replies.push(1, 1, &vec![0; CLIENT_REPLY_BYTES_MAX + 1]);
+        assert_eq!(next(), None, "too large");
+        let count = CLIENT_REPLY_BYTES_ALL / CLIENT_REPLY_BYTES_MAX;
+        for _ in 0..=count {
+            replies.push(1, 1, &vec![0; CLIENT_REPLY_BYTES_MAX]);
+        }
+        for _ in 0..count {
+            assert_eq!(next(), Some(CLIENT_REPLY_BYTES_MAX));
+        }
+        assert_eq!(next(), None, "too many bytes");
+        replies.closed(2, HashSet::from([7]));
+        assert_eq!(next(), None);
+        assert_eq!(replies.bytes.load(Ordering::Relaxed), 0);
+    }
+}
