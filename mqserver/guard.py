@@ -68,7 +68,7 @@ class Guard:
 
     def trusts(self, remote: str) -> bool:
         """Whether a peer, "ip:port", is on this machine or in a configured network."""
-        address = _address_of(remote)
+        address = address_of(remote)
         if address.is_loopback or any(address in network for network in self._networks):
             return True
         return is_own_address(str(address))
@@ -76,13 +76,14 @@ class Guard:
 
 def is_private(remote: str) -> bool:
     """Whether a peer, "ip:port", is on this machine or in a private network."""
-    address = _address_of(remote)
+    address = address_of(remote)
     if address.is_loopback or any(address in network for network in networks(_PRIVATE)):
         return True
     return is_own_address(str(address))
 
 
-def _address_of(remote: str) -> IPv4Address | IPv6Address:
+def address_of(remote: str) -> IPv4Address | IPv6Address:
+    """The address of a peer, "ip:port"."""
     address = ip_address(host_of(remote))
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped

@@ -213,11 +213,11 @@ class Listener:
         return self._server.silent(list(connections), seconds)
 
     def lock_batch(
-        self, group: str, client_id: str, queues: Sequence[tuple[str, str, int]]
+        self, group: str, client: tuple[str, str], queues: Sequence[tuple[str, str, int]]
     ) -> tuple[list[tuple[str, str, int]], str | None]:
-        """Lock (topic, broker, queue id) for a client; return the queues it holds now, and the
-        remark for the client if a limit refused the others."""
-        return self._server.lock_batch(group, client_id, queues)
+        """Lock (topic, broker, queue id) for a client, by its id and IP address; return the queues
+        it holds now, and the remark for the client if a limit refused the others."""
+        return self._server.lock_batch(group, client, queues)
 
     def unlock_batch(
         self, group: str, client_id: str, queues: Sequence[tuple[str, str, int]]

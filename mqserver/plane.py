@@ -68,7 +68,7 @@ class Plane(Protocol):
         ...
 
     def lock_batch(
-        self, group: str, client_id: str, queues: Sequence[Queue]
+        self, group: str, client: tuple[str, str], queues: Sequence[Queue]
     ) -> tuple[list[Queue], str | None]:
         """Lock queues for a client; returns the queues it holds now, and the remark for the client
         if a limit refused the others."""

@@ -562,9 +562,9 @@ class Server:
     def silent(self, connections: Sequence[int], seconds: float) -> list[int]:
         """The connections among these whose last native heartbeat is older than `seconds`."""
     def lock_batch(
-        self, group: str, client_id: str, queues: Sequence[_Queue]
+        self, group: str, client: tuple[str, str], queues: Sequence[_Queue]
     ) -> tuple[list[_Queue], str | None]:
-        """Lock queues for a client.
+        """Lock queues for a client. client: its id and its IP address.
 
         Returns the queues that the client holds now, and a remark if a limit refused the others.
         """

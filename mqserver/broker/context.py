@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
 
+from mqclient.wire.codes import ResponseCode
 from mqserver.broker.creations import Creations
 from mqserver.broker.relay import Relay
 from mqserver.broker.state.bounds import Bounds
@@ -23,8 +24,12 @@ from mqserver.broker.stats.statistics import Statistics
 from mqserver.config.online import OnlineSettings
 from mqserver.config.settings import BrokerSettings
 from mqserver.plane import Queue
+from mqserver.replies import Refused, Request
 from mqserver.services import Services
-from mqstore import GetResult, PutResult, QueryResult
+from mqstore import GetResult, PutResult, QueryResult, ReceivedMessage, names
+
+ACL_EXCEPTION = "org.apache.rocketmq.acl.common.AclException"
+"""The beginning of the remark of a refusal by access control; clients look for it."""
 
 if TYPE_CHECKING:
     from mqserver.broker.acl.control import AccessControl
@@ -252,7 +257,7 @@ class BrokerContext(Struct):
     store_host: str
     monotonic: Callable[[], float]
     now_ms: Callable[[], int]
-    lock: Callable[[str, str, list[Queue]], tuple[list[Queue], str | None]]
+    lock: Callable[[str, tuple[str, str], list[Queue]], tuple[list[Queue], str | None]]
     unlock: Callable[[str, str, list[Queue]], None]
     is_open: Callable[[int], bool]
     relay: Relay
@@ -268,6 +273,19 @@ class BrokerContext(Struct):
     services: Services = field(default_factory=Services)
     copies: Copies = field(default_factory=Copies)
     certificate_end: Callable[[], int | None] = lambda: None
+
+    def check_readable(self, request: Request, message: ReceivedMessage) -> None:
+        """Check that access control lets a request read the message that it named by an offset.
+
+        Raises Refused. A delayed or half message has the rights of its own topic.
+        """
+        topic = message.topic
+        if topic in names.SYSTEM_TOPICS:
+            topic = message.properties.get("REAL_TOPIC", topic)
+        acl = self.acl
+        if acl is not None and not acl.may_read(request.fields, request.remote, topic):
+            remark = f"{ACL_EXCEPTION}: No default permission for topic:{topic}"
+            raise Refused(ResponseCode.SYSTEM_ERROR, remark)
 
     def forget(self, connection: int) -> None:
         """Remove the client of a closed connection from every group."""

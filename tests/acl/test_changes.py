@@ -143,6 +143,24 @@ def test_edits_by_hand_are_taken_and_bad_ones_are_not(
     assert len([r for r in caplog.records if "the old rules stay" in r.getMessage()]) == 1
     path.unlink()
     acl.look()
+    assert may_send(probe, "AclDeny", USER) == "", "an editor may be replacing it"
+    acl.look()
+    assert may_send(probe, "AclPub", USER) == "No acl config for rocketuser"
+
+
+def test_a_file_that_is_empty_for_a_moment_keeps_its_rules(
+    pair: Pair, probe: Probe, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, acl = home / "conf" / "plain_acl.yml", pair_acl(pair)
+    for text in ("", "# being saved\n"):
+        path.write_text(text)
+        for _ in range(3):
+            acl.look()
+        assert may_send(probe, "AclPub", USER) == ""
+    warned = [r for r in caplog.records if "is empty; to remove its rules" in r.getMessage()]
+    assert len(warned) == 2
+    path.write_text("accounts: []")
+    acl.look()
     assert may_send(probe, "AclPub", USER) == "No acl config for rocketuser"
 
 
@@ -164,25 +182,37 @@ def test_the_watch_finds_a_change_by_itself(tmp_path: Path) -> None:
     acl.stop()
 
 
-def test_the_first_of_two_accounts_counts_and_is_changed_where_it_is(
+def test_an_account_is_changed_in_the_file_that_has_it(
     pair: Pair, probe: Probe, home: Path
+) -> None:
+    folder = home / "conf" / "acl"
+    folder.mkdir()
+    mine = "accounts:\n- accessKey: seconduser\n  secretKey: another-secret\n  admin: true\n"
+    (folder / "a.yml").write_text(mine)
+    pair_acl(pair).look()
+    assert may_send(probe, "AclDeny", ("seconduser", "another-secret")) == ""
+    assert change(probe, accessKey="seconduser", secretKey=NEW[1]).code == 0
+    assert yaml.safe_load((folder / "a.yml").read_text())["accounts"][0]["secretKey"] == NEW[1]
+    assert (home / "conf" / "plain_acl.yml").read_text() == PLAIN_ACL
+
+
+def test_a_key_that_two_files_have_is_refused_with_its_line(
+    pair: Pair, probe: Probe, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = home / "conf" / "acl"
     folder.mkdir()
     mine = "accounts:\n- accessKey: rocketuser\n  secretKey: another-secret\n  admin: true\n"
     (folder / "a.yml").write_text(mine)
     pair_acl(pair).look()
-    assert may_send(probe, "AclDeny", (USER[0], "another-secret")) == ""
-    assert change(probe, accessKey=USER[0], secretKey=NEW[1]).code == 0
-    assert yaml.safe_load((folder / "a.yml").read_text())["accounts"][0]["secretKey"] == NEW[1]
-    assert (home / "conf" / "plain_acl.yml").read_text() == PLAIN_ACL
+    assert may_send(probe, "AclPub", USER) == "", "the old rules stay"
+    assert "account 1, line 3: 'rocketuser' has an account in" in caplog.text
 
 
 @pytest.mark.parametrize(
     ("settings", "wanted"),
     [
         ({}, "aclEnable=true needs rocketmqHome"),
-        ({"rocketmqHome": "HOME"}, "plain_acl.yml: account 1: The accessKey=x"),
+        ({"rocketmqHome": "HOME"}, "plain_acl.yml: account 1, line 1: The accessKey=x"),
     ],
 )
 def test_a_broker_with_bad_accounts_does_not_start(

@@ -86,14 +86,17 @@ def test_a_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.Monk
         ("PUB|SUB", PUB | SUB),
         ("SUB|PUB", PUB | SUB),
         ("DENY", DENY),
-        ("ANY", DENY),
-        ("pub", DENY),
         (None, DENY),
-        (7, DENY),
     ],
 )
 def test_permission_words(word: object, wanted: int) -> None:
     assert bits(word) == wanted
+
+
+@pytest.mark.parametrize("word", ["ANY", "pub", 7, ""])
+def test_a_word_that_is_no_permission_is_refused(word: object) -> None:
+    with pytest.raises(AclError, match="is none of PUB, SUB,"):
+        bits(word)
 
 
 def test_permissions_that_an_administrator_gives_are_checked() -> None:
@@ -111,9 +114,12 @@ ACCOUNT = f"accounts:\n- accessKey: someuser\n  secretKey: {SECRET}\n"
     ("text", "wanted"),
     [
         ("accounts: {a: 1}", "accounts must be a list, not a dict"),
-        ("accounts: [text]", "account 1: an account must be a mapping"),
+        ("accounts: [text]", "account 1, line 1: an account must be a mapping"),
         ("- 1", "the file must be a mapping, not a list"),
-        ("accounts:\n- accessKey: short\n  secretKey: 12345678", "account 1: The accessKey=short"),
+        (
+            "accounts:\n- accessKey: short\n  secretKey: 12345678",
+            "account 1, line 2: The accessKey=short",
+        ),
         ("accounts:\n- accessKey: someuser", "secretKey=null cannot be null"),
         (f"accounts:\n- secretKey: {SECRET}", "accessKey=null and secretKey=\\*\\*\\*\\*\\*\\*"),
         (
@@ -122,8 +128,19 @@ ACCOUNT = f"accounts:\n- accessKey: someuser\n  secretKey: {SECRET}\n"
         ),
         (ACCOUNT + "  topicPerms: [T]", "Parse resource permission failed for topic:T"),
         (ACCOUNT + "  groupPerms: T=SUB", "groupPerms must be a list, not str"),
-        (ACCOUNT + "  whiteRemoteAddress: 300.1.1.1", "account 1: Netaddress examine Exception"),
+        (
+            ACCOUNT + "  whiteRemoteAddress: 300.1.1.1",
+            "account 1, line 2: Netaddress examine Exception",
+        ),
         ("globalWhiteRemoteAddresses: [nonsense]", "Netaddress examine Exception netaddress is no"),
+        (
+            ACCOUNT + "  topicPerms:\n  - A=PUB\n  - B=PBU",
+            "account 1, line 6: the permission 'PBU'",
+        ),
+        (ACCOUNT + "  groupPerms:\n  - A=SUB\n  - A=DENY", "line 6: groupPerms has A twice"),
+        (ACCOUNT + "  defaultTopicPerm: deny", "account 1, line 4: the permission 'deny' is none"),
+        (ACCOUNT + "  accessKey: otheruser", "line 4: the mapping has this key already"),
+        (ACCOUNT + ACCOUNT, "line 4: the mapping has this key already"),
         (ACCOUNT + "dataVersion: [7]", "dataVersion must be a list of mappings"),
         (ACCOUNT + "dataVersion: [{counter: x}]", "needs a whole counter"),
         (ACCOUNT + "  broken: [", "the file is not YAML: line"),

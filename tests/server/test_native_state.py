@@ -43,10 +43,13 @@ def test_locks_are_one_clients_at_a_time(broker):
     assert locked("two", 0, 1, 2) == [2]
     assert broker.raw.ask(json_frame(42, 2, None, body("one", 0))).code == 0
     assert locked("two", 0, 1) == [0]
-    assert broker.listener.lock_batch("g", "two", [("T", "broker-a", 1)]) == ([], None)
+    assert broker.listener.lock_batch("g", ("two", "127.0.0.1"), [("T", "broker-a", 1)]) == (
+        [],
+        None,
+    )
     broker.listener.unlock_batch("g", "one", [("T", "broker-a", 1)])
     granted = [("T", "broker-a", 1)]
-    assert broker.listener.lock_batch("g", "two", granted) == (granted, None)
+    assert broker.listener.lock_batch("g", ("two", "127.0.0.1"), granted) == (granted, None)
     assert broker.raw.ask(json_frame(41, 3, None, b"{")).code == DECLINED
 
 

@@ -25,9 +25,18 @@ DENY, PUB, SUB = 1, 4, 8
 _WORDS = {"PUB": PUB, "SUB": SUB, "PUB|SUB": PUB | SUB, "SUB|PUB": PUB | SUB, "DENY": DENY}
 
 
-def bits(word: object) -> int:
-    """The bits of a permission word; any other value, even None, is DENY."""
-    return _WORDS.get(word.strip(), DENY) if isinstance(word, str) else DENY
+def bits(word: object, *at: str | int) -> int:
+    """The bits of a permission word; None is DENY. Raises AclError for any other value.
+
+    RocketMQ takes a misspelled word for DENY. at: where the word is in its account.
+    """
+    if word is None:
+        return DENY
+    known = _WORDS.get(word.strip()) if isinstance(word, str) else None
+    if known is None:
+        words = ", ".join(_WORDS)
+        raise AclError(f"the permission {str(word)[:255]!r} is none of {words}", *at)
+    return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,17 @@ class Account:
     default_group: int = DENY
     topics: Mapping[str, int] = field(default_factory=dict)
     groups: Mapping[str, int] = field(default_factory=dict)
+
+    def may_read(self, topic: str) -> bool:
+        """Whether the account may consume a topic; a retry topic is its group's."""
+        if self.admin and not self.topics and not self.groups:
+            return True
+        group = topic.removeprefix(RETRY_PREFIX)
+        if group != topic:
+            owned = self.groups.get(group, self.default_group)
+        else:
+            owned = self.topics.get(topic, self.default_topic)
+        return not owned & DENY and bool(owned & SUB)
 
     def row(self) -> tuple[object, ...]:
         """The account in the form of the published table "acl"."""
@@ -75,8 +95,8 @@ def read_account(entry: object) -> Account:
         secret,
         tuple(patterns(scalar(entry, "whiteRemoteAddress"))),
         truth(entry.get("admin")),
-        bits(entry.get("defaultTopicPerm")),
-        bits(entry.get("defaultGroupPerm")),
+        bits(entry.get("defaultTopicPerm"), "defaultTopicPerm"),
+        bits(entry.get("defaultGroupPerm"), "defaultGroupPerm"),
         topics,
         groups,
     )
@@ -141,9 +161,13 @@ def _permissions(entry: Mapping[object, object], name: str) -> dict[str, int]:
     if not isinstance(listed, list):
         raise AclError(f"{name} must be a list, not {type(listed).__name__}")
     kind, found = name.removesuffix("Perms"), {}
-    for item in listed:
+    for index, item in enumerate(listed):
         parts = [part for part in item.split("=") if part] if isinstance(item, str) else []
         if len(parts) != 2:
-            raise AclError(f"Parse resource permission failed for {kind}:{str(item)[:255]}")
-        found[parts[0].strip()] = bits(parts[1])
+            failed = f"Parse resource permission failed for {kind}:{str(item)[:255]}"
+            raise AclError(failed, name, index)
+        resource = parts[0].strip()
+        if resource in found:
+            raise AclError(f"{name} has {resource[:255]} twice", name, index)
+        found[resource] = bits(parts[1], name, index)
     return found

@@ -13,7 +13,7 @@ the parts after a range: `192.168.1-5.7` does not let `192.168.3.99` in.
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from mqserver.broker.acl.errors import AclError
 
@@ -24,6 +24,18 @@ Pattern = tuple[Part, ...]
 _ANY = frozenset({"*", "*.*.*.*", "*:*:*:*:*:*:*:*"})
 LIST_MAX = 1_000
 """Most addresses that one pattern may list."""
+
+
+def matches(pattern: Pattern, address: IPv4Address | IPv6Address) -> bool:
+    """Whether an address is in every range of a pattern."""
+    size = 1 if address.version == 4 else 2
+    packed = address.packed
+    parts = [int.from_bytes(packed[at : at + size]) for at in range(0, len(packed), size)]
+    if not pattern:
+        return True
+    return len(pattern) == len(parts) and all(
+        low <= part <= high for (low, high), part in zip(pattern, parts, strict=True)
+    )
 
 
 def patterns(text: str | None) -> list[Pattern]:

@@ -10,17 +10,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mqserver.broker.acl.accounts import Account
+from mqserver.broker.acl.addresses import matches
 from mqserver.broker.acl.errors import AclError
 from mqserver.broker.acl.files import AclFile, AclPaths, Version, parse, read, write
 from mqserver.config.loaded import SettingsError
 from mqserver.config.settings import BrokerSettings
-from mqserver.guard import ACCOUNT_CODES
+from mqserver.guard import ACCOUNT_CODES, address_of
 from mqserver.plane import Tables
 from mqserver.services import Services
 from mqserver.watch import Stamp, Watch
@@ -37,7 +38,7 @@ reason of the newest one."""
 
 @dataclass(frozen=True, slots=True)
 class AccessFiles:
-    """The content of all files. accounts: by access key; the first account of a key counts."""
+    """The content of all files. accounts: by access key."""
 
     files: tuple[AclFile, ...] = ()
     accounts: dict[str, tuple[Account, Path]] = field(default_factory=dict)
@@ -64,10 +65,24 @@ def access_control(settings: BrokerSettings, tables: Tables) -> AccessControl:
 def check_files(settings: BrokerSettings) -> None:
     """Read every access file without publishing it. Raises SettingsError that names a bad file."""
     try:
-        for path in _acl_paths(settings).paths():
-            read(path, 0)
+        _merged([read(path, 0) for path in _acl_paths(settings).paths()])
     except AclError as error:
         raise SettingsError(str(error)) from error
+
+
+def _merged(files: Iterable[AclFile]) -> AccessFiles:
+    """The accounts of all files. Raises AclError for a key that two of them have."""
+    merged = AccessFiles(tuple(file for file in files if file.data))
+    for file in merged.files:
+        for index, account in enumerate(file.accounts):
+            key = account.access_key
+            if key in merged.accounts:
+                line = file.lines.get(("accounts", index), 0)
+                first = merged.accounts[key][1]
+                raise AclError(f"{file.path}: account {index + 1}, line {line}: {key!r} has an "
+                               f"account in {first} already; remove one of the two")  # fmt: skip
+            merged.accounts[key] = account, file.path
+    return merged
 
 
 def _acl_paths(settings: BrokerSettings) -> AclPaths:
@@ -102,6 +117,7 @@ class AccessControl:
         self._lock = threading.Lock()
         self._loaded = AccessFiles()
         self._stamps: dict[Path, Stamp] = {}
+        self._gone: set[Path] = set()
         self._denials: Denials = lambda: (0, None)
         self._watch = Watch("acl-watch", self.look, watch_s)
 
@@ -131,7 +147,8 @@ class AccessControl:
         try:
             with self._lock:
                 stamps = self.paths.stamps()
-                if stamps == self._stamps:
+                gone = self._stamps.keys() - stamps.keys()
+                if stamps == self._stamps or self._wait_for(gone):
                     return
                 self._stamps = stamps  # set for a bad file too, so that it is logged only once
                 self._reload()
@@ -141,17 +158,21 @@ class AccessControl:
         else:
             log.info("the access files changed and have %d accounts", len(self._loaded.accounts))
 
+    def _wait_for(self, gone: set[Path]) -> bool:
+        """Whether to look once more before rules go with their files: an editor that replaces a
+        file may have removed it a moment ago."""
+        is_news = gone != self._gone
+        self._gone = gone
+        if is_news and gone:
+            names = ", ".join(map(str, sorted(gone)))
+            log.warning("%s is gone; its rules stay in force until the next look", names)
+        return is_news and bool(gone)
+
     def _reload(self) -> None:
         stamps = self.paths.stamps()
         files = tuple(read(path, self._now_ms()) for path in self.paths.paths())
-        loaded = AccessFiles(tuple(file for file in files if file.data))
-        for file in loaded.files:
-            for account in file.accounts:
-                if account.access_key in loaded.accounts:
-                    log.warning("ignored a second account with accessKey %r in %s; remove one of "
-                                "the two", account.access_key, file.path)  # fmt: skip
-                else:
-                    loaded.accounts[account.access_key] = account, file.path
+        self._check_emptied(files)
+        loaded = _merged(files)
         rows = {key: account.row() for key, (account, _) in loaded.accounts.items()}
         white = [list(pattern) for file in loaded.files for pattern in file.white]
         if rows and not any(account.admin for account, _ in loaded.accounts.values()):
@@ -160,6 +181,14 @@ class AccessControl:
         rules = rows, white, self._white_skips_signature, ACCOUNT_CODES
         self._tables.publish(TABLE, {"": rules})
         self._loaded, self._stamps = loaded, stamps
+
+    def _check_emptied(self, files: Iterable[AclFile]) -> None:
+        """Raises AclError if a file that had rules is empty, as while an editor saves it."""
+        had_rules = {file.path for file in self._loaded.files}
+        for file in files:
+            if not file.data and file.path in had_rules:
+                raise AclError(f"{file.path} is empty; to remove its rules, write \"accounts: []\" "
+                               "or delete the file")  # fmt: skip
 
     # --- rules in force
 
@@ -171,6 +200,19 @@ class AccessControl:
         """The version of the main file."""
         versions = {file.path: file.version for file in self._loaded.files}
         return versions.get(self.paths.plain, Version())
+
+    def may_read(self, fields: Mapping[str, str], remote: str, topic: str) -> bool:
+        """Whether a request may read messages of a topic. The data plane has checked its signature,
+        but cannot know the topic of a message that the request names by an offset."""
+        address = address_of(remote)
+        known = self._loaded.accounts.get(fields.get("AccessKey", ""))
+        white = [pattern for file in self._loaded.files for pattern in file.white]
+        if known is None:  # only an address of a white list comes without an account
+            return self._white_skips_signature and any(matches(one, address) for one in white)
+        account, _ = known
+        if any(matches(one, address) for one in (*white, *account.white)):
+            return True
+        return account.may_read(topic)
 
     # --- changes
 

@@ -33,6 +33,10 @@ _TOOLS = "tools.yml"
 """The file with an administrator's own credentials, which RocketMQ ignores."""
 
 
+Lines = dict[tuple[str | int, ...], int]
+"""The line of each value of a file, by the keys and indexes that lead to it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Version:
     """The version of a file (RocketMQ's `DataVersion`). timestamp: ms since the epoch."""
@@ -47,12 +51,14 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class AclFile:
-    """The content of one file. data: the whole content, for writing the file again."""
+    """The content of one file. lines: where its values are. data: the whole content, for writing
+    the file again."""
 
     path: Path
     accounts: tuple[Account, ...] = ()
     white: tuple[Pattern, ...] = ()
     version: Version = Version()
+    lines: Lines = field(default_factory=dict, repr=False)
     data: dict[str, Any] = field(default_factory=dict, repr=False)
 
 
@@ -112,7 +118,8 @@ def read(path: Path, now_ms: int) -> AclFile:
     now_ms: time for the version of a file that has no version.
     """
     try:
-        return parse(path, _loaded(path), now_ms)
+        data, lines = _loaded(path)
+        return parse(path, data, now_ms, lines)
     except AclError as error:
         raise AclError(f"{path}: {error}") from None
 
@@ -132,8 +139,7 @@ def write(path: Path, data: dict[str, Any]) -> None:
     files.replace(path, text.encode(), mode=_SECRET_MODE)
 
 
-def _loaded(path: Path) -> dict[str, Any]:
-
+def _loaded(path: Path) -> tuple[dict[str, Any], Lines]:
     with path.open("rb") as file:
         text = file.read(FILE_BYTES_MAX + 1)
     if len(text) > FILE_BYTES_MAX:
@@ -141,13 +147,36 @@ def _loaded(path: Path) -> dict[str, Any]:
     _check_shape(text)
     try:
         data = yaml.load(text, _loader())
+        root = yaml.compose(text, _loader())
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
         raise AclError(f"the file is not YAML: {_where(error)}") from None
     if data is None:
-        return {}
+        return {}, {}
+    lines: Lines = {}
+    _note_lines(root, (), lines)
     if not isinstance(data, dict):
         raise AclError(f"the file must be a mapping, not a {type(data).__name__}")
-    return data
+    return data, lines
+
+
+def _note_lines(node: yaml.Node | None, at: tuple[str | int, ...], lines: Lines) -> None:
+    """Note the line of each value. Raises AclError for a key that a mapping has twice, of which
+    YAML would silently take the last one."""
+    if node is None:
+        return
+    lines[at] = node.start_mark.line + 1
+    if isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            _note_lines(item, (*at, index), lines)
+    elif isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            name = str(key.value)
+            if name in seen:  # the text may be a secret
+                line = key.start_mark.line + 1
+                raise AclError(f"line {line}: the mapping has this key already")
+            seen.add(name)
+            _note_lines(value, (*at, name), lines)
 
 
 def _check_shape(text: bytes) -> None:
@@ -193,8 +222,12 @@ def _where(error: BaseException) -> str:
     return f"{place} {words}".strip()
 
 
-def parse(path: Path, data: dict[str, Any], now_ms: int) -> AclFile:
-    """Parse the data of a file. Raises AclError if RocketMQ or this broker could not use it."""
+def parse(path: Path, data: dict[str, Any], now_ms: int, lines: Lines | None = None) -> AclFile:
+    """Parse the data of a file. Raises AclError if RocketMQ or this broker could not use it.
+
+    lines: where the values are; None if they come from no file.
+    """
+    lines = lines or {}
     white = [pattern for entry in _list(data, "globalWhiteRemoteAddresses")
              for pattern in patterns(scalar({"address": entry}, "address"))]  # fmt: skip
     accounts = []
@@ -202,8 +235,10 @@ def parse(path: Path, data: dict[str, Any], now_ms: int) -> AclFile:
         try:
             accounts.append(read_account(entry))
         except AclError as error:
-            raise AclError(f"account {number}: {error}") from None
-    return AclFile(path, tuple(accounts), tuple(white), _version(data, now_ms), data)
+            at = ("accounts", number - 1, *error.at)
+            where = f"account {number}" + (f", line {lines[at]}" if at in lines else "")
+            raise AclError(f"{where}: {error}") from None
+    return AclFile(path, tuple(accounts), tuple(white), _version(data, now_ms), lines, data)
 
 
 def _version(data: dict[str, Any], now_ms: int) -> Version:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mqclient.wire.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import system_error
+from mqserver.guard import host_of
 from mqserver.plane import Queue
 from mqserver.replies import Reply, Request, Response
 from mqstore import MessageQueue
@@ -16,7 +17,8 @@ def lock(broker: BrokerContext, request: Request) -> Reply:
     At a limit, the remark names the setting of the limit.
     """
     body = LockBatchRequestBody.from_json(request.body)
-    held, remark = broker.lock(body.consumer_group, body.client_id, _queues(body))
+    client = body.client_id, host_of(request.remote)
+    held, remark = broker.lock(body.consumer_group, client, _queues(body))
     if remark is not None and not held:
         raise system_error(remark)
     granted = [MessageQueue(topic, name, queue_id) for topic, name, queue_id in held]

@@ -13,6 +13,7 @@ from mqclient.wire.headers.pull import (
 )
 from mqserver.broker.context import BrokerContext
 from mqserver.replies import Reply, Request, Response
+from mqstore import decode_messages
 
 _UNITS_MAX = 4_096
 _UNSET = "not set any response code"
@@ -50,6 +51,8 @@ def view_message(broker: BrokerContext, request: Request) -> Reply:
     if record is None:
         remark = f"can not find message by the offset, {offset}"
         return Response(ResponseCode.SYSTEM_ERROR, remark)
+    if broker.acl is not None:
+        broker.check_readable(request, decode_messages(record)[0])
     return Response(body=record)
 
 

@@ -14,7 +14,7 @@ from mqserver.broker.context import BrokerContext
 from mqserver.broker.relay import Outcome
 from mqserver.broker.remarks import system_error
 from mqserver.replies import Refused, Reply, Request, Response
-from mqstore import DecodeError, parse_offset_msg_id
+from mqstore import DecodeError, decode_messages, parse_offset_msg_id
 
 _SINCE = 62
 """V3_1_8_SNAPSHOT: older clients cannot answer these requests."""
@@ -37,6 +37,8 @@ def consume_directly(broker: BrokerContext, request: Request) -> Reply:
     except (DecodeError, ValueError) as error:
         raise system_error(f"msgId {header.msg_id}: {error}") from None
     body = broker.store.get_at(offset) or b""
+    if body and broker.acl is not None:
+        broker.check_readable(request, decode_messages(body)[0])
     return _relayed(
         broker,
         request,

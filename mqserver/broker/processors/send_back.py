@@ -44,6 +44,7 @@ def send_back(broker: BrokerContext, request: Request) -> Reply:
         remark = f"the topic[{topic}] sending message is forbidden"
         raise Refused(ResponseCode.NO_PERMISSION, remark)
     message = _message_at(broker, header.offset)
+    broker.check_readable(request, message)
     config, queue_id, level = _destination(broker, request, header, group, message, retry)
     result = _put(broker, message, config, queue_id, level)
     if result.status in _TOO_LONG and len(config.topic_name.encode()) <= names.TOPIC_LENGTH_MAX:

@@ -6,6 +6,16 @@ pub const SEND_MESSAGE: i32 = 10;
 pub const PULL_MESSAGE: i32 = 11;
 /// Messages by key.
 pub const QUERY_MESSAGE: i32 = 12;
+/// What a consumer is doing, which the broker asks it.
+pub const GET_CONSUMER_RUNNING_INFO: i32 = 307;
+/// A message that one consumer is to handle now.
+pub const CONSUME_MESSAGE_DIRECTLY: i32 = 309;
+/// Entries of a consume queue.
+pub const QUERY_CONSUME_QUEUE: i32 = 321;
+/// A reply message for the client that asked.
+pub const SEND_REPLY_MESSAGE: i32 = 324;
+/// The same with short names.
+pub const SEND_REPLY_MESSAGE_V2: i32 = 325;
 /// A group's offset in a queue.
 pub const QUERY_CONSUMER_OFFSET: i32 = 14;
 /// Commits a group's offset.

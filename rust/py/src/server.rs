@@ -1,6 +1,7 @@
 //! Python door of the server: start, hand-off, publication, requests to clients, stop.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -279,11 +280,12 @@ impl Server {
     fn lock_batch(
         &self,
         group: &str,
-        client_id: &str,
+        client: (String, IpAddr),
         queues: Vec<QueueTuple>,
     ) -> (Vec<QueueTuple>, Option<String>) {
         let names = queues.into_iter().map(queue_name).collect();
-        let granted = self.core.lock(group, client_id, names);
+        let (client_id, address) = (&*client.0, client.1);
+        let granted = self.core.lock(group, (client_id, address), names);
         let remark = granted.remark();
         let queues = granted.queues.into_iter();
         let tuples = queues.map(|queue| (queue.topic, queue.broker_name, queue.queue_id));

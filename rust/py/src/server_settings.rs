@@ -142,6 +142,7 @@ pub(super) fn broker(rows: &Bound<'_, PyMapping>) -> PyResult<BrokerRow> {
     let locks = LockLimits {
         all: optional(&row, "queue_lock_max")?.unwrap_or(usual.locks.all),
         of_client: optional(&row, "client_queue_lock_max")?.unwrap_or(usual.locks.of_client),
+        of_source: optional(&row, "source_queue_lock_max")?.unwrap_or(usual.locks.of_source),
     };
     Ok(BrokerRow {
         permission: required(&row, "permission")?,

@@ -1,7 +1,9 @@
 //! Requests of orderly consumers: lock queues (41), and unlock them (42).
 
+use std::net::IpAddr;
+
 use crate::requests::context::{Context, Handled};
-use crate::requests::queue_locks::{Granted, LockReply, LockRequest, QueueName};
+use crate::requests::queue_locks::{Granted, LockReply, LockRequest, QueueName, source_of};
 use crate::shared::Shared;
 use mq_format::codes::SYSTEM_ERROR;
 
@@ -18,7 +20,9 @@ pub(crate) fn lock(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         client_id,
         mq_set,
     } = request;
-    let granted = context.shared.lock(&consumer_group, &client_id, mq_set);
+    let source = context.peer.remote.ip();
+    let shared = context.shared;
+    let granted = shared.lock(&consumer_group, (&client_id, source), mq_set);
     let remark = granted.remark();
     let Granted { queues, .. } = granted;
     let code = if queues.is_empty() && remark.is_some() {
@@ -39,9 +43,16 @@ pub(crate) fn lock(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
 
 impl Shared {
     /// Locks queues as far as the settings allow, and counts what they do not.
-    pub fn lock(&self, group: &str, client_id: &str, queues: Vec<QueueName>) -> Granted {
+    pub fn lock(
+        &self,
+        group: &str,
+        (client_id, address): (&str, IpAddr),
+        queues: Vec<QueueName>,
+    ) -> Granted {
         let limits = self.tables.broker.with(|row| row.locks).unwrap_or_default();
-        let granted = self.locks.lock(group, client_id, queues, limits);
+        let granted = self
+            .locks
+            .lock(group, (client_id, source_of(address)), queues, limits);
         if granted.full.is_some() {
             self.counters.locks_refused.one();
         }

@@ -1,6 +1,9 @@
 //! Queue locks of orderly consumers (codes 41 and 42): in memory, expiring, monotonic.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -63,6 +66,8 @@ pub struct LockLimits {
     pub all: usize,
     /// `clientQueueLockMax`.
     pub of_client: usize,
+    /// `sourceSharePercent` of `all`: of all clients of one source address.
+    pub of_source: usize,
 }
 
 impl Default for LockLimits {
@@ -70,6 +75,7 @@ impl Default for LockLimits {
         Self {
             all: 100_000,
             of_client: 10_000,
+            of_source: 50_000,
         }
     }
 }
@@ -91,9 +97,19 @@ impl Granted {
     }
 }
 
+/// The address that a lock counts for; None is this machine, which has no share.
+pub type Source = Option<IpAddr>;
+
+/// The source of a client's address.
+pub fn source_of(address: IpAddr) -> Source {
+    let address = address.to_canonical();
+    (!address.is_loopback()).then_some(address)
+}
+
 #[derive(Debug)]
 struct Lock {
     client_id: Arc<str>,
+    source: Source,
     renewed_ms: i64,
 }
 
@@ -114,6 +130,8 @@ struct State {
     groups: HashMap<String, HashMap<QueueName, Lock>>,
     /// Queues of each client that has one.
     of_clients: HashMap<Arc<str>, usize>,
+    /// Queues of each source that has one.
+    of_sources: HashMap<IpAddr, usize>,
     count: usize,
     swept_ms: Option<i64>,
 }
@@ -137,13 +155,14 @@ impl Locks {
     pub fn lock(
         &self,
         group: &str,
-        client_id: &str,
+        (client_id, source): (&str, Source),
         queues: Vec<QueueName>,
         limits: LockLimits,
     ) -> Granted {
         let now_ms = self.clock.monotonic_ms();
         let mut state = self.state.lock();
-        if state.count + queues.len() > limits.all {
+        let of_source = state.of_source(source);
+        if state.count + queues.len() > limits.all || of_source + queues.len() > limits.of_source {
             state.sweep(now_ms);
         }
         let mut granted = Granted::default();
@@ -156,9 +175,9 @@ impl Locks {
                 Some(lock) if !lock.is_expired(now_ms) => false,
                 found => {
                     let is_new = found.is_none();
-                    match state.full(client_id, is_new, limits) {
+                    match state.full((client_id, source), is_new, limits) {
                         None => {
-                            state.take(group, client_id, queue.clone(), now_ms);
+                            state.take(group, (client_id, source), queue.clone(), now_ms);
                             true
                         }
                         full => {
@@ -193,22 +212,49 @@ impl State {
     }
 
     /// Why the client gets no other queue; None if it does. `is_new`: nobody has it.
-    fn full(&self, client_id: &str, is_new: bool, limits: LockLimits) -> Option<String> {
+    fn full(
+        &self,
+        (client_id, source): (&str, Source),
+        is_new: bool,
+        limits: LockLimits,
+    ) -> Option<String> {
         let own = self.of_clients.get(client_id).copied().unwrap_or(0);
         if own >= limits.of_client {
             return Some(format!("clientQueueLockMax={}", limits.of_client));
         }
+        if self.of_source(source) >= limits.of_source {
+            return Some(format!(
+                "the share of one source address, {} of queueLockMax={} (sourceSharePercent),",
+                limits.of_source, limits.all
+            ));
+        }
         (is_new && self.count >= limits.all).then(|| format!("queueLockMax={}", limits.all))
     }
 
-    fn take(&mut self, group: &str, client_id: &str, queue: QueueName, now_ms: i64) {
+    /// Queues of all clients of a source; 0 for this machine.
+    fn of_source(&self, source: Source) -> usize {
+        let counted = source.and_then(|source| self.of_sources.get(&source));
+        counted.copied().unwrap_or(0)
+    }
+
+    fn take(
+        &mut self,
+        group: &str,
+        (client_id, source): (&str, Source),
+        queue: QueueName,
+        now_ms: i64,
+    ) {
         self.free(group, &queue);
         let known = self.of_clients.get_key_value(client_id);
         let client_id = known.map_or_else(|| client_id.into(), |(known, _)| Arc::clone(known));
         *self.of_clients.entry(Arc::clone(&client_id)).or_default() += 1;
+        if let Some(source) = source {
+            *self.of_sources.entry(source).or_default() += 1;
+        }
         self.count += 1;
         let lock = Lock {
             client_id,
+            source,
             renewed_ms: now_ms,
         };
         match self.groups.get_mut(group) {
@@ -233,6 +279,9 @@ impl State {
         }
         self.count -= 1;
         forget_one(&mut self.of_clients, &lock.client_id);
+        if let Some(source) = &lock.source {
+            forget_one(&mut self.of_sources, source);
+        }
     }
 
     /// Forgets expired locks, not more often than `SWEEP_MS` allows.
@@ -241,13 +290,17 @@ impl State {
             return;
         }
         self.swept_ms = Some(now_ms);
-        let (of_clients, count) = (&mut self.of_clients, &mut self.count);
+        let (of_clients, of_sources) = (&mut self.of_clients, &mut self.of_sources);
+        let count = &mut self.count;
         self.groups.retain(|_, held| {
             held.retain(|_, lock| {
                 let is_expired = lock.is_expired(now_ms);
                 if is_expired {
                     *count -= 1;
                     forget_one(of_clients, &lock.client_id);
+                    if let Some(source) = &lock.source {
+                        forget_one(of_sources, source);
+                    }
                 }
                 !is_expired
             });
@@ -256,11 +309,14 @@ impl State {
     }
 }
 
-fn forget_one(of_clients: &mut HashMap<Arc<str>, usize>, client_id: &str) {
-    if let Some(own) = of_clients.get_mut(client_id) {
+fn forget_one<K: Borrow<Q> + Hash + Eq, Q: Hash + Eq + ?Sized>(
+    counts: &mut HashMap<K, usize>,
+    of: &Q,
+) {
+    if let Some(own) = counts.get_mut(of) {
         *own -= 1;
         if *own == 0 {
-            of_clients.remove(client_id);
+            counts.remove(of);
         }
     }
 }
@@ -279,7 +335,7 @@ mod tests {
     }
 
     fn lock(locks: &Locks, group: &str, client_id: &str, queues: Vec<QueueName>) -> Vec<QueueName> {
-        let granted = locks.lock(group, client_id, queues, LockLimits::default());
+        let granted = locks.lock(group, (client_id, None), queues, LockLimits::default());
         assert_eq!(granted.full, None);
         granted.queues
     }
@@ -319,9 +375,10 @@ mod tests {
         let limits = LockLimits {
             all: 5,
             of_client: 3,
+            of_source: 5,
         };
         let ask = |client_id: &str, ids: std::ops::Range<i32>| {
-            let granted = locks.lock("g", client_id, ids.map(queue).collect(), limits);
+            let granted = locks.lock("g", (client_id, None), ids.map(queue).collect(), limits);
             (granted.queues.len(), granted.full)
         };
         let own = Some("clientQueueLockMax=3".to_owned());
@@ -350,8 +407,12 @@ mod tests {
         let limits = LockLimits {
             all: 5,
             of_client: 2,
+            of_source: 5,
         };
-        let ask = |client_id: &str, queues| locks.lock("g", client_id, queues, limits).queues.len();
+        let ask = |client_id: &str, queues| {
+            let granted = locks.lock("g", (client_id, None), queues, limits);
+            granted.queues.len()
+        };
         assert_eq!(ask("one", vec![queue(0), queue(1)]), 2);
         clock.advance(LOCK_EXPIRY_MS + 1);
         assert_eq!(ask("two", vec![queue(0), queue(1)]), 2, "taken over");
@@ -361,6 +422,37 @@ mod tests {
         let state = locks.state.lock();
         assert!(state.groups.is_empty() && state.of_clients.is_empty());
         assert_eq!(state.count, 0);
+    }
+
+    #[test]
+    fn the_clients_of_one_address_share_half_and_this_machine_has_no_share() {
+        let clock = ManualClock::at(0);
+        let locks = Locks::new(clock.clone());
+        let limits = LockLimits {
+            all: 6,
+            of_client: 6,
+            of_source: 3,
+        };
+        let source = |text: &str| source_of(text.parse().unwrap());
+        let ask = |who: (&str, Source), ids: std::ops::Range<i32>| {
+            let granted = locks.lock("g", who, ids.map(queue).collect(), limits);
+            (granted.queues.len(), granted.full.is_some())
+        };
+        let stranger = source("203.0.113.1");
+        assert_eq!(ask(("one", stranger), 0..2), (2, false));
+        assert_eq!(ask(("two", source("::ffff:203.0.113.1")), 2..4), (1, true));
+        assert_eq!(ask(("three", source("203.0.113.2")), 3..5), (2, false));
+        locks.unlock("g", "one", &[queue(0)]);
+        assert_eq!(ask(("one", stranger), 0..1), (1, false));
+        clock.advance(LOCK_EXPIRY_MS + 1);
+        assert_eq!(
+            ask(("four", stranger), 5..8),
+            (3, false),
+            "the expired ones do not count"
+        );
+        assert_eq!(ask(("own", source("127.0.0.9")), 10..13), (3, false));
+        assert_eq!(source("::1"), None);
+        assert_eq!(locks.state.lock().of_sources.len(), 1);
     }
 
     #[test]

@@ -1,12 +1,17 @@
 //! What a request asks of topics and groups, code by code: RocketMQ's `PlainAccessValidator.parse`.
 //!
-//! Codes that are not here need a valid signature only. RocketMQ forgets batches (320).
+//! RocketMQ forgets batches, replies, queue locks and requests to a consumer. Codes that are not
+//! here need a valid signature only, or an admin account; `mqserver/broker/acl/rights.py` says of
+//! every code why.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use mq_format::codes::{
-    CONSUMER_SEND_MSG_BACK, GET_CONSUMER_LIST_BY_GROUP, HEART_BEAT, PULL_MESSAGE, QUERY_MESSAGE,
-    SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2, UNREGISTER_CLIENT, UPDATE_CONSUMER_OFFSET,
+    CONSUME_MESSAGE_DIRECTLY, CONSUMER_SEND_MSG_BACK, GET_CONSUMER_LIST_BY_GROUP,
+    GET_CONSUMER_RUNNING_INFO, HEART_BEAT, LOCK_BATCH_MQ, PULL_MESSAGE, QUERY_CONSUME_QUEUE,
+    QUERY_MESSAGE, SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2, SEND_REPLY_MESSAGE,
+    SEND_REPLY_MESSAGE_V2, UNLOCK_BATCH_MQ, UNREGISTER_CLIENT, UPDATE_CONSUMER_OFFSET,
 };
 use mq_format::fastjson::to_strict;
 use mq_format::message::RETRY_PREFIX;
@@ -63,12 +68,22 @@ struct Subscribed {
     topic: Option<String>,
 }
 
+/// What of the body of 41 and 42 needs a right.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Locks {
+    #[serde(default)]
+    consumer_group: Option<String>,
+    #[serde(default)]
+    mq_set: Option<Vec<Subscribed>>,
+}
+
 /// Gives `ask` each resource the request is about, and the bits it needs there.
 ///
 /// A field that is missing asks for nothing: whoever serves the request refuses it.
 ///
 /// # Errors
-/// A heartbeat that cannot be read, in words: what cannot be checked is not served.
+/// A body that cannot be read, in words: what cannot be checked is not served.
 pub(crate) fn needs(
     frame: &Frame<'_>,
     ask: &mut dyn FnMut(Resource<'_>, u8),
@@ -82,16 +97,18 @@ pub(crate) fn needs(
         other => (other, PUB),
     };
     let asked = match frame.code {
-        SEND_MESSAGE => [send("topic", "group"), (None, 0)],
-        SEND_MESSAGE_V2 | SEND_BATCH_MESSAGE => [send("b", "a"), (None, 0)],
+        SEND_MESSAGE | SEND_REPLY_MESSAGE => [send("topic", "group"), (None, 0)],
+        SEND_MESSAGE_V2 | SEND_BATCH_MESSAGE | SEND_REPLY_MESSAGE_V2 => [send("b", "a"), (None, 0)],
         CONSUMER_SEND_MSG_BACK => [(group("group"), SUB), (None, 0)],
         PULL_MESSAGE | UPDATE_CONSUMER_OFFSET => {
             [(topic("topic"), SUB), (group("consumerGroup"), SUB)]
         }
-        QUERY_MESSAGE => [(topic("topic"), SUB), (None, 0)],
-        UNREGISTER_CLIENT | GET_CONSUMER_LIST_BY_GROUP => {
-            [(group("consumerGroup"), SUB), (None, 0)]
-        }
+        QUERY_MESSAGE | QUERY_CONSUME_QUEUE => [(topic("topic"), SUB), (None, 0)],
+        UNREGISTER_CLIENT
+        | GET_CONSUMER_LIST_BY_GROUP
+        | GET_CONSUMER_RUNNING_INFO
+        | CONSUME_MESSAGE_DIRECTLY => [(group("consumerGroup"), SUB), (None, 0)],
+        LOCK_BATCH_MQ | UNLOCK_BATCH_MQ => return locks(frame.body, ask),
         HEART_BEAT => return heartbeat(frame.body, ask),
         _ => return Ok(()),
     };
@@ -103,14 +120,30 @@ pub(crate) fn needs(
     Ok(())
 }
 
-fn heartbeat(body: &[u8], ask: &mut dyn FnMut(Resource<'_>, u8)) -> Result<(), String> {
-    let unreadable = "the heartbeat cannot be read".to_owned();
+/// A body as the processor reads it: strict in types, and a name that occurs twice is an error.
+fn read<T: DeserializeOwned>(body: &[u8], what: &str) -> Result<T, String> {
     let strict = std::str::from_utf8(body)
         .ok()
         .and_then(|text| to_strict(text).ok());
-    let strict = strict.ok_or_else(|| unreadable.clone())?;
-    // Strict in types, and a name that occurs twice is an error: the processor reads the same.
-    let heartbeat: Heartbeat = serde_json::from_str(&strict).map_err(|_| unreadable)?;
+    let read = strict.and_then(|strict| serde_json::from_str(&strict).ok());
+    read.ok_or_else(|| format!("the {what} cannot be read"))
+}
+
+fn locks(body: &[u8], ask: &mut dyn FnMut(Resource<'_>, u8)) -> Result<(), String> {
+    let locks: Locks = read(body, "queues to lock")?;
+    if let Some(group) = &locks.consumer_group {
+        ask(Resource::Group(group), SUB);
+    }
+    for topic in locks.mq_set.iter().flatten() {
+        if let Some(topic) = &topic.topic {
+            ask(Resource::topic(topic), SUB);
+        }
+    }
+    Ok(())
+}
+
+fn heartbeat(body: &[u8], ask: &mut dyn FnMut(Resource<'_>, u8)) -> Result<(), String> {
+    let heartbeat: Heartbeat = read(body, "heartbeat")?;
     for consumer in heartbeat.consumer_data_set.iter().flatten() {
         if let Some(group) = &consumer.group_name {
             ask(Resource::Group(group), SUB);
@@ -145,16 +178,16 @@ mod tests {
     /// Code, fields, what they ask for.
     type Row<'a> = (i32, &'a [(&'a str, &'a str)], &'a [&'a str]);
 
-    /// Every row of RocketMQ's table.
+    /// Every row of RocketMQ's table, and ours.
     #[test]
-    fn each_code_asks_for_what_java_asks() {
+    fn each_code_asks_for_its_rights() {
         let v1 = [("topic", "T"), ("producerGroup", "p")];
         let v2 = [("a", "p"), ("b", "T")];
         let v2_retry = [("a", "p"), ("b", "%RETRY%g")];
         let pull = [("topic", "T"), ("consumerGroup", "g")];
         let pull_retry = [("topic", "%RETRY%g"), ("consumerGroup", "g")];
         let group = [("consumerGroup", "g")];
-        let rows: [Row<'_>; 17] = [
+        let rows: [Row<'_>; 22] = [
             (10, &v1, &["topic:T 4"]),
             (10, &[("topic", "%RETRY%g")], &[]),
             (10, &[("topic", "%RETRY%g"), ("group", "x")], &["group:x 8"]),
@@ -170,6 +203,11 @@ mod tests {
             (15, &pull, &["topic:T 8", "group:g 8"]),
             (320, &v2, &["topic:T 4"]),
             (14, &pull, &[]),
+            (324, &v1, &["topic:T 4"]),
+            (325, &v2, &["topic:T 4"]),
+            (307, &group, &["group:g 8"]),
+            (309, &group, &["group:g 8"]),
+            (321, &pull, &["topic:T 8"]),
             (37, &[("producerGroup", "p")], &[]),
             (50, &[("accessKey", "other")], &[]),
         ];
@@ -190,6 +228,15 @@ mod tests {
         let wanted = ["group:g 8", "topic:T 8", "group:g 8", "group:h 8"];
         assert_eq!(asked(34, &[], body).unwrap(), wanted);
         assert_eq!(asked(34, &[], b"{'clientID':'c',}").unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn locks_ask_for_the_group_and_every_topic() {
+        let body = br#"{"consumerGroup":"g","clientId":"c","mqSet":[{"topic":"T","queueId":0}]}"#;
+        for code in [LOCK_BATCH_MQ, UNLOCK_BATCH_MQ] {
+            assert_eq!(asked(code, &[], body).unwrap(), ["group:g 8", "topic:T 8"]);
+            assert!(asked(code, &[], b"nonsense").is_err());
+        }
     }
 
     #[test]
