@@ -248,10 +248,13 @@ class Store:
     def clean_expired_queues(self) -> tuple[int, int, int]:
         """Delete queue and index entries of deleted messages; returns the numbers of `clean`."""
     def clean_unused_topics(self, topics: set[str]) -> tuple[int, int, int]:
-        """Empty the queues of all topics except these and the store's own; returns like `clean`.
+        """Delete the messages of all topics except these and the store's own; returns like `clean`.
 
-        If such a topic is created again, its queues continue with their offsets.
+        The deletion is durable. If such a topic is created again, its queues continue with their
+        offsets.
         """
+    def delete_topic(self, topic: str) -> tuple[int, int, int]:
+        """Delete the messages of one topic, as `clean_unused_topics` does."""
     def flush(self) -> None:
         """Flush everything that was appended before the call, in the log and derived files."""
     def close(self) -> None:

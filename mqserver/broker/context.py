@@ -176,7 +176,11 @@ class StoreDoor(Protocol):
         ...
 
     def clean_unused_topics(self, topics: set[str]) -> tuple[int, int, int]:
-        """Empty the queues of all topics except these."""
+        """Delete the messages of all topics except these, durably."""
+        ...
+
+    def delete_topic(self, topic: str) -> tuple[int, int, int]:
+        """Delete the messages of a topic, durably."""
         ...
 
     def store_time_range(self) -> tuple[int, int] | None:

@@ -18,7 +18,7 @@ def clean_expired_queues(broker: BrokerContext, request: Request) -> Reply:
 
 
 def clean_unused_topics(broker: BrokerContext, request: Request) -> Reply:
-    """CLEAN_UNUSED_TOPIC (316): empties the queues of deleted topics."""
+    """CLEAN_UNUSED_TOPIC (316): deletes the messages of topics that do not exist."""
     broker.store.clean_unused_topics(set(broker.topics.wrapper().topic_config_table))
     return Response()
 

@@ -15,6 +15,7 @@ use mq_store::StoreError;
 use mq_store::inspect::Checkpoint;
 use mq_store::inspect::ConsumeQueue;
 use mq_store::inspect::ConsumeQueues;
+use mq_store::inspect::Deletions;
 use mq_store::inspect::Derived;
 use mq_store::inspect::IndexWriter;
 use mq_store::inspect::{IndexFiles, sizes_of_new_files};
@@ -36,6 +37,8 @@ pub(super) struct Built {
 pub(super) struct Site<'a, 't> {
     /// Gets `consumequeue`, `consumequeue_ext`, `index` and `checkpoint`.
     pub folder: &'a Path,
+    /// The store that they will belong to.
+    pub root: &'a Path,
     pub settings: &'a Settings,
     pub told: &'a Told<'t>,
 }
@@ -93,7 +96,7 @@ impl Site<'_, '_> {
         healed: &[(u64, u64)],
     ) -> Result<Built, StoreError> {
         let settings = self.settings;
-        let queues = Arc::new(ConsumeQueues::open(self.folder, settings, false)?);
+        let queues = Arc::new(self.open_queues()?);
         let (slots, entries) = (settings.index_slots, settings.index_entries);
         let index = IndexFiles::load(self.folder, slots, entries, Access::Append)?;
         let index = Arc::new(index);
@@ -113,16 +116,18 @@ impl Site<'_, '_> {
         drop(derived);
         let (old_queues, _) = old.load_queues()?;
         pad_lost_tails(&queues, &old_queues, healed)?;
-        queues.flush()?;
         let checkpoint = Checkpoint::open(self.folder)?;
         index.flush_all(&checkpoint)?;
         let log_start = log.min_offset().cast_signed();
+        queues.flush()?;
         let kept = self.keep_expired(&queues, log_start, &old.root, &old_queues)?;
         let queues = if kept.is_empty() {
             queues
         } else {
             self.with_kept(&kept, end)?
         };
+        queues.settle_deletions(end)?;
+        queues.flush()?;
         Ok(Built {
             queues,
             index,
@@ -130,6 +135,12 @@ impl Site<'_, '_> {
             records,
             kept,
         })
+    }
+
+    fn open_queues(&self) -> Result<ConsumeQueues, StoreError> {
+        let mut queues = ConsumeQueues::open(self.folder, self.settings, false)?;
+        queues.obey(Deletions::read(self.root)?);
+        Ok(queues)
     }
 
     /// Copies the queues whose messages have all expired: without them their offsets would start
@@ -166,7 +177,7 @@ impl Site<'_, '_> {
         kept: &[(String, i32)],
         end: u64,
     ) -> Result<Arc<ConsumeQueues>, StoreError> {
-        let queues = ConsumeQueues::open(self.folder, self.settings, false)?;
+        let queues = self.open_queues()?;
         for (topic, queue_id) in kept {
             if let Some(queue) = queues.get(topic, *queue_id) {
                 queue.truncate(end.cast_signed())?;

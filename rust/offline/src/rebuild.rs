@@ -14,6 +14,7 @@ use super::scan::{Scan, log_error};
 use super::wish::Wish;
 use mq_log::fs;
 use mq_store::StoreError;
+use mq_store::inspect::Deletions;
 use mq_store::inspect::LogFacts;
 use mq_store::inspect::LogRead;
 use mq_store::inspect::StoreLock;
@@ -104,6 +105,7 @@ fn in_place(scan: &Scan, wish: &Wish<'_>, told: &Told<'_>) -> Result<Rebuilt, St
     create_directory(&site)?;
     let work = Site {
         folder: &site,
+        root,
         settings: &settings,
         told,
     };
@@ -155,6 +157,7 @@ fn copy_and_build(
     create_directory(site)?;
     copy_log(&scan.log, site, end, told)?;
     copy_rest(&scan.root, site, told)?;
+    Deletions::read(&scan.root)?.copy_to(site)?;
     let source = match plan {
         Some(plan) => plan.into_source(),
         None => {
@@ -169,6 +172,7 @@ fn copy_and_build(
     };
     let work = Site {
         folder: site,
+        root: site,
         settings: &settings,
         told,
     };

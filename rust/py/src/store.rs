@@ -469,14 +469,22 @@ impl Store {
             .map(cleaned)
     }
 
-    /// Empties the queues of all other topics.
+    /// Deletes the messages of all other topics.
     fn clean_unused_topics(
         &self,
         py: Python<'_>,
         topics: HashSet<String>,
     ) -> PyResult<(usize, usize, usize)> {
-        self.run(py, |store| store.clean_unused_topics(&topics))
+        self.run(py, |store| store.clean_unused_topics(&topics))?
             .map(cleaned)
+            .map_err(raise)
+    }
+
+    /// Deletes the messages of a topic.
+    fn delete_topic(&self, py: Python<'_>, topic: &str) -> PyResult<(usize, usize, usize)> {
+        self.run(py, |store| store.delete_topic(topic))?
+            .map(cleaned)
+            .map_err(raise)
     }
 
     /// Flushes everything appended so far, log and derived files.

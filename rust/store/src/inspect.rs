@@ -9,6 +9,7 @@ pub use crate::derive::index::writer::IndexWriter;
 pub use crate::derive::queues::open_files::OpenFiles;
 pub use crate::derive::queues::queue::ConsumeQueue;
 pub use crate::derive::queues::table::{ConsumeQueues, adopted_file_bytes, queue_directories};
+pub use crate::directory::deleted::Deletions;
 pub use crate::directory::lock::{StoreLock, is_held};
 pub use crate::directory::log_facts::LogFacts;
 pub use crate::directory::recognise::{Effect, Foreign, recognise};

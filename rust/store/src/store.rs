@@ -15,6 +15,7 @@ use crate::delay::deliver::{DelayThread, DeliveryListener};
 use crate::derive::arrivals::{Arrivals, Listener};
 use crate::derive::dispatch::BitmapSource;
 use crate::derive::follow::Dispatcher;
+use crate::directory::deleted::is_deletable;
 use crate::directory::layout;
 use crate::directory::lock::StoreLock;
 use crate::files::{io_error, sync_directory};
@@ -269,10 +270,16 @@ impl Store {
         self.upkeep.state.set_aside(name, entries);
     }
 
-    /// Every consume queue there is, by topic: how many a topic had, where nothing else says so.
+    /// Every consume queue that is not of a deleted topic, by topic: how many a topic had, where
+    /// nothing else says so.
     pub fn queues(&self) -> BTreeMap<String, Vec<i32>> {
         let mut found = BTreeMap::<String, Vec<i32>>::new();
-        for queue in self.upkeep.queues.all() {
+        let queues = &self.upkeep.queues;
+        let queues = queues
+            .all()
+            .into_iter()
+            .filter(|queue| !queues.is_emptied(queue));
+        for queue in queues {
             let ids = found.entry(queue.topic().to_owned()).or_default();
             ids.push(queue.queue_id());
         }
@@ -357,10 +364,27 @@ impl Store {
         self.cleaner.clean_queues()
     }
 
-    /// RocketMQ's CLEAN_UNUSED_TOPIC: empties the queues of all topics but these; they go on with
-    /// the same numbers should the topic come back. Blocks on the disk.
-    pub fn clean_unused_topics(&self, topics: &HashSet<String>) -> Cleaned {
-        self.cleaner.clean_unused(topics)
+    /// RocketMQ's CLEAN_UNUSED_TOPIC: deletes the messages of all topics but these, as
+    /// [`Store::delete_topic`] does.
+    pub fn clean_unused_topics(&self, topics: &HashSet<String>) -> Result<Cleaned, StoreError> {
+        self.delete(|topic| !topics.contains(topic))
+    }
+
+    /// Deletes the messages of a topic, durably; its queues go on with the same numbers should the
+    /// topic come back. Topics of the system keep theirs. Blocks on the disk.
+    pub fn delete_topic(&self, topic: &str) -> Result<Cleaned, StoreError> {
+        self.delete(|other| other == topic)
+    }
+
+    fn delete(&self, is_unwanted: impl Fn(&str) -> bool) -> Result<Cleaned, StoreError> {
+        let is_deleted = |topic: &str| is_deletable(topic) && is_unwanted(topic);
+        let topics = self.puts.appender.deletions(is_deleted);
+        if topics.is_empty() {
+            return Ok(Cleaned::default());
+        }
+        // A log that a power loss cuts would give new messages the places of deleted ones.
+        self.flush_log()?;
+        self.cleaner.delete(topics)
     }
 
     /// Flushes everything appended so far, log and derived files.

@@ -28,6 +28,7 @@ use super::state::State;
 use mq_format::delay_levels::DelayLevels;
 use mq_store::Settings;
 use mq_store::StoreError;
+use mq_store::inspect::Deletions;
 
 /// Records or entries between two calls of `progress`.
 const PROGRESS_EVERY: u64 = 256;
@@ -46,6 +47,7 @@ struct Check<'a> {
     behind: (u64, i64),
     /// Topics that the broker knows; None where no table says so.
     topics: Option<HashSet<String>>,
+    deletions: Deletions,
     /// Records of deleted topics that are still in the log, by topic.
     deleted: BTreeMap<String, u64>,
     /// Records of queues that were deleted and begun anew, and the first.
@@ -83,6 +85,7 @@ fn check_all(scan: &Scan, progress: &mut dyn FnMut(i64) -> bool) -> Result<Repor
         keys: Keys::of(scan, !state.is_clean),
         behind: (0, -1),
         topics: states::topics(&scan.root)?,
+        deletions: Deletions::read(&scan.root)?,
         deleted: BTreeMap::new(),
         superseded: (0, -1),
         sequences: Sequences::default(),
@@ -101,6 +104,7 @@ fn check_all(scan: &Scan, progress: &mut dyn FnMut(i64) -> bool) -> Result<Repor
     check.tell_behind();
     check.delay_times();
     check.checkpoint()?;
+    check.deletions()?;
     check.closed(log_end)?;
     check.states()?;
     check.queues(log_end);

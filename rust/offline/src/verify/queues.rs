@@ -99,6 +99,10 @@ impl Check<'_> {
         tags_code: i64,
     ) {
         let start = record.physical_offset;
+        if start < self.deletions.log_end_of(topic) {
+            *self.deleted.entry(topic.to_owned()).or_default() += 1;
+            return;
+        }
         let of_topic = self.queues.get_mut(topic);
         let checked = of_topic.and_then(|queues| queues.get_mut(&queue_id));
         let Some(checked) = checked else {
@@ -248,9 +252,16 @@ impl Check<'_> {
             self.notice("superseded", "commitlog", first, what);
         }
         for (topic, count) in std::mem::take(&mut self.deleted) {
-            let what =
-                format!("{count} messages are of this topic, which config/topics.json lacks");
-            self.notice("deleted_topic", topic, -1, what);
+            let what = match self.deletions.log_end_of(&topic) {
+                0 => "are of this topic, which config/topics.json lacks",
+                _ => "were deleted with this topic",
+            };
+            self.notice(
+                "deleted_topic",
+                topic,
+                -1,
+                format!("{count} messages {what}"),
+            );
         }
     }
 

@@ -11,6 +11,7 @@ use mq_format::message::SCHEDULE_TOPIC;
 use mq_log::fs::{self, OpenOptions, open_own};
 use mq_store::StoreError;
 use mq_store::inspect::CHECKPOINT_BYTES;
+use mq_store::inspect::Deletions;
 use mq_store::inspect::io_error;
 use mq_store::inspect::seal::{self, Seal, Verdict};
 
@@ -41,6 +42,15 @@ impl Check<'_> {
                 );
                 self.find("checkpoint", "checkpoint", -1, what);
             }
+        }
+        Ok(())
+    }
+
+    /// Without its file of deletions a store shows deleted messages again.
+    pub(super) fn deletions(&mut self) -> Result<(), StoreError> {
+        if Deletions::is_damaged(&self.scan.root)? {
+            let what = "cannot be read: deleted messages come back if their topic does".to_owned();
+            self.find("state", "mqstack/deleted.json", -1, what);
         }
         Ok(())
     }

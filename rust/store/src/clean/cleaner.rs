@@ -2,14 +2,15 @@
 //!
 //! Where RocketMQ's rules are unsafe, ours differ:
 //! - A file's age is that of its newest message or of its last change, whichever is younger:
-//!   times of files alone are lost when a store is copied.
+//!   times of files alone are lost when a store is copied. A time ahead of the clock is ignored,
+//!   so a clock that was wrong for a while keeps nothing.
 //! - A file goes only once it is flushed, and dispatched to queues and index.
 //! - RocketMQ waits for the readers of a file, and takes it away from them after two minutes. Here
 //!   a name goes at once, and the bytes with the last reader; nobody is cut off. A file that hangs
 //!   is one whose name could not be removed, or whose reader never ends; both are logged.
 //! - A queue never loses its last file, so it never restarts at offset 0 under its consumers.
 
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,23 +19,12 @@ use parking_lot::Mutex;
 
 use super::rules::{FIRST_RUN_MS, MANUAL_RUNS, Rules};
 use super::run::{Run, Scope, Sleep, State};
+use crate::directory::deleted::Deletion;
 use crate::read::reader::Reader;
 use crate::settings::Cleaning;
 use crate::threads::periodic::Pause;
 use crate::types::{Cleaned, StoreError};
 use crate::upkeep::Upkeep;
-use mq_format::message::SCHEDULE_TOPIC;
-use mq_format::multi_dispatch;
-
-/// Topics of the broker whose messages wait for something, whoever may know of the topic: half
-/// messages, what tells which of them are done, and those given up. RocketMQ keeps the first two
-/// alone, and so a store can lose its half messages before the first check knows their topic.
-const KEPT_TOPICS: [&str; 4] = [
-    SCHEDULE_TOPIC,
-    "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-    "RMQ_SYS_TRANS_HALF_TOPIC",
-    "TRANS_CHECK_MAX_TIME_TOPIC",
-];
 
 /// Deletes files; one run at a time.
 pub(crate) struct Cleaner {
@@ -119,19 +109,34 @@ impl Cleaner {
         self.with_run(&|_| true, |run| run.clean_derived())
     }
 
-    /// Empties the queues of topics that are not in `topics`.
-    pub(crate) fn clean_unused(&self, topics: &HashSet<String>) -> Cleaned {
-        self.with_run(&|_| true, |run| {
-            for queue in self.scope.reader.queues.all() {
-                let topic = queue.topic();
-                let is_kept = topics.contains(topic)
-                    || KEPT_TOPICS.contains(&topic)
-                    || multi_dispatch::is_lmq(topic);
-                if !is_kept {
-                    run.clean_queue(&queue, i64::MAX);
+    /// Deletes the messages of topics: durably, before readers miss them.
+    pub(crate) fn delete(
+        &self,
+        mut topics: BTreeMap<String, Deletion>,
+    ) -> Result<Cleaned, StoreError> {
+        let Scope { reader, .. } = &self.scope;
+        topics.retain(|topic, deletion| {
+            let mut queues = deletion.next_offsets.iter();
+            queues.any(|(queue_id, next)| reader.min_offset(topic, *queue_id) < *next)
+        });
+        if topics.is_empty() {
+            return Ok(Cleaned::default());
+        }
+        let mut recorded = Ok(());
+        let cleaned = self.with_run(&|_| true, |run| {
+            let log_start = reader.log.min_offset().cast_signed();
+            recorded = reader.queues.deletions.add(topics.clone(), log_start);
+            if recorded.is_err() {
+                return;
+            }
+            for queue in reader.queues.all() {
+                if let Some(deletion) = topics.get(queue.topic()) {
+                    reader.queues.obey_deletion(&queue);
+                    run.clean_queue(&queue, deletion.log_end);
                 }
             }
-        })
+        });
+        recorded.map(|()| cleaned)
     }
 
     fn with_run(&self, sleep: Sleep<'_>, work: impl FnOnce(&mut Run<'_>)) -> Cleaned {

@@ -1,5 +1,6 @@
 //! The store's directory: its lock, what belongs in it, and the files of the log.
 
+pub(crate) mod deleted;
 pub(crate) mod layout;
 pub(crate) mod lock;
 pub(crate) mod log_facts;

@@ -109,6 +109,8 @@ impl Reader {
             let mut hits = index.look_up(topic, key, with_spare, begin_ms, round_end_ms);
             result.index_last_update_timestamp_ms = hits.last_update_timestamp_ms;
             result.index_last_update_physical_offset = hits.last_update_physical_offset;
+            let deleted_to = self.queues.deletions.log_end_of(topic);
+            hits.physical_offsets.retain(|offset| *offset >= deleted_to);
             hits.physical_offsets.sort_unstable();
             let (mut newest_first, mut bytes) = (Vec::new(), 0);
             for (at, offset) in hits.physical_offsets.iter().enumerate().rev() {

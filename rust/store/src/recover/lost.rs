@@ -55,6 +55,7 @@ impl<'a> LostUnits<'a> {
                 let end = queue.end_physical().cast_unsigned();
                 Some(queued.last_physical.min(end))
             }
+            Some(queue) if self.queues.begins_deleted(&queue) => None,
             Some(queue) if queued.first < queue.written().0 => {
                 let mut headless = self.headless.borrow_mut();
                 if headless.iter().all(|other| !Arc::ptr_eq(other, &queue)) {

@@ -293,6 +293,7 @@ impl Recovery<'_> {
         queues: Arc<ConsumeQueues>,
         index: Option<Arc<IndexFiles>>,
     ) -> Result<Recovered, StoreError> {
+        queues.settle_deletions(log_end)?;
         for queue in queues.all() {
             queue.set_min_from(self.log.min_offset().cast_signed());
         }

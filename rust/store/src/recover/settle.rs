@@ -32,7 +32,9 @@ impl Recovery<'_> {
                 false => self.fitting_to(&queue, trusted_to, log_end)?,
             };
             // Where nothing is trusted, a queue whose first file is missing must not stay.
-            let is_headless = trusted_to <= self.log.min_offset() && self.is_headless(&queue);
+            let is_headless = trusted_to <= self.log.min_offset()
+                && self.is_headless(&queue)
+                && !queues.begins_deleted(&queue);
             queue.truncate(keep_to.cast_signed())?;
             if !is_headless && self.fits_log(&queue)? {
                 newest = newest.max(queue.end_physical().cast_unsigned());

@@ -1,6 +1,7 @@
 //! The put lock and what happens under it.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -10,6 +11,7 @@ use super::ack::Acks;
 use super::encode::{Encoded, Encoder, Target};
 use super::queue_offsets::QueueOffsets;
 use super::space::Space;
+use crate::directory::deleted::Deletion;
 use crate::types::{PutRequest, PutResult, PutStatus};
 use mq_base::clock::{Clock, shown};
 use mq_format::message::{self, Assigned, BLANK_BYTES};
@@ -117,6 +119,26 @@ impl Appender {
             locked_at_ms => self.clock.rough_monotonic_ms() - locked_at_ms,
         };
         held_ms.max(self.stall.lasts_ms())
+    }
+
+    /// What it means to delete the messages of these topics now.
+    pub(crate) fn deletions(
+        &self,
+        is_unwanted: impl Fn(&str) -> bool,
+    ) -> BTreeMap<String, Deletion> {
+        let tail = self.tail.lock();
+        let log_end = tail.writer.position().cast_signed();
+        let topics = tail.queue_offsets.of_topics(is_unwanted);
+        let topics = topics.filter(|(_, next_offsets)| !next_offsets.is_empty());
+        topics
+            .map(|(topic, next_offsets)| {
+                let deletion = Deletion {
+                    log_end,
+                    next_offsets,
+                };
+                (topic.to_owned(), deletion)
+            })
+            .collect()
     }
 
     /// Refuses every later put; returns when the last one is through.

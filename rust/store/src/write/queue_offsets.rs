@@ -48,6 +48,18 @@ impl QueueOffsets {
         place
     }
 
+    /// Topics of these names, and the next offset of each of their queues that had a message.
+    pub(crate) fn of_topics(
+        &self,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> impl Iterator<Item = (&str, BTreeMap<i32, i64>)> {
+        let wanted = self
+            .queues
+            .iter()
+            .filter(move |(topic, _)| is_wanted(topic));
+        wanted.map(|(topic, queues)| (&**topic, queues.used()))
+    }
+
     /// The next offset in each queue that INNER_MULTI_DISPATCH names; 0 for a name that can be
     /// none.
     pub(crate) fn multi(&mut self, text: &[u8], queue_id: i32, lmq_enabled: bool) -> Vec<i64> {
@@ -81,6 +93,14 @@ impl QueueOffsets {
 }
 
 impl Queues {
+    fn used(&self) -> BTreeMap<i32, i64> {
+        let ids = (0_i32..).zip(&self.dense);
+        let all = ids.chain(self.others.iter().map(|(id, next)| (*id, next)));
+        all.filter(|(_, next)| **next > 0)
+            .map(|(id, next)| (id, *next))
+            .collect()
+    }
+
     fn entry(&mut self, queue_id: i32) -> &mut i64 {
         match usize::try_from(queue_id) {
             Ok(place) if place < DENSE_IDS => {

@@ -1,5 +1,6 @@
 //! Consume queues.
 
+pub(crate) mod deleted;
 pub(crate) mod ext;
 pub(crate) mod flush;
 pub(crate) mod open_files;

@@ -47,6 +47,11 @@ impl ConsumeQueue {
         self.max_offset.store(tail.next_offset, Ordering::Release);
         let bytes = (tail.next_offset - seen_to) * ENTRY_BYTES as i64;
         let is_news = !std::mem::replace(&mut tail.is_noted, true);
+        drop(tail);
+        if self.deleted_to.load(Ordering::Relaxed) > 0 && self.min_offset() >= seen_to {
+            // The messages may have been deleted before they were dispatched.
+            self.set_min_from(0);
+        }
         Ok((bytes, is_news))
     }
 

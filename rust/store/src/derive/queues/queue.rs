@@ -50,6 +50,8 @@ pub struct ConsumeQueue {
     /// One past the last unit in the files; those from there on are pending.
     pub(crate) written_to: AtomicI64,
     pub(crate) min_offset: AtomicI64,
+    /// Units of records that start before this place of the log are of deleted messages.
+    pub(crate) deleted_to: AtomicI64,
     /// The files that entries were written to.
     pub files: SparseFiles,
     /// Held by who writes, for as long as the disk takes: what was written since the last flush.
@@ -98,6 +100,7 @@ impl ConsumeQueue {
             tail: Mutex::default(),
             written_to: AtomicI64::new(0),
             min_offset: AtomicI64::new(0),
+            deleted_to: AtomicI64::new(0),
             files,
             writing: Mutex::default(),
             ext: ext.map(Box::new),
@@ -276,8 +279,10 @@ impl ConsumeQueue {
         self.files.flush(dirty, directories)
     }
 
-    /// Moves the minimum up to the first unit of a record at or behind `log_start`; never down.
+    /// Moves the minimum up to the first unit of a record at or behind `log_start` that is not
+    /// deleted; never down.
     pub fn set_min_from(&self, log_start: i64) {
+        let log_start = log_start.max(self.deleted_to.load(Ordering::Acquire));
         let min_offset = self.min_offset();
         let is_right = |entry: QueueEntry| !entry.is_filler() && entry.physical_offset >= log_start;
         // One unit tells for most queues: nothing of them is gone.
@@ -293,6 +298,10 @@ impl ConsumeQueue {
             |entry: &QueueEntry| !entry.is_filler() && entry.physical_offset >= physical_offset;
         let (mut low, end) = self.written();
         let mut high = end;
+        if self.end_physical() <= physical_offset {
+            // As in every queue whose messages were deleted.
+            return end;
+        }
         if self.unit(low).is_some_and(|first| is_there(&first)) {
             // As in most queues.
             high = low;

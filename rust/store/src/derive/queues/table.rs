@@ -11,6 +11,7 @@ use super::ext::Extension;
 use super::open_files::OpenFiles;
 use super::queue::ConsumeQueue;
 use super::sparse_files::{QueueFiles, SparseFiles};
+use crate::directory::deleted::Deletions;
 use crate::files::{io_error, list, offset_files};
 use crate::settings::{MultiDispatch, QueueExt, Settings};
 use crate::types::StoreError;
@@ -47,6 +48,7 @@ pub struct ConsumeQueues {
     light: Arc<LightQueues>,
     numbers: AtomicU64,
     removals: AtomicU64,
+    pub(crate) deletions: Deletions,
     /// Queues that have to be written or synced.
     pub(crate) noted: Mutex<Vec<Arc<ConsumeQueue>>>,
     /// Held for the whole of a flush, and by it the failure of an earlier one: pages may be lost,
@@ -185,6 +187,7 @@ impl ConsumeQueues {
             light: Arc::new(LightQueues::new(MultiDispatch::default())),
             numbers: AtomicU64::new(0),
             removals: AtomicU64::new(0),
+            deletions: Deletions::read(root)?,
             noted: Mutex::default(),
             flushing: Mutex::default(),
             lost_from: AtomicI64::new(i64::MAX),
@@ -200,7 +203,9 @@ impl ConsumeQueues {
         let known = self.queues.read();
         let known = known.get_key_value(topic).map(|(topic, _)| topic);
         let topic = known.map_or_else(|| topic.into(), Arc::clone);
-        ConsumeQueue::empty(topic, queue_id, files, ext)
+        let queue = ConsumeQueue::empty(topic, queue_id, files, ext);
+        self.obey_deletion(&queue);
+        queue
     }
 
     fn files(&self, of: &str, topic: &str, queue_id: i32, file_bytes: u64) -> SparseFiles {
