@@ -188,7 +188,7 @@ impl<'a> Run<'a> {
     /// enough.
     fn may_go(&self, leave: Leave) -> bool {
         let starts = self.log().starts();
-        let (Some(first), Some(next)) = (starts.first(), starts.get(1)) else {
+        let Some(next) = starts.get(1) else {
             return false;
         };
         let upkeep = &self.scope.upkeep;
@@ -196,23 +196,31 @@ impl<'a> Run<'a> {
         let is_old_enough = || match leave {
             Leave::None => false,
             Leave::Any => true,
-            Leave::Expired => self
-                .written_ms(*first, *next)
-                .is_some_and(|at| self.rules.is_expired(at, upkeep.clock.wall_ms())),
+            Leave::Expired => {
+                let wall_ms = upkeep.clock.wall_ms();
+                let written_ms = self.written_ms(&starts, wall_ms);
+                written_ms.is_some_and(|at| self.rules.is_expired(at, wall_ms))
+            }
         };
         !is_needed && is_old_enough()
     }
 
-    /// When a file was written last: the first message of the next file came right behind its
-    /// last one; a younger time of the file itself counts too. None where neither can be read.
-    fn written_ms(&self, first: u64, next: u64) -> Option<i64> {
-        let stored_ms = self.scope.reader.stored_ms(next.cast_signed());
-        let modified = fs::metadata(self.path(first)).and_then(|found| found.modified());
-        let modified_ms = modified.ok().and_then(|time| {
-            let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-            i64::try_from(since.as_millis()).ok()
-        });
-        stored_ms.max(modified_ms)
+    /// When the first of these files was written last: the first message of the next file came
+    /// right after its last one; a younger time of the file itself counts too. A time ahead of the
+    /// clock says nothing, then the files after it tell: they are younger. None where no file does.
+    fn written_ms(&self, starts: &[u64], wall_ms: i64) -> Option<i64> {
+        starts.windows(2).find_map(|pair| {
+            let stored_ms = self.scope.reader.stored_ms(pair[1].cast_signed());
+            let times = [stored_ms, self.modified_ms(pair[0])];
+            let believed = times.into_iter().flatten().filter(|at| *at <= wall_ms);
+            believed.max()
+        })
+    }
+
+    fn modified_ms(&self, start: u64) -> Option<i64> {
+        let modified = fs::metadata(self.path(start)).and_then(|found| found.modified());
+        let since = modified.ok()?.duration_since(UNIX_EPOCH);
+        i64::try_from(since.unwrap_or_default().as_millis()).ok()
     }
 
     /// Gives back the blocks of deleted files that nobody reads any more, and says once which
