@@ -12,8 +12,8 @@ use super::stall::Stall;
 use mq_base::clock::Clock;
 
 /// The longest time that the writer waits for the thread, milliseconds. Every other append waits
-/// too, so this is enough for a thread that is late on a busy machine, not for a slow disk.
-const BRIEF_MS: i64 = 50;
+/// too, so this is enough for a thread to wake up, not for a disk.
+const BRIEF_MS: i64 = 5;
 
 /// What the writer and the allocation thread tell each other.
 pub(super) struct Ahead {
@@ -28,15 +28,16 @@ pub(super) struct Ahead {
 
 #[derive(Debug)]
 pub(super) struct State {
-    /// The next file, made before it is needed.
+    /// The next file, made before it is needed, and whether it has its name yet.
     pub prepared: Option<Arc<Segment>>,
+    pub is_named: bool,
     /// Where the file behind the one that the writer took last starts: what lies before it is
     /// made, though the log's list may not have it yet.
     pub next_start: u64,
     /// Why the last round of the thread ended early.
     failure: Option<io::Error>,
     /// The writer waits for the thread, or went away empty-handed: a failure is for it.
-    is_asked: bool,
+    pub is_asked: bool,
     pub is_awake: bool,
     /// The thread makes the files; without it the writer does.
     pub is_running: bool,
@@ -46,6 +47,7 @@ impl Ahead {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let state = State {
             prepared: None,
+            is_named: false,
             next_start: 0,
             failure: None,
             is_asked: false,
@@ -78,12 +80,16 @@ impl Ahead {
         &self.stall
     }
 
-    /// The next file: the prepared one, or one from `make` if no thread prepares any.
+    /// The next file: the prepared one once it has its name, or one from `make` if no thread
+    /// prepares any.
     pub fn next_file(
         &self,
         make: impl FnOnce() -> io::Result<Segment>,
     ) -> io::Result<Arc<Segment>> {
         let prepared = |state: &mut State| {
+            if !std::mem::take(&mut state.is_named) {
+                return Ok(None);
+            }
             let prepared = state.prepared.take();
             if let Some(prepared) = &prepared {
                 state.next_start = prepared.end();
@@ -145,12 +151,5 @@ impl Ahead {
         state.failure = failure;
         self.stall.end();
         self.for_writer.notify_one();
-    }
-
-    /// Takes a file back that could not be published.
-    pub fn give_back(&self, segment: Arc<Segment>) {
-        let mut state = self.state.lock();
-        state.next_start = segment.start();
-        state.prepared = Some(segment);
     }
 }

@@ -18,6 +18,12 @@ const THREAD: &str = "mq-allocate";
 /// SYNC_FLUSH, a write of zeros, so an idle log should not have more of them.
 const WARM_BYTES: u64 = 16 << 20;
 
+/// The next file is made once the writer has passed this part of a file: then a roll waits for
+/// the disk only where that is behind by nearly a whole file.
+const PREPARE_AFTER: u64 = 8;
+/// And it gets its name when the writer is in the last part of this size.
+const NAME_BEFORE: u64 = 4;
+
 /// The running thread; dropping it stops the thread and discards the prepared file.
 pub struct Allocator {
     segments: Arc<Segments>,
@@ -60,10 +66,16 @@ impl Drop for Allocator {
             // No panic ends it.
             let _ = thread.join();
         }
-        let prepared = self.ahead.state.lock().prepared.take();
-        if let Some(prepared) = prepared
-            && let Err(error) = self.segments.files().discard(prepared.start())
-        {
+        let mut state = self.ahead.state.lock();
+        let Some(start) = state.prepared.take().map(|prepared| prepared.start()) else {
+            return;
+        };
+        let files = self.segments.files();
+        let removed = match std::mem::take(&mut state.is_named) {
+            true => files.remove(start),
+            false => files.discard(start),
+        };
+        if let Err(error) = removed {
             tracing::warn!(%error, "the prepared log file could not be removed");
         }
     }
@@ -107,15 +119,18 @@ impl Worker {
 
     fn work(&self) -> io::Result<()> {
         let Some(last) = self.segments.last() else {
-            return self.prepare(self.segments.appended()).map(drop);
+            self.prepare(self.segments.appended())?;
+            return self.name(false);
         };
-        let middle = last.end() - last.length() / 2;
+        let prepare_at = last.start() + last.length() / PREPARE_AFTER;
+        let name_at = last.end() - last.length() / NAME_BEFORE;
         let mut next = None;
         let position = loop {
             let position = self.segments.appended().max(last.start());
-            // The file first, and half a file before it is needed: a disk may be slow to make one.
-            if position >= middle {
+            // The file first, and long before it is needed: a disk may be slow to make one.
+            if position >= prepare_at || self.ahead.state.lock().is_asked {
                 next = self.prepare(last.end())?.or(next);
+                self.name(position >= name_at)?;
             }
             if !self.make_ready(&last, position)? {
                 break position;
@@ -126,8 +141,10 @@ impl Worker {
         }
         let row = last.disk().warm_pace().row_bytes;
         let mut wake_at = position + row.min(self.step / 2).min(last.length() / 8);
-        if position < middle {
-            wake_at = wake_at.min(middle);
+        for place in [prepare_at, name_at] {
+            if position < place {
+                wake_at = wake_at.min(place);
+            }
         }
         self.ahead.wake_at.store(wake_at, Ordering::Relaxed);
         if self.segments.appended() >= wake_at {
@@ -162,8 +179,23 @@ impl Worker {
         let segment = Arc::new(Segment::new(start, size, disk, true));
         segment.reserve_to((start + self.step).min(segment.end()))?;
         self.ahead.state.lock().prepared = Some(Arc::clone(&segment));
-        self.ahead.tell(None);
         Ok(Some(segment))
+    }
+
+    /// Gives the prepared file its name if the writer `is_near` its start or waits for it. The
+    /// writer cannot: every append would wait for the disk meanwhile.
+    fn name(&self, is_near: bool) -> io::Result<()> {
+        let state = self.ahead.state.lock();
+        let is_due = !state.is_named && (is_near || state.is_asked);
+        let prepared = state.prepared.as_ref().filter(|_| is_due);
+        let Some(start) = prepared.map(|prepared| prepared.start()) else {
+            return Ok(());
+        };
+        drop(state);
+        self.segments.files().publish(start)?;
+        self.ahead.state.lock().is_named = true;
+        self.ahead.tell(None);
+        Ok(())
     }
 }
 
@@ -185,13 +217,13 @@ mod tests {
         disk: TestDisk,
     }
 
-    /// A log on a disk that may hang. Its first file is written up to the middle.
+    /// A log on a disk that may hang. The next write has the thread prepare the next file.
     fn rig() -> Rig {
         let disk = TestDisk::new();
         let segments = Arc::new(Segments::open(disk.files(), SIZE).unwrap());
         let mut writer = Writer::new(segments, 16 << 10, SystemClock::shared());
         let allocator = Allocator::start(&writer, &Arc::default()).unwrap();
-        write(&mut writer, SIZE / 2 - 1_000);
+        write(&mut writer, SIZE / PREPARE_AFTER - 1_000);
         Rig {
             writer,
             allocator,
@@ -223,11 +255,14 @@ mod tests {
             let prepared = state.prepared.as_ref();
             prepared.is_some_and(|next| next.ready() >= next.start() + (16 << 10))
         });
+        write(&mut rig.writer, SIZE - SIZE / NAME_BEFORE);
+        until("it has its name", || ahead.state.lock().is_named);
         let segments = Arc::clone(rig.writer.segments());
         until("this file is ready", || {
             segments.last().is_some_and(|last| last.ready() == SIZE)
         });
         rig.disk.tape.gate(Kind::Room).close();
+        rig.disk.tape.gate(Kind::Name).close();
         let (sender, written) = mpsc::channel();
         let mut writer = rig.writer;
         let writing = thread::spawn(move || {
@@ -240,8 +275,27 @@ mod tests {
         let position = written.recv_timeout(Duration::from_secs(5));
         assert_eq!(position, Ok(SIZE + 15_000), "the writer waits for the disk");
         rig.disk.tape.gate(Kind::Room).open();
+        rig.disk.tape.gate(Kind::Name).open();
         writing.join().unwrap();
         drop(rig.allocator);
+    }
+
+    #[test]
+    fn the_writer_goes_away_while_the_name_of_a_file_does_not_come() {
+        let mut rig = rig();
+        rig.disk.tape.gate(Kind::Name).close();
+        write(&mut rig.writer, 2_000);
+        let error = rig.writer.roll(&[&[0; 8]]).unwrap_err();
+        assert!(matches!(error, WriteError::NotReady), "{error}");
+        let stall = rig.writer.stall();
+        assert!(stall.is_on());
+        rig.disk.tape.gate(Kind::Name).open();
+        let ahead = Arc::clone(rig.writer.ahead());
+        until("it has its name", || ahead.state.lock().is_named);
+        rig.writer.roll(&[&[0; 8]]).unwrap();
+        drop(rig.allocator);
+        let left: Vec<_> = rig.disk.files().list().unwrap();
+        assert_eq!(left.len(), 2);
     }
 
     const PATIENCE: Duration = Duration::from_secs(5);
@@ -251,7 +305,7 @@ mod tests {
         let mut rig = rig();
         let segments = Arc::clone(rig.writer.segments());
         until("there is room", || {
-            segments.last().is_some_and(|last| last.ready() > SIZE / 2)
+            segments.last().is_some_and(|last| last.ready() > SIZE / PREPARE_AFTER + 2_000)
         });
         rig.disk.tape.gate(Kind::Room).close();
         write(&mut rig.writer, 2_000);
@@ -273,7 +327,7 @@ mod tests {
         rig.disk.tape.gate(Kind::Room).open();
         assert!(stall.wait(PATIENCE), "the stall ends with the file");
         until("it rolls", || {
-            rig.writer.ahead().state.lock().prepared.is_some()
+            rig.writer.ahead().state.lock().is_named
         });
         rig.writer.roll(&[&[0; 8]]).unwrap();
         assert_eq!(rig.writer.position(), SIZE);

@@ -82,6 +82,8 @@ pub enum Kind {
     BeginSync,
     /// Removing a file.
     Remove,
+    /// Giving a file its name.
+    Name,
 }
 
 impl Kind {
@@ -92,6 +94,7 @@ impl Kind {
             Operation::Sync(..) => Some(Self::Sync),
             Operation::BeginSync(..) => Some(Self::BeginSync),
             Operation::Remove => Some(Self::Remove),
+            Operation::Rename(_) => Some(Self::Name),
             _ => None,
         }
     }
@@ -104,7 +107,7 @@ pub type Event = (Kind, u64, u64);
 #[derive(Debug)]
 pub struct LogTape {
     directory: PathBuf,
-    gates: [Gate; 5],
+    gates: [Gate; 6],
     state: Mutex<TapeState>,
 }
 

@@ -149,12 +149,12 @@ impl Writer {
     fn publish_new_file(&self, start: u64) -> io::Result<Arc<Segment>> {
         let files = self.segments.files();
         let size = self.segments.file_size();
-        let make = || Ok(Segment::new(start, size, files.prepare(start, size)?, true));
+        let make = || {
+            let disk = files.prepare(start, size)?;
+            files.publish(start)?;
+            Ok(Segment::new(start, size, disk, true))
+        };
         let segment = self.ahead.next_file(make)?;
-        if let Err(error) = files.publish(start) {
-            self.ahead.give_back(segment);
-            return Err(error);
-        }
         self.segments.push(Arc::clone(&segment));
         Ok(segment)
     }
