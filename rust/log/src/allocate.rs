@@ -305,7 +305,9 @@ mod tests {
         let mut rig = rig();
         let segments = Arc::clone(rig.writer.segments());
         until("there is room", || {
-            segments.last().is_some_and(|last| last.ready() > SIZE / PREPARE_AFTER + 2_000)
+            segments
+                .last()
+                .is_some_and(|last| last.ready() > SIZE / PREPARE_AFTER + 2_000)
         });
         rig.disk.tape.gate(Kind::Room).close();
         write(&mut rig.writer, 2_000);
@@ -326,9 +328,7 @@ mod tests {
         assert_eq!(rig.writer.position(), position);
         rig.disk.tape.gate(Kind::Room).open();
         assert!(stall.wait(PATIENCE), "the stall ends with the file");
-        until("it rolls", || {
-            rig.writer.ahead().state.lock().is_named
-        });
+        until("it rolls", || rig.writer.ahead().state.lock().is_named);
         rig.writer.roll(&[&[0; 8]]).unwrap();
         assert_eq!(rig.writer.position(), SIZE);
         assert_eq!(stall.lasts_ms(), 0);
