@@ -4,6 +4,7 @@ use super::log::LogDirectory;
 use super::scan::log_error;
 use mq_format::message::{BLANK_BYTES, Head};
 use mq_store::StoreError;
+use mq_store::inspect::Neighbours;
 use mq_store::inspect::good_record;
 use mq_store::inspect::{LastSeen, next_record};
 use mq_store::inspect::{LogRead, Step, Walk};
@@ -14,8 +15,8 @@ const LOOK_BYTES: usize = 1 << 20;
 /// What is known of a log that was read.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    /// The first bytes that are no records, if records follow.
-    pub damaged: Option<(u64, u64)>,
+    /// The first damage that records follow.
+    pub damaged: Option<String>,
     /// Where the last record ends.
     pub log_end: u64,
     /// Store time of the last one, milliseconds since the epoch, 0 for none.
@@ -38,6 +39,7 @@ impl Plan {
     pub(super) fn of(log: &impl LogRead, limit: u64, left: LeftAs) -> Result<Self, StoreError> {
         let mut plan = Self::default();
         let mut last_seen = LastSeen::default();
+        let mut doubts = 0;
         let mut walk = Walk::from(log.min_offset());
         plan.log_end = loop {
             let offset = walk.offset();
@@ -49,6 +51,16 @@ impl Plan {
                 Step::Blank => true,
                 Step::Record(bytes) => match good_record(offset, bytes) {
                     Some(record) if left.is_clean || !record.properties.ends_with(&[0]) => {
+                        let end = offset + bytes.len() as u64;
+                        let mut neighbours = Neighbours::new(log, limit, &mut doubts);
+                        if neighbours.contradict(&last_seen, &record, end)? {
+                            plan.damaged = Some(format!(
+                                "the record at offset {offset} of the commit log says queue \
+                                 offset {} of {}/{}, which the records around it contradict",
+                                record.queue_offset, record.topic, record.queue_id
+                            ));
+                            break end;
+                        }
                         // The checksum covers the body alone: properties that did not reach the
                         // disk are zeros, which no text ends in.
                         last_seen.note(&record);
@@ -67,7 +79,9 @@ impl Plan {
             let Some(to) = next_record(log, offset, limit, &last_seen)? else {
                 break offset;
             };
-            plan.damaged = Some((offset, to));
+            plan.damaged = Some(format!(
+                "bytes {offset} to {to} of the commit log are no records"
+            ));
             break to;
         };
         plan.last_store_timestamp_ms = last_seen.store_timestamp_ms;

@@ -205,14 +205,12 @@ fn plan(scan: &Scan, wish: &Wish<'_>, told: &Told<'_>) -> Result<Option<Plan>, S
         end: limit,
     };
     let plan = Plan::of(&watched, limit, left)?;
-    let Some((from, to)) = plan.damaged else {
+    let Some(damage) = &plan.damaged else {
         return Ok(Some(plan));
     };
     let root = scan.root.display().to_string();
-    let what = format!(
-        "bytes {from} to {to} of the commit log are no records; to save and overwrite them: \
-         mqstore repair {root} --to DIR"
-    );
+    let what =
+        format!("{damage}; to save and overwrite what is damaged: mqstore repair {root} --to DIR");
     Err(StoreError::Damaged { root, what })
 }
 

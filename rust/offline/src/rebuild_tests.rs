@@ -340,3 +340,31 @@ fn a_bad_delay_table_is_refused_before_anything_happens() {
         "{refused}"
     );
 }
+
+#[test]
+fn a_damaged_queue_offset_is_refused_by_rebuild_and_mended_by_repair() {
+    const QUEUE_OFFSET_AT: u64 = 20;
+    for flipped in [100 + 128, 100 - 64, 100 + (1 << 40)] {
+        let root = unpack("store");
+        let units = |root: &Path| {
+            let scan = Scan::open(root).unwrap();
+            scan.queue_entries("TopicRoll", 0, 0, usize::MAX).unwrap()
+        };
+        let before = units(root.path());
+        let unit = &before[100 * 20..101 * 20];
+        let at = u64::from_be_bytes(unit[..8].try_into().unwrap());
+        let stated: i64 = flipped;
+        write_at(root.path(), at + QUEUE_OFFSET_AT, &stated.to_be_bytes());
+        let (_folder, to) = place();
+        let refused = run(root.path(), Some(&to), false).unwrap_err().to_string();
+        let what = format!("the record at offset {at} of the commit log says queue offset");
+        assert!(
+            refused.contains(&what) && refused.contains("repair"),
+            "{refused}"
+        );
+        let done = run(root.path(), Some(&to), true).unwrap();
+        assert_eq!(done.healed.len(), 1);
+        assert!(units(&to) == before, "{flipped}");
+        assert_whole(&to);
+    }
+}

@@ -19,6 +19,7 @@ pub use crate::files::{
 pub use crate::records::record::{good_record, is_stand_in};
 pub use crate::records::walk::{LogRead, RECORD_BYTES_MAX, Step, Walk};
 pub use crate::recover::damage::{LastSeen, next_record};
+pub use crate::recover::header::Neighbours;
 pub use crate::recover::{Left, LogCheck, LogEnd, Marker};
 pub use crate::state::checkpoint::{CHECKPOINT_BYTES, Checkpoint, MARGIN_MS};
 pub use crate::state::offsets::Offsets;

@@ -51,6 +51,17 @@ pub(crate) struct Belief {
 }
 
 impl Belief {
+    /// Every record is believed that is whole.
+    pub(crate) fn in_all(file_bytes: u64) -> Self {
+        Self {
+            durable_ms: i64::MAX,
+            body_crc: CheckCrc::Yes,
+            file_bytes,
+            is_end_known: false,
+            multi_dispatch: MultiDispatch::default(),
+        }
+    }
+
     /// The record, if it is good and no sector of it is missing.
     pub(crate) fn record<'a>(&self, offset: u64, bytes: &'a [u8]) -> Option<RecordView<'a>> {
         let record = placed_record(offset, bytes, self.body_crc)?;

@@ -5,10 +5,12 @@
 //! duplicate when queues are built from the log.
 
 use super::blocks::Findings;
+use super::damage::LastSeen;
 use super::heal::quarantine;
 use super::log_check::{LogCheck, Queued};
 use super::recovery::log_io;
-use crate::records::walk::{Step, Walk};
+use crate::records::record::Belief;
+use crate::records::walk::{LogRead, Step, Walk};
 use crate::types::StoreError;
 use mq_format::message::{self, Assigned, RecordView, sys_flag};
 
@@ -19,13 +21,90 @@ const DOUBTS_MAX: usize = 1_000;
 
 /// What the neighbours say of a record's queue offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+pub(crate) enum Verdict {
     /// Nothing against it.
     Sound,
     /// It must have been this one.
     Shifted(i64),
     /// The record belongs to no place in this queue.
     Foreign,
+}
+
+/// The records around one, of a log that is read from its start on.
+pub struct Neighbours<'a, Log> {
+    log: &'a Log,
+    limit: u64,
+    belief: Belief,
+    /// Records that were looked at so closely.
+    doubts: &'a mut usize,
+}
+
+impl<'a, Log: LogRead> Neighbours<'a, Log> {
+    /// Those before `limit` of a log whose records are all on the disk.
+    pub fn new(log: &'a Log, limit: u64, doubts: &'a mut usize) -> Self {
+        Self {
+            log,
+            limit,
+            belief: Belief::in_all(log.next_file_start(0)),
+            doubts,
+        }
+    }
+
+    /// Whether the neighbours contradict the queue offset of a record, which ends at `end`; `seen`
+    /// is what came before it.
+    pub fn contradict(
+        &mut self,
+        seen: &LastSeen,
+        record: &RecordView<'_>,
+        end: u64,
+    ) -> Result<bool, StoreError> {
+        Ok(self.judge(seen, record, end)? != Verdict::Sound)
+    }
+
+    pub(crate) fn judge(
+        &mut self,
+        seen: &LastSeen,
+        record: &RecordView<'_>,
+        end: u64,
+    ) -> Result<Verdict, StoreError> {
+        let before = seen.queue_offset(record.topic, record.queue_id);
+        let Some(expected) = before.and_then(|before| before.checked_add(1)) else {
+            return Ok(Verdict::Sound);
+        };
+        let is_due = sys_flag::is_queued(record.sys_flag) && record.queue_offset != expected;
+        if !is_due || *self.doubts >= DOUBTS_MAX {
+            return Ok(Verdict::Sound);
+        }
+        *self.doubts += 1;
+        Ok(match self.next_in_queue(record, end)? {
+            Some(next) if next - 1 == expected => Verdict::Shifted(expected),
+            Some(next) if next == expected && record.queue_offset > expected => Verdict::Foreign,
+            _ => Verdict::Sound,
+        })
+    }
+
+    /// The queue offset of the next record of the same queue, if there is one near.
+    fn next_in_queue(&self, record: &RecordView<'_>, from: u64) -> Result<Option<i64>, StoreError> {
+        let mut walk = Walk::from(from);
+        let until = self.limit.min(from + LOOK_AHEAD_BYTES);
+        while walk.offset() < until {
+            let offset = walk.offset();
+            match walk.step(self.log, self.limit).map_err(log_io)? {
+                Step::Blank => {}
+                Step::Record(bytes) => {
+                    let Some(next) = self.belief.record(offset, bytes) else {
+                        return Ok(None);
+                    };
+                    let is_same = next.topic == record.topic && next.queue_id == record.queue_id;
+                    if is_same && sys_flag::is_queued(next.sys_flag) && next.queue_offset > 0 {
+                        return Ok(Some(next.queue_offset));
+                    }
+                }
+                Step::Neither | Step::End => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
 }
 
 impl LogCheck<'_> {
@@ -73,49 +152,13 @@ impl LogCheck<'_> {
         end: u64,
         limit: u64,
     ) -> Result<Verdict, StoreError> {
-        let before = self.seen.queue_offset(record.topic, record.queue_id);
-        let Some(expected) = before.and_then(|before| before.checked_add(1)) else {
-            return Ok(Verdict::Sound);
+        let mut neighbours = Neighbours {
+            log: self.log,
+            limit,
+            belief: self.belief,
+            doubts: &mut self.doubts,
         };
-        let is_due = sys_flag::is_queued(record.sys_flag) && record.queue_offset != expected;
-        if !is_due || self.doubts >= DOUBTS_MAX {
-            return Ok(Verdict::Sound);
-        }
-        self.doubts += 1;
-        let next = self.next_in_queue(record, end, limit)?;
-        Ok(match next {
-            Some(next) if next - 1 == expected => Verdict::Shifted(expected),
-            Some(next) if next == expected && record.queue_offset > expected => Verdict::Foreign,
-            _ => Verdict::Sound,
-        })
-    }
-
-    /// The queue offset of the next record of the same queue, if there is one near.
-    fn next_in_queue(
-        &self,
-        record: &RecordView<'_>,
-        from: u64,
-        limit: u64,
-    ) -> Result<Option<i64>, StoreError> {
-        let mut walk = Walk::from(from);
-        let until = limit.min(from + LOOK_AHEAD_BYTES);
-        while walk.offset() < until {
-            let offset = walk.offset();
-            match walk.step(self.log, limit).map_err(log_io)? {
-                Step::Blank => {}
-                Step::Record(bytes) => {
-                    let Some(next) = self.belief.record(offset, bytes) else {
-                        return Ok(None);
-                    };
-                    let is_same = next.topic == record.topic && next.queue_id == record.queue_id;
-                    if is_same && sys_flag::is_queued(next.sys_flag) && next.queue_offset > 0 {
-                        return Ok(Some(next.queue_offset));
-                    }
-                }
-                Step::Neither | Step::End => return Ok(None),
-            }
-        }
-        Ok(None)
+        neighbours.judge(&self.seen, record, end)
     }
 
     /// Puts the right queue offset into a record's header.

@@ -83,10 +83,7 @@ impl<'a> LogCheck<'a> {
             heals,
             belief: Belief {
                 durable_ms,
-                body_crc: CheckCrc::Yes,
-                file_bytes,
-                is_end_known: false,
-                multi_dispatch: MultiDispatch::default(),
+                ..Belief::in_all(file_bytes)
             },
             rounds: Rounds::new(),
             seen: LastSeen::default(),

@@ -8,7 +8,7 @@
 
 mod blocks;
 pub mod damage;
-mod header;
+pub mod header;
 mod heal;
 mod index_check;
 pub(super) mod log_check;
