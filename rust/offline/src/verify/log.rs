@@ -2,7 +2,7 @@
 
 use super::{Check, Stopped};
 use crate::scan::log_error;
-use mq_format::message::{CheckCrc, RecordError, RecordView, sys_flag};
+use mq_format::message::{self, CheckCrc, RecordError, RecordView, sys_flag};
 use mq_format::multi_dispatch;
 use mq_store::StoreError;
 use mq_store::inspect::is_stand_in;
@@ -104,7 +104,9 @@ impl Check<'_> {
         last_seen.note(&record);
         self.report.records += 1;
         self.report.record_bytes += bytes.len() as u64;
-        self.keys.note(&record);
+        if !self.is_indexed_as_prepared(&record) {
+            self.keys.note(&record);
+        }
         if sys_flag::is_queued(record.sys_flag) {
             let (topic, queue_id, offset) = (record.topic, record.queue_id, record.queue_offset);
             let tags_code = record.tags_code(&self.levels);
@@ -114,6 +116,20 @@ impl Check<'_> {
                 self.queued((name, queue_id, offset), &record, bytes.len(), tags_code);
             }
         }
+    }
+
+    /// Whether a message was committed by a RocketMQ before 4.3, which has index entries for the
+    /// prepared message alone.
+    fn is_indexed_as_prepared(&self, record: &RecordView<'_>) -> bool {
+        if record.sys_flag & sys_flag::TRANSACTION_MASK != sys_flag::COMMIT {
+            return false;
+        }
+        let prepared = record.prepared_transaction_offset;
+        let prepared = self.scan.log.record(prepared, None, CheckCrc::No);
+        matches!(prepared, Ok(Some(bytes)) if {
+            let flag = message::stated_sys_flag(&bytes).unwrap_or(0);
+            flag & sys_flag::TRANSACTION_MASK == sys_flag::PREPARED
+        })
     }
 
     /// What a record says that cannot be.
