@@ -179,6 +179,10 @@ class StoreDoor(Protocol):
         """Delete the messages of all topics except these, durably."""
         ...
 
+    def flush(self) -> None:
+        """Make the log, the queues and the offsets durable."""
+        ...
+
     def delete_topic(self, topic: str) -> tuple[int, int, int]:
         """Delete the messages of a topic, durably."""
         ...

@@ -70,12 +70,16 @@ def all_groups(broker: BrokerContext, request: Request) -> Reply:
 
 
 def delete_group(broker: BrokerContext, request: Request) -> Reply:
-    """DELETE_SUBSCRIPTIONGROUP (207): deletes the group's offsets too, if the request asks."""
+    """DELETE_SUBSCRIPTIONGROUP (207): deletes the group's offsets too, if the request asks.
+
+    The deletion is on the disk before the answer.
+    """
     header = DeleteSubscriptionGroupRequestHeader.from_fields(request.fields)
     broker.groups.remove(header.group_name, request.remote)
     broker.saver.save_now(FILE)
     if header.remove_offset:
         broker.store.remove_group(header.group_name)
+        broker.store.flush()
     if broker.settings.auto_delete_unused_stats:
         broker.stats.forget_group(header.group_name)
     return Response()
