@@ -1,4 +1,4 @@
-"""Messages of a deleted topic stay away: after a clean stop, a kill, a rebuild, and with the topic."""
+"""Messages of a deleted topic stay away: after a stop, a kill, a rebuild, and with the topic."""
 
 import dataclasses
 import shutil
