@@ -42,17 +42,18 @@ impl Check<'_> {
         // RocketMQ before 3.5, whose clients set no UNIQ_KEY, read one clock for the time at which a
         // message is due, and another one for its store time.
         let is_old = properties::get(record.properties, properties::UNIQ_KEY).is_none();
-        let due_ms = record.tags_code(&self.levels);
-        if is_old && tags_code.abs_diff(due_ms) < CLOCKS_APART_MS {
-            return None;
-        }
-        let delay_ms = tags_code.wrapping_sub(record.store_timestamp_ms);
+        let usual_ms = record.tags_code(&self.levels);
+        let due_ms = match is_old && tags_code.abs_diff(usual_ms) < CLOCKS_APART_MS {
+            true => usual_ms,
+            false => tags_code,
+        };
+        let delay_ms = due_ms.wrapping_sub(record.store_timestamp_ms);
         let met = self.delays.0.entry((queue_id, delay_ms)).or_insert(Met {
             first: offset,
             ..Met::default()
         });
         met.count += 1;
-        met.is_usual = due_ms == tags_code;
+        met.is_usual = due_ms == usual_ms;
         None
     }
 
