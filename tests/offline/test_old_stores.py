@@ -19,6 +19,8 @@ PREPARED, COMMITTED = 4, 8
 
 def as_rocketmq_leaves(root):
     shutil.rmtree(root / "mqstack")
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config" / "topics.json").write_text('{"topicConfigTable":{"T":{}}}')
     return mqstore.open(root).verify()
 
 
@@ -26,7 +28,7 @@ def test_due_times_by_another_clock_are_no_damage(tmp_path):
     root = tmp_path / "store"
     with Store(root, SMALL, create=True) as store:
         for _ in range(5):
-            assert store.put("T", b"later", delay_level=18).status == "OK"
+            assert store.put("T", b"later", delay_level=18).status == "PUT_OK"
         wait_for(lambda: store.max_offset("SCHEDULE_TOPIC_XXXX", 17) == 5)
     queue = root / "consumequeue" / "SCHEDULE_TOPIC_XXXX" / "17" / f"{0:020}"
     units = bytearray(queue.read_bytes())
@@ -51,9 +53,7 @@ def test_a_commit_whose_prepared_message_has_the_keys_is_no_damage(tmp_path):
     shutil.copytree(root / "index", index)
     with Store(root, SMALL) as store:
         place = prepared.physical_offset
-        store.put(
-            "T", b"x", sys_flag=COMMITTED, properties=keys, prepared_transaction_offset=place
-        )
+        store.put("T", b"x", sys_flag=COMMITTED, properties=keys, prepared_transaction_offset=place)
         wait_for(lambda: store.max_offset("T", 0) == 1)
     shutil.rmtree(root / "index")
     shutil.copytree(index, root / "index")
