@@ -2,7 +2,7 @@
 
 use super::log::LogDirectory;
 use super::scan::log_error;
-use mq_format::message::{BLANK_BYTES, Head};
+use mq_format::message::{BLANK_BYTES, Head, RecordView};
 use mq_store::StoreError;
 use mq_store::inspect::Neighbours;
 use mq_store::inspect::good_record;
@@ -54,11 +54,7 @@ impl Plan {
                         let end = offset + bytes.len() as u64;
                         let mut neighbours = Neighbours::new(log, limit, &mut doubts);
                         if neighbours.contradict(&last_seen, &record, end)? {
-                            plan.damaged = Some(format!(
-                                "the record at offset {offset} of the commit log says queue \
-                                 offset {} of {}/{}, which the records around it contradict",
-                                record.queue_offset, record.topic, record.queue_id
-                            ));
+                            plan.damaged = Some(contradicted(&record));
                             break end;
                         }
                         // The checksum covers the body alone: properties that did not reach the
@@ -87,6 +83,15 @@ impl Plan {
         plan.last_store_timestamp_ms = last_seen.store_timestamp_ms;
         Ok(plan)
     }
+}
+
+/// The damage of a header, whose neighbours tell what it must have said.
+fn contradicted(record: &RecordView<'_>) -> String {
+    format!(
+        "the record at offset {} of the commit log says queue offset {} of {}/{}, which the \
+         records around it contradict",
+        record.physical_offset, record.queue_offset, record.topic, record.queue_id
+    )
 }
 
 /// The bytes behind the end of a log that are no zeros.
