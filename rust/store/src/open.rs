@@ -301,6 +301,7 @@ impl Parts<'_> {
                     return upkeep.write_queues();
                 }
                 upkeep.round();
+                upkeep.repair_index(&*puts.flusher.log, false);
                 upkeep.sample(puts.appender.counters.messages());
             });
         });

@@ -417,6 +417,7 @@ impl Store {
         self.dispatcher.join();
         drop(upkeep);
         flushed?;
+        self.upkeep.repair_index(&*self.log, true);
         self.upkeep.finish()?;
         let (dispatched, end) = (
             self.dispatcher.progress().dispatched(),

@@ -120,6 +120,16 @@ impl Upkeep {
             .map_or(Ok(()), |index| index.flush(&self.checkpoint))
     }
 
+    /// Makes index files anew that look-ups found damaged; the newest one once dispatch
+    /// `has_ended`.
+    pub(crate) fn repair_index(&self, log: &impl LogRead, has_ended: bool) {
+        if let Some(index) = self.index.as_ref().filter(|_| self.acks.poison().is_none())
+            && let Err(error) = index.repair(log, has_ended)
+        {
+            tracing::error!(%error, "an index file cannot be made anew; try: mqstore rebuild");
+        }
+    }
+
     /// Saves consumer offsets, delay offsets and the checkpoint.
     pub(crate) fn save(&self) -> Result<(), StoreError> {
         self.save_delay()?;

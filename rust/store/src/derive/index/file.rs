@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use memmap2::MmapMut;
 
@@ -27,6 +28,8 @@ pub struct IndexFile {
     path: PathBuf,
     file: File,
     layout: IndexLayout,
+    /// A look-up met damage.
+    is_doubted: AtomicBool,
 }
 
 /// The time span and number of hits a look-up is content with.
@@ -63,7 +66,12 @@ impl IndexFile {
 
     /// An open file of that length.
     pub(crate) fn of(path: PathBuf, file: File, layout: IndexLayout) -> Self {
-        Self { path, file, layout }
+        Self {
+            path,
+            file,
+            layout,
+            is_doubted: AtomicBool::new(false),
+        }
     }
 
     /// Where the file is.
@@ -192,16 +200,67 @@ impl IndexFile {
         self.file.sync_data()
     }
 
+    /// Whether a look-up met damage in it.
+    pub(super) fn is_doubted(&self) -> bool {
+        self.is_doubted.load(Ordering::Relaxed)
+    }
+
+    /// Says that its damage is dealt with.
+    pub(super) fn believe(&self) {
+        self.is_doubted.store(false, Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn doubt(&self) {
+        if !self.is_doubted.swap(true, Ordering::Relaxed) {
+            tracing::warn!(path = %self.path.display(), "a look-up found damage in this index file");
+        }
+    }
+
+    /// Whether a slot that reads zero lies in a page that was lost: with so many entries it is next
+    /// to impossible that none of them is in any slot of a page.
+    fn is_lost_page(&self, slot: u32, header: &IndexHeader) -> io::Result<bool> {
+        let position = self.layout.slot_position(slot);
+        let page = position - position % PAGE_BYTES;
+        let from = page.max(self.layout.slot_position(0));
+        let to = (page + PAGE_BYTES).min(self.layout.slot_position(self.layout.slots));
+        let slots = (to - from) / SLOT_BYTES as u64;
+        let entries = u64::from(header.index_count.unsigned_abs());
+        let of_page = entries * slots / u64::from(self.layout.slots);
+        if of_page < ENTRIES_OF_PAGE_MIN {
+            return Ok(false);
+        }
+        let mut bytes = vec![0; usize::try_from(to - from).unwrap_or(0)];
+        self.file.read_exact_at(&mut bytes, from)?;
+        Ok(bytes.iter().all(|byte| *byte == 0))
+    }
+
+    /// Whether an entry that the header counts cannot be in the chain of a slot.
+    fn is_foreign(&self, entry: &IndexEntry, slot: u32, header: &IndexHeader) -> bool {
+        let of_file = header.begin_physical_offset..=header.end_physical_offset;
+        entry.key_hash < 0
+            || entry.time_difference_seconds < 0
+            || self.layout.slot_of(entry.key_hash) != slot
+            || !of_file.contains(&entry.physical_offset)
+    }
+
     /// Adds to `hits` the physical offsets of entries with the wanted hash, newest first.
     pub(crate) fn look_up(&self, wanted: &Wanted, hits: &mut Vec<i64>) -> io::Result<()> {
         let header = self.header()?;
         let count = header.index_count;
-        let mut index = self.slot(self.layout.slot_of(wanted.key_hash))?;
+        let slot = self.layout.slot_of(wanted.key_hash);
+        let mut index = self.slot(slot)?;
+        if index < 0 || (index == 0 && self.is_lost_page(slot, &header)?) {
+            self.doubt();
+        }
         if count <= 1 || index <= 0 || index.unsigned_abs() >= self.layout.entries {
             return Ok(());
         }
         while hits.len() < wanted.max_count {
             let entry = self.entry(index)?;
+            if index < count && self.is_foreign(&entry, slot, &header) {
+                self.doubt();
+            }
             if entry.time_difference_seconds < 0 {
                 break;
             }
@@ -365,6 +424,11 @@ impl ActiveIndexFile {
         Ok(())
     }
 }
+
+/// What a disk loses at once.
+const PAGE_BYTES: u64 = 4_096;
+/// A page of slots is none of as many entries once in 10^17 pages.
+const ENTRIES_OF_PAGE_MIN: u64 = 40;
 
 const NAME_DIGITS: usize = 17;
 

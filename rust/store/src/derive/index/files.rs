@@ -88,6 +88,20 @@ impl IndexFiles {
         })
     }
 
+    /// Where the store is.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Puts a file in the place of one that was made anew; nothing if that has expired meanwhile.
+    pub(super) fn replace(&self, old: &Arc<IndexFile>, new: Arc<IndexFile>) {
+        let mut files = self.files.write();
+        let place = files.iter_mut().find(|file| Arc::ptr_eq(file, old));
+        if let Some(place) = place {
+            *place = new;
+        }
+    }
+
     /// Whether nothing was removed at load and each file begins and ends as its header says.
     pub(crate) fn is_whole(&self) -> Result<bool, StoreError> {
         for file in self.files() {
