@@ -133,10 +133,6 @@ class StoreDoor(Protocol):
         """Commit an offset; False if the pair is new and the table of offsets is full."""
         ...
 
-    def flush(self) -> None:
-        """Make everything durable that was stored."""
-        ...
-
     def committed_all(self) -> dict[str, dict[int, int]]:
         """Every committed offset."""
         ...
