@@ -39,8 +39,8 @@ impl Check<'_> {
         if tags_code == tags {
             return None;
         }
-        // RocketMQ before 3.5, whose clients set no UNIQ_KEY, read one clock for the time at which a
-        // message is due, and another one for its store time.
+        // RocketMQ before 3.5, whose clients set no UNIQ_KEY, read one clock for the time at which
+        // a message is due, and another one for its store time.
         let is_old = properties::get(record.properties, properties::UNIQ_KEY).is_none();
         let usual_ms = record.tags_code(&self.levels);
         let due_ms = match is_old && tags_code.abs_diff(usual_ms) < CLOCKS_APART_MS {

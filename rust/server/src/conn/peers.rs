@@ -211,8 +211,8 @@ impl Peer {
             .max(self.last_write_ms.load(Ordering::Relaxed))
     }
 
-    /// The opaque of a request about to be sent, whose reply goes to `Shared::client_replies`. None when too
-    /// many wait already or the connection is closed.
+    /// The opaque of a request about to be sent, whose reply goes to `Shared::client_replies`. None
+    /// when too many wait already or the connection is closed.
     pub fn expect_reply(&self) -> Option<i32> {
         let opaque = self.next_opaque.fetch_add(1, Ordering::Relaxed);
         let mut calls = self.calls.lock();

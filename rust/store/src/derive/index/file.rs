@@ -213,7 +213,8 @@ impl IndexFile {
     #[cold]
     fn doubt(&self) {
         if !self.is_doubted.swap(true, Ordering::Relaxed) {
-            tracing::warn!(path = %self.path.display(), "a look-up found damage in this index file");
+            let path = self.path.display();
+            tracing::warn!(%path, "a look-up found damage in this index file");
         }
     }
 
