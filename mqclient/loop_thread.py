@@ -6,10 +6,11 @@ import contextlib
 import functools
 import logging
 import os
+import queue
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from mqclient.consumer.context import is_async
 from mqclient.errors import ClosedError
@@ -52,6 +53,11 @@ class _Loop:
         self._is_stopping = False
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
 
     @property
     def is_here(self) -> bool:
@@ -97,6 +103,71 @@ class _Loop:
         if not self.is_over:
             with contextlib.suppress(RuntimeError):  # it ended in between
                 self.loop.call_soon_threadsafe(self.loop.stop)
+
+
+class _Call(Generic[R]):
+    """A coroutine that a thread waits for.
+
+    There is no lock: a signal handler may interrupt the wait at any place, and may wait for a call
+    of its own meanwhile.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, R], undo: Callable[[R], object] | None) -> None:
+        self._work = work
+        self._undo = undo
+        self._task: asyncio.Task[R] | None = None
+        self._ended: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self.is_left = False
+        """Whether nobody waits any more."""
+
+    def begin(self) -> None:
+        """On the loop: start the coroutine."""
+        if self.is_left:
+            self._work.close()
+            return
+        self._task = asyncio.get_running_loop().create_task(self._work)
+        self._task.add_done_callback(self._end)
+
+    def _end(self, task: "asyncio.Task[R]") -> None:
+        if not task.cancelled():
+            task.exception()  # the waiting thread raises it; do not warn if that has left
+        self._ended.put(None)
+
+    def wait(self, loop: _Loop) -> R:
+        """Wait for the result. Raises ClosedError if the loop's thread ends before."""
+        _wait(self._ended, loop)
+        assert self._task is not None
+        return self._task.result()
+
+    def leave(self, loop: _Loop) -> None:
+        """Cancel the coroutine, or undo what it did; returns when that has happened."""
+        self.is_left = True
+        is_undone: queue.SimpleQueue[None] = queue.SimpleQueue()
+        with contextlib.suppress(RuntimeError, ClosedError):  # the loop is closed, or ends
+            loop.loop.call_soon_threadsafe(self._leave, is_undone)
+            _wait(is_undone, loop)
+
+    def _leave(self, is_undone: "queue.SimpleQueue[None]") -> None:
+        task = self._task
+        try:
+            if task is None:
+                self._work.close()
+            elif not task.done():
+                task.cancel()
+            elif self._undo is not None and not task.cancelled() and task.exception() is None:
+                self._undo(task.result())
+        finally:
+            is_undone.put(None)
+
+
+def _wait(event: "queue.SimpleQueue[None]", loop: _Loop) -> None:
+    """Wait for something that the loop does. Raises ClosedError if its thread ends before."""
+    while True:
+        try:
+            return event.get(timeout=SIGNAL_CHECK)
+        except queue.Empty:
+            if not loop.is_alive:
+                raise ClosedError("the thread of this client ended; see the log") from None
 
 
 _lock = threading.RLock()  # a signal handler may close a client while another starts
@@ -146,12 +217,16 @@ class LoopThread:
         self._over = False
         self._shared = _take()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._settling: concurrent.futures.Future[None] | None = None
 
     @property
     def usable(self) -> bool:
         """False after stop(), after the end of the thread, and in a forked child."""
         return not self._over and not self._shared.is_over and self._pid == process_id()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether coroutines of this client run, besides the one that looks."""
+        return self.usable and bool(self.call(lambda: len(self._tasks) > 1))
 
     def submit(self, work: Coroutine[Any, Any, R]) -> "concurrent.futures.Future[R]":
         """Start a coroutine, return its future. Raises ClosedError after stop() or a fork."""
@@ -174,62 +249,25 @@ class LoopThread:
         finally:
             self._tasks.discard(task)
 
-    def run(self, work: Coroutine[Any, Any, R]) -> R:
+    def run(self, work: Coroutine[Any, Any, R], undo: Callable[[R], object] | None = None) -> R:
         """Run a coroutine to its end and return its result.
 
-        Interrupting the wait (Ctrl-C) cancels the coroutine. Raises its errors, and ClosedError
-        on the loop's own thread, where the wait would never end.
+        Interrupting the wait (Ctrl-C) cancels the coroutine, or calls `undo` with its result on the
+        loop if it has one already. Raises its errors, and ClosedError on the loop's own thread,
+        where the wait would never end.
         """
         try:
             self.check_caller()
         except ClosedError:
             work.close()
             raise
-        return result_of(self.submit(work))
-
-    def run_or_undo(
-        self, work: Coroutine[Any, Any, R], undo: Callable[[], Coroutine[Any, Any, None]]
-    ) -> R:
-        """As `run`; if the wait is interrupted when the work is done already, `undo` runs.
-
-        The next call waits until the work has ended.
-        """
-        task: asyncio.Task[Any] | None = None
-        is_done = is_left = False
-
-        async def noted() -> R:
-            nonlocal task, is_done
-            task = asyncio.current_task()
-            if is_left:
-                raise asyncio.CancelledError
-            result = await work
-            is_done = True
-            return result
-
-        async def settle() -> None:
-            if task is not None:
-                await asyncio.wait([task])
-            work.close()
-            if is_done:
-                await undo()
-
+        loop, call = self._shared.loop, _Call(self._tracked(work), undo)
         try:
-            self._wait_settled()
-            return self.run(noted())
+            loop.call_soon_threadsafe(call.begin)
+            return call.wait(self._shared)
         except BaseException:
-            is_left = True
-            if self.usable and not self._shared.is_here:
-                self._settling = self.submit(settle())
-                self._wait_settled()
-            else:
-                work.close()
+            call.leave(self._shared)
             raise
-
-    def _wait_settled(self) -> None:
-        """Wait for the end of an interrupted call, which a further interrupt does not stop."""
-        if self._settling is not None:
-            concurrent.futures.wait([self._settling])
-            self._settling = None
 
     def check_caller(self) -> None:
         """Raise ClosedError on the loop's own thread, after stop(), and after a fork."""

@@ -71,9 +71,11 @@ class BlockingFace(Generic[A]):
             thread.run(begin())
         except BaseException:
             if starts:
+                self._thread = None
                 thread.stop()
             raise
-        close_at_exit(self)
+        if self._unclosed_timeout:
+            close_at_exit(self)
 
     def close(self, timeout: Duration = 20.0) -> None:
         """Finish running work, leave the brokers, close the connections. May be called twice.
@@ -106,6 +108,10 @@ class BlockingFace(Generic[A]):
     def __del__(self) -> None:
         if not sys.is_finalizing():  # else the loop runs no more
             close_unclosed(self)
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._thread is not None and self._thread.is_busy
 
     def _close_soon(self) -> "Future[None] | None":
         thread: LoopThread | None = getattr(self, "_thread", None)

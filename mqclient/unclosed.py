@@ -11,12 +11,16 @@ from weakref import WeakSet
 __all__ = ["close_at_exit", "close_unclosed"]
 
 log = logging.getLogger(__name__)
-EXIT_TIMEOUT_S = 10.0
+CLOSING_MAX_S = 10.0
 """Seconds that all unclosed clients together may delay the end of the interpreter."""
 
 
 class Closing(Protocol):
-    """The method of a blocking client that this module uses."""
+    """The parts of a blocking client that this module uses."""
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether it has accepted work that has not ended."""
 
     def _close_soon(self) -> "Future[None] | None":
         """Begin to send what was accepted, and to close. None if there is nothing to close."""
@@ -27,7 +31,7 @@ _closing: set[Future[None]] = set()
 
 
 def close_at_exit(client: Closing) -> None:
-    """Close a client when the interpreter exits, unless it is closed by then."""
+    """When the interpreter exits, let a client end what it has accepted, unless it is closed."""
     _clients.add(client)
 
 
@@ -49,15 +53,15 @@ def _begin(client: Closing) -> bool:
 def _at_exit() -> None:
     """Runs while threads and loops still work, which `__del__` at the exit may not count on."""
     for client in tuple(_clients):
-        if _begin(client):
+        if client._is_busy and _begin(client):
             log.warning("%r was not closed; sending what it accepted, then closing it", client)
-    unfinished = concurrent.futures.wait(tuple(_closing), EXIT_TIMEOUT_S).not_done
+    unfinished = concurrent.futures.wait(tuple(_closing), CLOSING_MAX_S).not_done
     if unfinished:
         log.warning(
             "%d unclosed clients had not ended %g s after the program; what they had accepted "
             "may be lost: close clients, or use `with`",
             len(unfinished),
-            EXIT_TIMEOUT_S,
+            CLOSING_MAX_S,
         )
 
 

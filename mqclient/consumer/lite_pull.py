@@ -323,7 +323,7 @@ class LitePullConsumer:
         """For the blocking face: the next message if it is at hand, without the loop."""
         return self._buffer.take()
 
-    async def take_back(self) -> None:
+    def take_back(self, _lost: object) -> None:
         """For the blocking face: messages that the last question got, and its caller did not."""
         self._buffer.take_back()
 

@@ -131,7 +131,7 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
             if message is not None:
                 return message
         try:
-            return thread.run_or_undo(self._next(), self._twin.take_back)
+            return thread.run(self._next(), self._twin.take_back)
         except StopAsyncIteration:
             raise StopIteration from None
 
@@ -145,7 +145,7 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
         them with the next `poll`. Raises as iterating does, ClosedError after a close.
         """
         thread = self._running
-        return thread.run_or_undo(self._twin.poll(max_messages, timeout), self._twin.take_back)
+        return thread.run(self._twin.poll(max_messages, timeout), self._twin.take_back)
 
     def pause(self, queues: Iterable[MessageQueue] | None = None) -> None:
         """Hand out and pull no more messages of these queues, None means all, until `resume`.

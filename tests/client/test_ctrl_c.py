@@ -48,7 +48,7 @@ BLOCKING = """
     def tell():
         seen, main, pause = 0, threading.main_thread().ident, threading.Event()
         while seen < 5:
-            waits = sys._current_frames()[main].f_code.co_name in ("wait", "block_on")
+            waits = sys._current_frames()[main].f_code.co_name in ("_wait", "wait", "block_on")
             seen = seen + 1 if waits else 0
             pause.wait(0.01)
         print("ready", flush=True)

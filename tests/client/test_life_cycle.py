@@ -50,9 +50,9 @@ CLOSED_BY_A_SIGNAL = """
 
     def waits():
         frame = sys._current_frames()[main]
-        while frame and frame.f_code.co_name not in ("result_of", "block_on"):
+        while frame and frame.f_code.co_name not in ("wait", "block_on"):
             frame = frame.f_back
-        return frame
+        return frame and "threading" not in frame.f_code.co_filename
 
     def tell():
         while not waits():
@@ -131,6 +131,8 @@ def test_an_aio_client_on_a_second_loop_is_said(kind: str) -> None:
         "lite": lambda: mqaio.LitePullConsumer("g", NAMESRV, transport=transport),
     }
     client = clients[kind]()
+    if kind == "push":
+        client.subscribe("T", "*", print)
     uses = {
         "producer": lambda: client.send(Message("T", b"x")),
         "push": lambda: client.wait_assigned(),
@@ -227,7 +229,7 @@ INTERRUPTED_POLLS = """
     bodies, interrupts, asked = [], 0, 0
 
     def interrupt(_number, frame):
-        while frame and frame.f_code.co_name != "result_of":
+        while frame and frame.f_code.co_name != "wait":
             frame = frame.f_back
         if frame:  # else the call has returned, and only the program could lose a message
             raise KeyboardInterrupt
