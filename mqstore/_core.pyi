@@ -222,6 +222,8 @@ class Store:
         check: gets the bytes and raises an exception if they cannot be used; its result is
         returned. Raises StoreDamaged if files exist and none can be used.
         """
+    def is_state_from_copy(self, name: str) -> bool:
+        """Whether the last `load_state` of `config/{name}` had to use its .bak."""
     def set_state_aside(self, name: str, entries: list[tuple[str, str, str]]) -> None:
         """Move bad entries, (name, reason, text), to `mqstack/quarantine`, and log them."""
     def queues(self) -> dict[str, list[int]]:

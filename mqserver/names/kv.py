@@ -87,12 +87,12 @@ def read_tables(text: bytes) -> tuple[dict[str, dict[str, str]], list[tuple[str,
         plain = fastjson.loads(text.decode())
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 at byte {error.start}") from error
-    table: Any = plain.get("configTable", {}) if isinstance(plain, dict) else None
-    if not isinstance(table, dict):
+    table: Any = plain.get("configTable") if isinstance(plain, dict) else None
+    if not isinstance(table, dict) and plain != {}:
         raise ValueError("configTable is not a table of tables")
     tables: dict[str, dict[str, str]] = {}
     aside = []
-    for namespace, rows in table.items():
+    for namespace, rows in (table or {}).items():
         if not isinstance(rows, dict):
             aside.append((namespace, "not a table", fastjson.dumps(rows)))
             continue

@@ -13,10 +13,19 @@ __all__ = ["committed_offsets", "delay_offsets", "group_names", "load_table", "t
 Table = dict[str, Any]
 BYTES_MAX = 1 << 30
 """A larger state file is not read."""
+TABLES = {
+    "topics.json": ("topicConfigTable",),
+    "subscriptionGroup.json": ("subscriptionGroupTable",),
+    "consumerOffset.json": ("offsetTable", "lmqOffsetTable"),
+    "lmqConsumerOffset.json": ("offsetTable", "lmqOffsetTable"),
+    "delayOffset.json": ("offsetTable",),
+}
+"""The tables of each file. Another object is the content of another file."""
 
 
 def load_table(root: Path, name: str) -> Table:
-    """`config/{name}`, or its .bak if it is missing, empty or damaged; {} if there is no .bak."""
+    """`config/{name}`; its .bak if it is missing, empty, damaged or the content of another file;
+    {} if there is no .bak."""
     from mqstore.fastjson import loads
     from mqstore.files import read_own
 
@@ -26,7 +35,7 @@ def load_table(root: Path, name: str) -> Table:
             table = loads(text) if text else None
         except (OSError, ValueError):
             continue
-        if isinstance(table, dict):
+        if isinstance(table, dict) and (not table or any(key in table for key in TABLES[name])):
             return table
     return {}
 

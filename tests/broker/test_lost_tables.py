@@ -86,6 +86,89 @@ def test_a_damaged_table_is_taken_from_its_previous_copy(root: Path, damage: byt
     assert (root / "mqstack/quarantine/topics.json").read_bytes() == damage
 
 
+@pytest.mark.parametrize("damage", [None, *DAMAGED])
+def test_a_previous_copy_gets_the_topics_and_groups_of_the_store(
+    root: Path, damage: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Store(root) as store:
+        for queue_id in range(7):
+            store.put("Orders", b"in a queue that the copy does not know", queue_id=queue_id)
+        store.put("Newest", b"body", queue_id=1)
+        store.commit("newcomers", "Newest", 1, 1)
+        store.save_state("subscriptionGroup.json", _groups("readers", "committers", "newcomers"))
+    lose_newest(root, "topics.json", damage)
+    lose_newest(root, "subscriptionGroup.json", damage)
+    topics, groups = tables(root)
+    assert topics["Newest"].read_queue_nums == 2
+    assert (topics["Orders"].read_queue_nums, topics["Orders"].write_queue_nums) == (7, 4)
+    assert topics["Other"].write_queue_nums == 2, "what the copy knows stays"
+    assert groups["readers"].retry_max_times == 3, "what the copy knows stays"
+    assert "newcomers" in groups
+    assert "topics.json comes from its previous copy" in caplog.text
+    assert "Newest, Orders" in caplog.text
+
+
+OTHER_CONTENTS = {
+    "topics.json": b'{"subscriptionGroupTable":{},"dataVersion":{"counter":9}}',
+    "subscriptionGroup.json": b'{"topicConfigTable":{},"dataVersion":{"counter":9}}',
+    "consumerOffset.json": b'{"topicConfigTable":{},"dataVersion":{"counter":9}}',
+    "delayOffset.json": b'{"offsetTable":{"Orders@readers":{0:1}}}',
+}
+
+
+@pytest.mark.parametrize("name", OTHER_CONTENTS)
+def test_the_content_of_another_file_does_not_count_as_empty(root: Path, name: str) -> None:
+    with Store(root) as store:
+        if name == "delayOffset.json":
+            for _ in range(2):
+                store.save_state(name, b'{"offsetTable":{3:0}}')
+        if name == "consumerOffset.json":
+            store.commit("committers", "Orders", 3, 1)
+    path = root / "config" / name
+    for _ in range(2):
+        copy = path.with_suffix(".json.bak")
+        path.write_bytes(OTHER_CONTENTS[name])
+        stamp = path.stat().st_mtime_ns + 5_000_000_000
+        os.utime(path, ns=(stamp, stamp))
+        if copy.exists():
+            found, groups = tables(root, damagePolicy="refuse")
+            assert "Orders" in found
+            assert "readers" in groups
+            with Store(root) as store:
+                assert store.committed("committers", "Orders", 0) == 1
+        path.write_bytes(OTHER_CONTENTS[name])
+        copy.unlink(missing_ok=True)
+    with pytest.raises(StoreDamaged, match=name):
+        tables(root, damagePolicy="refuse")
+
+
+def test_a_missing_offset_file_is_taken_from_its_copy_or_reported(
+    root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Store(root) as store:
+        store.commit("committers", "Orders", 3, 1)
+    path = root / "config/consumerOffset.json"
+    path.unlink()
+    with Store(root) as store:
+        logs.deliver()
+        assert store.committed("committers", "Orders", 0) == 1
+    assert "consumerOffset.json is unusable: its previous copy is used" in caplog.text
+    lose(root, "consumerOffset.json", None)
+    with Store(root) as store:
+        logs.deliver()
+        assert store.committed("committers", "Orders", 0) is None
+    assert "state file and its previous copy are missing" in caplog.text
+
+
+def test_a_lost_record_of_the_clean_stop_is_reported(
+    root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (root / "mqstack/closed.json").unlink()
+    tables(root)
+    logs.deliver()
+    assert "closed.json is missing or damaged" in caplog.text
+
+
 def test_a_file_that_somebody_else_wrote_is_taken_and_that_is_logged(
     root: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -152,6 +235,13 @@ def test_damaged_filters_are_dropped(root: Path, caplog: pytest.LogCaptureFixtur
     assert "consumers send their filters again" in caplog.text
 
 
+def lose_newest(root: Path, name: str, damage: bytes | None) -> None:
+    if damage is None:
+        (root / "config" / name).unlink()
+    else:
+        (root / "config" / name).write_bytes(damage)
+
+
 def lose(root: Path, name: str, damage: bytes | None) -> None:
     for path in (root / "config" / name, root / "config" / f"{name}.bak"):
         if damage is None:
@@ -197,3 +287,24 @@ def test_a_topic_that_was_made_anew_is_read(root: Path) -> None:
         assert answer.fields["offset"] == "1"
     finally:
         started.stop()
+
+
+def verified(root: Path) -> str:
+    command = [str(Path(sys.executable).parent / "mqstore"), "verify", str(root)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+
+
+def test_verify_names_missing_and_foreign_state_files(root: Path) -> None:
+    tables(root)
+    with Store(root) as store:
+        store.commit("committers", "Orders", 3, 1)
+    assert "config/" not in verified(root)
+    (root / "config/consumerOffset.json").unlink()
+    assert "config/consumerOffset.json" in verified(root), "the copy is left"
+    lose(root, "consumerOffset.json", None)
+    assert "config/consumerOffset.json" in verified(root), "the checksum is left"
+    path = root / "config/topics.json"
+    path.write_bytes(OTHER_CONTENTS["topics.json"])
+    assert "content of another file; its previous copy can be read" in verified(root)
+    (root / "mqstack/closed.json").unlink()
+    assert "mqstack/closed.json" in verified(root)

@@ -1,7 +1,8 @@
 """Loads a broker's tables from its state files.
 
-A table whose file is missing or damaged is rebuilt from the store: topics from consume queues, and
-groups from committed offsets.
+A table whose file and previous copy are missing or damaged is rebuilt from the store: topics from
+consume queues, groups from committed offsets. A table that comes from the previous copy gets what
+the store shows and the copy does not know yet.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar, overload
+
+from msgspec.structs import replace
 
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.filters import ConsumerFilterData
@@ -31,6 +34,10 @@ class StateStore(Protocol):
     def load_state(self, name: str, check: None = None) -> bytes | None: ...
     @overload
     def load_state(self, name: str, check: Callable[[bytes], T]) -> T | None: ...
+
+    def is_state_from_copy(self, name: str) -> bool:
+        """Whether the last load of a file had to use its previous copy."""
+        ...
 
     def set_state_aside(self, name: str, entries: list[reading.Aside]) -> None:
         """Keep entries that cannot be used in a file of their own, and log them."""
@@ -63,12 +70,26 @@ class Loading:
     def topics(self) -> TopicConfigSerializeWrapper | None:
         """The table of topics; None if neither file nor store has topics."""
         found = self._read(topics.FILE, reading.read_topics)
-        return found or self._topics_of_queues()
+        if found is None:
+            rows = self._topics_of_queues()
+            _warn(topics.FILE, "topics", rows)
+            version = DataVersion(1, self._now_ms())
+            return TopicConfigSerializeWrapper(rows, version) if rows else None
+        if self._store.is_state_from_copy(topics.FILE):
+            self._add_topics(found)
+        return found
 
     def groups(self) -> SubscriptionGroupWrapper | None:
         """The table of groups; None if neither file nor store has groups."""
         found = self._read(groups.FILE, reading.read_groups)
-        return found or self._groups_of_offsets()
+        if found is None:
+            rows = self._groups_of_offsets()
+            _warn(groups.FILE, "groups", rows)
+            version = DataVersion(1, self._now_ms())
+            return SubscriptionGroupWrapper(rows, version) if rows else None
+        if self._store.is_state_from_copy(groups.FILE):
+            self._add_groups(found)
+        return found
 
     def filters(self) -> list[ConsumerFilterData] | None:
         """The filters; None if the file is missing or damaged, as heartbeats restore them."""
@@ -95,18 +116,42 @@ class Loading:
             self._store.set_state_aside(file, found.aside)
         return found.content
 
-    def _topics_of_queues(self) -> TopicConfigSerializeWrapper | None:
+    def _add_topics(self, copy: TopicConfigSerializeWrapper) -> None:
+        """Add topics that only the store shows, and let clients read all queues of the others."""
+        table = copy.topic_config_table
+        added = {}
+        for topic, row in self._topics_of_queues().items():
+            known = table.get(topic)
+            if known is None:
+                added[topic] = row
+            elif known.read_queue_nums < row.read_queue_nums:
+                added[topic] = replace(known, read_queue_nums=row.read_queue_nums)
+        if added:
+            table.update(added)
+            copy.data_version = self._newer(copy.data_version)
+        _warn(f"{topics.FILE} comes from its previous copy; its newest version", "topics", added)
+
+    def _add_groups(self, copy: SubscriptionGroupWrapper) -> None:
+        table = copy.subscription_group_table
+        added = {g: row for g, row in self._groups_of_offsets().items() if g not in table}
+        if added:
+            table.update(added)
+            copy.data_version = self._newer(copy.data_version)
+        _warn(f"{groups.FILE} comes from its previous copy; its newest version", "groups", added)
+
+    def _newer(self, version: DataVersion) -> DataVersion:
+        return DataVersion(version.counter + 1, self._now_ms())
+
+    def _topics_of_queues(self) -> dict[str, TopicConfig]:
         rows = {}
         for topic, queue_ids in self._store.queues().items():
             is_listed = topic not in self._built_in and not topic.startswith(names.LIGHT_PREFIX)
             if is_listed and reading.bad_name(topic) is None:
                 queues = min(max(queue_ids) + 1, reading.QUEUES_MAX)
                 rows[topic] = TopicConfig(topic, queues, queues, topics.READ_WRITE)
-        _warn(topics.FILE, "topics", rows)
-        version = DataVersion(1, self._now_ms())
-        return TopicConfigSerializeWrapper(rows, version) if rows else None
+        return rows
 
-    def _groups_of_offsets(self) -> SubscriptionGroupWrapper | None:
+    def _groups_of_offsets(self) -> dict[str, SubscriptionGroupConfig]:
         found = {key.partition("@")[2] for key in self._store.committed_all()}
         for topic in self._store.queues():
             group = names.group_of(topic)
@@ -114,10 +159,7 @@ class Loading:
                 found.add(group)
         wanted = (g for g in found if g not in names.SYSTEM_GROUPS and not reading.bad_name(g))
         is_light = names.LIGHT_PREFIX
-        rows = {g: SubscriptionGroupConfig(g) for g in sorted(wanted) if not g.startswith(is_light)}
-        _warn(groups.FILE, "groups", rows)
-        version = DataVersion(1, self._now_ms())
-        return SubscriptionGroupWrapper(rows, version) if rows else None
+        return {g: SubscriptionGroupConfig(g) for g in sorted(wanted) if not g.startswith(is_light)}
 
 
 def _warn(file: str, what: str, rows: Mapping[str, object]) -> None:

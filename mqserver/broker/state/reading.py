@@ -129,9 +129,13 @@ def _object(text: bytes) -> dict[str, Any]:
 
 
 def _table(plain: dict[str, Any], name: str) -> dict[str, Any]:
-    table = plain.get(name)
-    if table is None:
+    """A table of an object. An empty object has an empty table; another object without the table
+    is the content of another file."""
+    if not plain:
         return {}
+    if name not in plain:
+        raise BodyError(f"no {name}, but {next(iter(plain))}: the content of another file")
+    table = plain[name]
     if not isinstance(table, dict):
         raise BodyError(f"{name} is not a table")
     return table

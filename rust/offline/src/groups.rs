@@ -17,17 +17,18 @@ use mq_store::inspect::ConsumeQueue;
 use mq_store::inspect::ConsumeQueues;
 use mq_store::inspect::Offsets;
 use mq_store::inspect::delay_offsets;
+use mq_store::inspect::other_content;
 use mq_store::inspect::{io_error, sync_directory};
 use mq_store::{ReadMode, StoreError};
 
-/// RocketMQ's state files.
-pub(super) const STATE_FILES: [&str; 6] = [
-    "topics.json",
-    "subscriptionGroup.json",
-    "consumerOffset.json",
-    "lmqConsumerOffset.json",
-    "consumerFilter.json",
-    "delayOffset.json",
+/// RocketMQ's state files, with the tables of each.
+pub(super) const STATE_FILES: [(&str, &[&str]); 6] = [
+    ("topics.json", &["topicConfigTable"]),
+    ("subscriptionGroup.json", &["subscriptionGroupTable"]),
+    ("consumerOffset.json", &["offsetTable", "lmqOffsetTable"]),
+    ("lmqConsumerOffset.json", &["offsetTable", "lmqOffsetTable"]),
+    ("consumerFilter.json", &["filterDataByTopic"]),
+    ("delayOffset.json", &["offsetTable"]),
 ];
 /// A larger state file is refused, bytes.
 pub(super) const STATE_BYTES_MAX: u64 = 1 << 30;
@@ -68,16 +69,12 @@ pub(super) fn bounds_on_disk(scan: &Scan) -> Result<Bounds, StoreError> {
     Ok(queues.all().iter().map(row).collect())
 }
 
-/// Whether the content of a state file can be read at all.
-pub(super) fn is_state(bytes: &[u8]) -> bool {
-    parse_state(bytes).is_some()
-}
-
-/// The object in a state file.
-pub(super) fn parse_state(bytes: &[u8]) -> Option<Value> {
+/// The object in a state file; None if it cannot be read, or is the content of another file.
+pub(super) fn parse_state(bytes: &[u8], tables: &[&str]) -> Option<Value> {
     let text = fastjson::to_strict(std::str::from_utf8(bytes).ok()?).ok()?;
     let value: Value = serde_json::from_str(&text).ok()?;
-    value.is_object().then_some(value)
+    let is_other = other_content(value.as_object()?, tables).is_some();
+    (!is_other).then_some(value)
 }
 
 /// The bytes of a file under `config`, None if there is none.
@@ -95,12 +92,13 @@ pub(super) fn state_bytes(root: &Path, name: &str) -> Result<Option<Vec<u8>>, St
 pub(super) fn restore_states(root: &Path) -> Result<Vec<String>, StoreError> {
     let directory = root.join("config");
     let mut restored = Vec::new();
-    for name in STATE_FILES {
-        if state_bytes(root, name)?.is_some_and(|bytes| is_state(&bytes)) {
+    for (name, tables) in STATE_FILES {
+        let is_state = |bytes: &Vec<u8>| parse_state(bytes, tables).is_some();
+        if state_bytes(root, name)?.as_ref().is_some_and(is_state) {
             continue;
         }
         let copy = state_bytes(root, &format!("{name}.bak"))?;
-        let Some(copy) = copy.filter(|bytes| is_state(bytes)) else {
+        let Some(copy) = copy.filter(is_state) else {
             continue;
         };
         let (temporary, path) = (directory.join(format!("{name}.tmp")), directory.join(name));
@@ -184,7 +182,7 @@ pub(super) fn outlook(
 fn earlier_offsets(root: &Path) -> Result<BTreeMap<(String, i32), i64>, StoreError> {
     let mut found = BTreeMap::new();
     let bytes = state_bytes(root, "consumerOffset.json.bak")?;
-    let table = bytes.and_then(|bytes| parse_state(&bytes));
+    let table = bytes.and_then(|bytes| parse_state(&bytes, &["offsetTable"]));
     let table = table.as_ref().and_then(|table| table.get("offsetTable"));
     for (key, by_queue) in table.and_then(Value::as_object).into_iter().flatten() {
         for (queue_id, offset) in by_queue.as_object().into_iter().flatten() {

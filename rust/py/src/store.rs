@@ -406,6 +406,11 @@ impl Store {
             .map_err(raise)
     }
 
+    /// Whether the last `load_state` of `config/{name}` had to use its .bak.
+    fn is_state_from_copy(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
+        self.run(py, |store| store.is_state_from_copy(name))
+    }
+
     /// Keeps entries of a state file that cannot be used, (name, reason, text), and logs them.
     fn set_state_aside(
         &self,

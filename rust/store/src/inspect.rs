@@ -22,6 +22,7 @@ pub use crate::recover::damage::{LastSeen, next_record};
 pub use crate::recover::header::Neighbours;
 pub use crate::recover::{Left, LogCheck, LogEnd, Marker};
 pub use crate::state::checkpoint::{CHECKPOINT_BYTES, Checkpoint, MARGIN_MS};
+pub use crate::state::json::other_content;
 pub use crate::state::offsets::Offsets;
 
 /// Marks and places of a store's directory.

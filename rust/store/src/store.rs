@@ -265,6 +265,11 @@ impl Store {
         self.upkeep.state.load_checked(name, check)
     }
 
+    /// Whether the last load of `config/{name}` had to use its .bak.
+    pub fn is_state_from_copy(&self, name: &str) -> bool {
+        self.upkeep.state.is_from_copy(name)
+    }
+
     /// Keeps entries of a state file that cannot be used, and logs them.
     pub fn set_state_aside(&self, name: &str, entries: &[Aside]) {
         self.upkeep.state.set_aside(name, entries);

@@ -7,12 +7,20 @@ use mq_store::inspect::Marker;
 
 /// Where the record is, in the store.
 const PLACE: &str = "mqstack/closed.json";
+/// Only mqstack writes this file, while a store is open.
+const LOG_FACTS: &str = "mqstack/log.json";
 
 impl Check<'_> {
     /// A store that was closed must end where it ended then, with the same bytes.
     pub(super) fn closed(&mut self, log_end: u64) -> Result<(), StoreError> {
-        let is_there = self.scan.root.join(PLACE).exists();
-        if !self.state.is_clean || self.state.is_locked || !is_there {
+        if !self.state.is_clean || self.state.is_locked {
+            return Ok(());
+        }
+        if !self.scan.root.join(PLACE).exists() {
+            if self.scan.root.join(LOG_FACTS).exists() {
+                let what = "missing: the next open cannot tell whether the queues are complete";
+                self.notice("closed", PLACE, -1, what.to_owned());
+            }
             return Ok(());
         }
         let Some(marker) = Marker::read(&self.scan.root)? else {

@@ -9,12 +9,14 @@ use super::Check;
 use crate::groups::{STATE_BYTES_MAX, STATE_FILES, parse_state, state_bytes};
 use mq_format::message::SCHEDULE_TOPIC;
 use mq_log::fs::{self, OpenOptions, open_own};
-use mq_store::StoreError;
 use mq_store::inspect::CHECKPOINT_BYTES;
 use mq_store::inspect::Deletions;
 use mq_store::inspect::io_error;
 use mq_store::inspect::seal::{self, Seal, Verdict};
+use mq_store::{State, StoreError};
 
+/// Where the checksums are.
+const OWN_STATE: &str = "mqstack/state";
 /// Names of the checkpoint's times.
 const TIMES: [&str; 3] = ["log", "queue", "index"];
 
@@ -58,18 +60,19 @@ impl Check<'_> {
     /// State files that are missing, damaged or cannot be read, and offsets beyond the end of
     /// their queues.
     pub(super) fn states(&mut self) -> Result<(), StoreError> {
-        for name in STATE_FILES {
+        for (name, tables) in STATE_FILES {
             self.checksums(name)?;
             let path = self.scan.root.join("config").join(name);
             let Some(bytes) = state_bytes(&self.scan.root, name)? else {
-                self.without(name)?;
+                self.without(name, tables)?;
                 continue;
             };
             let known = seal::read(&seal::path_of(&self.scan.root.join("mqstack"), name))?;
             let damage = damage_of(&path, &known)?;
-            let table = parse_state(&bytes).filter(|_| damage.is_none());
+            let table = parse_state(&bytes, tables).filter(|_| damage.is_none());
             let Some(table) = table else {
-                self.unusable(name, damage.unwrap_or("cannot be read"))?;
+                let damage = damage.unwrap_or("cannot be read, or is the content of another file");
+                self.unusable(name, tables, damage)?;
                 continue;
             };
             match name {
@@ -90,20 +93,27 @@ impl Check<'_> {
         }
         let copy = format!("{name}.bak");
         let known = seal::read(&side)?;
-        if let Some(damage) = damage_of(&self.scan.root.join("config").join(&copy), &known)? {
+        let config = self.scan.root.join("config");
+        if known.is_empty() && config.join(name).exists() && self.scan.root.join(OWN_STATE).exists()
+        {
+            let what = "no checksum: RocketMQ wrote the file, or the checksum was lost".to_owned();
+            self.notice("state", format!("config/{name}"), -1, what);
+        }
+        if let Some(damage) = damage_of(&config.join(&copy), &known)? {
             self.find("state", format!("config/{copy}"), -1, damage.to_owned());
         }
         Ok(())
     }
 
-    /// A state file that is not there: a store with messages has a table of topics, and what was
-    /// replaced was there. A first version's checksum is durable before the file has its name.
-    fn without(&mut self, name: &str) -> Result<(), StoreError> {
-        let side = seal::path_of(&self.scan.root.join("mqstack"), name);
-        let was_there = seal::read(&side)?.len() > 1;
+    /// A state file that is not there: a store with messages has a table of topics, and a file with
+    /// a previous copy or a checksum was there.
+    fn without(&mut self, name: &str, tables: &[&str]) -> Result<(), StoreError> {
+        let root = &self.scan.root;
+        let has_copy = root.join("config").join(format!("{name}.bak")).exists();
+        let was_there = has_copy || State::new(root).is_lost(name)?;
         let is_needed = name == "topics.json" && self.report.records > 0 && self.is_of_broker();
         if was_there || is_needed {
-            self.unusable(name, "is missing")?;
+            self.unusable(name, tables, "is missing")?;
         }
         Ok(())
     }
@@ -119,9 +129,9 @@ impl Check<'_> {
         !has("mqstack") || tables.iter().any(|name| has(&format!("config/{name}")))
     }
 
-    fn unusable(&mut self, name: &str, damage: &str) -> Result<(), StoreError> {
+    fn unusable(&mut self, name: &str, tables: &[&str], damage: &str) -> Result<(), StoreError> {
         let copy = state_bytes(&self.scan.root, &format!("{name}.bak"))?;
-        let then = if copy.is_some_and(|bytes| parse_state(&bytes).is_some()) {
+        let then = if copy.is_some_and(|bytes| parse_state(&bytes, tables).is_some()) {
             "its previous copy can be read"
         } else {
             "there is no previous copy that can be read"
@@ -205,7 +215,8 @@ fn damage_of(path: &Path, known: &[Seal]) -> Result<Option<&'static str>, StoreE
 /// The topics of `config/topics.json` or its previous copy; None where neither can be read.
 pub(super) fn topics(root: &Path) -> Result<Option<HashSet<String>>, StoreError> {
     for name in ["topics.json", "topics.json.bak"] {
-        let table = state_bytes(root, name)?.and_then(|bytes| parse_state(&bytes));
+        let bytes = state_bytes(root, name)?;
+        let table = bytes.and_then(|bytes| parse_state(&bytes, &["topicConfigTable"]));
         let table = table
             .as_ref()
             .and_then(|table| table.get("topicConfigTable"));

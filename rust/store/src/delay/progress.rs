@@ -130,7 +130,7 @@ fn read(state: &State) -> Result<ByLevel, StoreError> {
 
 /// The offsets by level, and what cannot be used; Err when nothing can.
 fn parse(bytes: &[u8]) -> Result<(ByLevel, Vec<Aside>), String> {
-    let file = json::object(bytes)?;
+    let file = json::object(bytes, &["offsetTable"])?;
     let (mut table, mut aside) = (ByLevel::new(), Vec::new());
     for (level, offset) in json::table(&file, "offsetTable")? {
         match (level.parse(), offset.as_i64()) {
@@ -179,6 +179,8 @@ mod tests {
         let bad = b"{\"offsetTable\":{1:7,2:-1,x:3,0:1,4:\"y\"}}";
         assert_eq!(read(bad), Ok((one, 4)), "the bad ones are set aside");
         read(b"{\"offsetTable\":{1:").unwrap_err();
+        let other = read(b"{\"topicConfigTable\":{}}").unwrap_err();
+        assert!(other.contains("the content of another file"), "{other}");
         read(b"{\"offsetTable\":{1:true}}").unwrap_err();
     }
 

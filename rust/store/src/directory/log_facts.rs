@@ -53,6 +53,11 @@ impl LogFacts {
         Ok(own_json::read(&path_of(root))?.unwrap_or_default())
     }
 
+    /// Whether mqstack has opened the store.
+    pub(crate) fn is_there(root: &Path) -> bool {
+        path_of(root).exists()
+    }
+
     /// Records the facts, durably.
     pub(crate) fn save(&self, root: &Path) -> Result<(), StoreError> {
         own_json::write(&path_of(root), self)

@@ -4,6 +4,7 @@ use super::log_check::{Left, LogCheck, Queued};
 use super::marker::Marker;
 use super::progress::Progress;
 use super::recovery::{Recovery, log_io};
+use crate::directory::log_facts::LogFacts;
 use crate::records::record::good_record;
 use crate::records::walk::{Step, Walk};
 use crate::types::StoreError;
@@ -19,7 +20,15 @@ impl Recovery<'_> {
     /// What a clean stop recorded, if nobody else wrote the checkpoint since.
     pub(super) fn marker(&self) -> Result<Option<Marker>, StoreError> {
         let crc = self.checkpoint.crc()?;
-        let marker = Marker::read(self.root)?.filter(|marker| marker.checkpoint_crc == crc);
+        let marker = Marker::read(self.root)?;
+        let had_log = LogFacts::is_there(self.root) && !self.log.starts().is_empty();
+        if marker.is_none() && self.was_clean && had_log {
+            tracing::warn!(
+                "mqstack/closed.json is missing or damaged: the start cannot tell whether the \
+                 queues are complete; mqstore verify can"
+            );
+        }
+        let marker = marker.filter(|marker| marker.checkpoint_crc == crc);
         Ok(marker.filter(|_| self.was_clean))
     }
 

@@ -27,8 +27,8 @@ pub struct State {
     own: PathBuf,
     /// One save at a time: two of the same name would share the temporary file.
     saving: Mutex<()>,
-    /// Files that are not to become the previous copy: it is the good one.
-    damaged: Mutex<HashSet<String>>,
+    /// Files that are missing or damaged. They must not replace their previous copy, which is good.
+    unusable: Mutex<HashSet<String>>,
 }
 
 impl State {
@@ -43,7 +43,7 @@ impl State {
             directory: directory.to_owned(),
             own: own.to_owned(),
             saving: Mutex::new(()),
-            damaged: Mutex::default(),
+            unusable: Mutex::default(),
         }
     }
 
@@ -64,8 +64,12 @@ impl State {
         let temporary = self.directory.join(format!("{name}.tmp"));
         let backup = self.directory.join(format!("{name}.bak"));
         let new = write_synced(&temporary, bytes, &path).map_err(io_error(&temporary))?;
+        if !exists(&path)? && !exists(&backup)? {
+            // A checksum without the file and without the temporary file then means a deleted file.
+            sync_directory(&self.directory)?;
+        }
         self.note(name, new, [&path, &backup])?;
-        match self.damaged.lock().contains(name) {
+        match self.unusable.lock().contains(name) {
             true => {
                 create_directory(&self.quarantine())?;
                 keep_previous(&path, &self.quarantine().join(name))?;
@@ -73,7 +77,7 @@ impl State {
             false => keep_previous(&path, &backup)?,
         }
         fs::rename(&temporary, &path).map_err(io_error(&path))?;
-        self.damaged.lock().remove(name);
+        self.unusable.lock().remove(name);
         sync_directory(&self.directory)
     }
 
@@ -114,25 +118,54 @@ impl State {
         let path = self.path_of(name)?;
         let mut unusable = Vec::new();
         for candidate in self.candidates(name)? {
-            let reason = match candidate.content.and_then(|bytes| check(&bytes)) {
-                Ok(content) => return Ok(Some(content)),
-                Err(reason) => reason,
-            };
-            if candidate.path == path {
-                self.damaged.lock().insert(name.to_owned());
-            }
             let shown = candidate.path.display().to_string();
-            tracing::warn!(path = shown, reason, "damaged state file, not used");
-            unusable.push((candidate.path, reason));
+            match candidate.content.and_then(|bytes| check(&bytes)) {
+                Ok(content) => {
+                    if candidate.path != path {
+                        self.unusable.lock().insert(name.to_owned());
+                        tracing::warn!(
+                            path = shown,
+                            "{name} is unusable: its previous copy is used"
+                        );
+                    }
+                    return Ok(Some(content));
+                }
+                Err(reason) => {
+                    tracing::warn!(path = shown, reason, "damaged state file, not used");
+                    unusable.push((candidate.path, reason));
+                }
+            }
         }
         let Some((path, reason)) = unusable.first() else {
+            if self.is_lost(name)? {
+                let shown = path.display().to_string();
+                tracing::error!(path = shown, "state file and its previous copy are missing");
+            }
             return Ok(None);
         };
+        self.unusable.lock().insert(name.to_owned());
         Err(StoreError::State {
             path: path.display().to_string(),
             reason: reason.clone(),
             command: self.begin_without(unusable.iter().map(|(path, _)| path.as_path())),
         })
+    }
+
+    /// Whether the last load of `name` had to use its previous copy.
+    pub fn is_from_copy(&self, name: &str) -> bool {
+        self.unusable.lock().contains(name)
+    }
+
+    /// Whether `name` was saved and nothing is left of it. A first save that a crash ended leaves
+    /// its temporary file.
+    pub fn is_lost(&self, name: &str) -> Result<bool, StoreError> {
+        self.path_of(name)?;
+        for end in ["", ".bak", ".tmp"] {
+            if exists(&self.directory.join(format!("{name}{end}")))? {
+                return Ok(false);
+            }
+        }
+        Ok(!seal::read(&seal::path_of(&self.own, name))?.is_empty())
     }
 
     /// The shell's words that put files away, so that the next start begins without them.
@@ -159,7 +192,11 @@ impl State {
     /// The file and its previous copy, as far as they exist, in the order to try them in.
     pub fn candidates(&self, name: &str) -> Result<Vec<Candidate>, StoreError> {
         let path = self.path_of(name)?;
-        let known = seal::read(&seal::path_of(&self.own, name))?;
+        let side = seal::path_of(&self.own, name);
+        let known = seal::read(&side)?;
+        if known.is_empty() && exists(&path)? && side.parent().is_some_and(Path::exists) {
+            tracing::info!(path = %path.display(), "state file without a checksum: taken");
+        }
         let mut found = Vec::new();
         for path in [path, self.directory.join(format!("{name}.bak"))] {
             match checked(&path, &known) {
@@ -186,6 +223,10 @@ impl State {
         }
         Ok(self.directory.join(name))
     }
+}
+
+fn exists(path: &Path) -> Result<bool, StoreError> {
+    Ok(seal::modified_ns(path).map_err(io_error(path))?.is_some())
 }
 
 /// A state file or its previous copy.
@@ -302,6 +343,29 @@ mod tests {
     }
 
     #[test]
+    fn a_missing_file_is_noticed_and_its_copy_is_kept() {
+        let root = tempfile::tempdir().unwrap();
+        let state = State::new(root.path());
+        assert!(!state.is_lost(NAME).unwrap(), "there was never a file");
+        state.save(NAME, b"old").unwrap();
+        let path = root.path().join("config").join(NAME);
+        fs::remove_file(&path).unwrap();
+        assert!(state.is_lost(NAME).unwrap());
+        assert_eq!(state.load(NAME, any).unwrap(), None);
+        state.save(NAME, b"old").unwrap();
+        state.save(NAME, b"new").unwrap();
+        assert_eq!(state.load(NAME, any).unwrap().unwrap(), b"new");
+        assert!(!state.is_from_copy(NAME));
+        fs::remove_file(&path).unwrap();
+        assert_eq!(state.load(NAME, any).unwrap().unwrap(), b"old");
+        assert!(state.is_from_copy(NAME) && !state.is_lost(NAME).unwrap());
+        state.save(NAME, b"next").unwrap();
+        assert!(!state.is_from_copy(NAME));
+        let copy = std::fs::read(path.with_extension("json.bak")).unwrap();
+        assert_eq!(copy, b"old");
+    }
+
+    #[test]
     fn every_flipped_bit_is_found_and_the_copy_is_read() {
         let root = tempfile::tempdir().unwrap();
         let state = State::new(root.path());
@@ -362,6 +426,7 @@ mod tests {
                 loaded == b"two" || loaded == b"three",
                 "after {stop} operations"
             );
+            assert!(!state.is_lost(NAME).unwrap());
             if saved.is_ok() {
                 assert_eq!(loaded, b"three");
                 assert!(stop > 10, "operations are seen");

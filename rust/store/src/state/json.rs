@@ -9,12 +9,29 @@ const STRICT_BYTES_MAX: usize = 2 << 30;
 /// Characters of an entry's name: the longest group of RocketMQ, with the prefix of its topic.
 const NAME_CHARS_MAX: usize = 255 + "%RETRY%".len();
 
-/// The object in a state file; Err says what is wrong.
-pub(crate) fn object(bytes: &[u8]) -> Result<Map<String, Value>, String> {
+/// The object in a state file that has one of these tables; Err says what is wrong.
+pub(crate) fn object(bytes: &[u8], tables: &[&str]) -> Result<Map<String, Value>, String> {
     match serde_json::from_str(&strict(bytes)?) {
-        Ok(Value::Object(object)) => Ok(object),
+        Ok(Value::Object(object)) => match other_content(&object, tables) {
+            Some(flaw) => Err(flaw),
+            None => Ok(object),
+        },
         Ok(_) => Err("not an object at byte 0".to_owned()),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Why an object is not the content of a file with one of these tables; None if it is. An empty
+/// object has empty tables.
+pub fn other_content(object: &Map<String, Value>, tables: &[&str]) -> Option<String> {
+    let is_table = |name: &&str| object.get(*name).is_some_and(Value::is_object);
+    let first = object.keys().next()?;
+    match tables.iter().any(is_table) {
+        true => None,
+        false => Some(format!(
+            "has no table {}, but {first:?}: the content of another file",
+            tables.join(" or ")
+        )),
     }
 }
 

@@ -231,7 +231,7 @@ pub(crate) fn entry_or_default<'a, V: Default>(
 /// Reads RocketMQ's file: what can be used, and what cannot; Err when nothing can. Java writes the
 /// queue ids as bare numbers.
 fn parse(bytes: &[u8]) -> Result<(ByGroup, Vec<Aside>), String> {
-    let file = json::object(bytes)?;
+    let file = json::object(bytes, &[TABLE, LMQ_TABLE])?;
     let mut groups = ByGroup::new();
     let mut aside = Vec::new();
     for (key, queues) in json::table(&file, TABLE)? {
