@@ -26,6 +26,7 @@ from mqclient.wire.bodies.heartbeat import (
 )
 from mqclient.wire.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody
 from mqclient.wire.bodies.route import ClusterInfo, TopicRouteData
+from mqclient.wire.bodies.route_bounds import read_route
 from mqclient.wire.bodies.topics import TopicConfigSerializeWrapper, TopicStatsTable
 from mqclient.wire.codes import PullSysFlag, RequestCode, ResponseCode
 from mqclient.wire.frame import Frame, request_frame
@@ -92,7 +93,7 @@ def route(topic: str) -> Call[TopicRouteData | None]:
         request_frame(
             RequestCode.GET_ROUTEINFO_BY_TOPIC, namesrv.GetRouteInfoRequestHeader(topic=topic)
         ),
-        lambda reply: None if reply.code else TopicRouteData.from_json(reply.body),
+        lambda reply: None if reply.code else read_route(reply.body),
         frozenset((int(ResponseCode.SUCCESS), int(ResponseCode.TOPIC_NOT_EXIST))),
     )
 
