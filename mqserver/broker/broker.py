@@ -22,7 +22,7 @@ from mqserver.broker.opening import open_store
 from mqserver.broker.published import broker_row, plane_settings
 from mqserver.broker.relay import Relay
 from mqserver.broker.slow_groups import stop_slow_groups
-from mqserver.broker.state import filters, groups, topics
+from mqserver.broker.state import filters, groups, topics, unasked
 from mqserver.broker.state.bounds import Bounds, Footprints
 from mqserver.broker.state.consumers import Consumers
 from mqserver.broker.state.filters import BloomShape, Filters
@@ -32,6 +32,7 @@ from mqserver.broker.state.saving import Saver
 from mqserver.broker.stats.log import StatsLog
 from mqserver.broker.stats.statistics import statistics_of
 from mqserver.broker.transactions.checking import Checks
+from mqserver.broker.unused import take_back_unused
 from mqserver.config.loaded import Loaded
 from mqserver.config.online import OnlineSettings
 from mqserver.config.paths import broker_override
@@ -57,6 +58,8 @@ CLIENT_SCAN_S = 10.0
 CLIENT_EXPIRY_S = 120.0
 PROTECT_TURNS = 18
 """Scans between two checks for slow groups: three minutes."""
+UNUSED_TURNS = 60
+"""Scans between two looks for topics and groups that nobody uses: ten minutes."""
 DRAIN_S = 5.0
 
 
@@ -191,7 +194,8 @@ class Broker:
     def _built(self, store: Store) -> BrokerContext:
         """Build the broker's state, and load the state files of the store."""
         saver = Saver(store.save_state, self.services)
-        bounds = Bounds(lambda: self.settings)
+        bounds = Bounds(lambda: self.settings, trusts=self._admin.trusts)
+        unasked_table = unasked.Unasked(bounds, _now_ms, saver.mark)
         footprints = Footprints(bounds)
         filter_table = self._filters(saver)
         topics_saved = partial(saver.when_saved, topics.FILE)
@@ -199,6 +203,7 @@ class Broker:
             settings=self.settings,
             store=store,
             bounds=bounds,
+            unasked=unasked_table,
             creations=Creations(lambda: context.registrar.announce_created(), topics_saved),
             topic_changes=Creations(
                 lambda: context.registrar.register_topics(), topics_saved, "topic-changes"
@@ -211,6 +216,7 @@ class Broker:
                 lambda: context.registrar.announce_created(),
                 self.settings.enable_lmq,
                 bounds,
+                unasked_table,
             ),
             groups=groups.Groups(
                 self._tables,
@@ -219,6 +225,7 @@ class Broker:
                 lambda: context.settings.auto_create_subscription_group,
                 self.settings.enable_lmq,
                 bounds,
+                unasked_table,
             ),
             consumers=Consumers(self._tables, self._notify, filter_table.follow, footprints),
             producers=Producers(footprints),
@@ -248,12 +255,14 @@ class Broker:
         saver.add(topics.FILE, context.topics.render)
         saver.add(groups.FILE, context.groups.render)
         saver.add(filters.FILE, context.filters.render)
+        saver.add(unasked.FILE, unasked_table.render)
         loading = Loading(
             store, self._store_settings.heal_damage, topics.built_in(self.settings), _now_ms
         )
         context.topics.load(loading.topics())
         context.groups.load(loading.groups())
         context.filters.load(loading.filters())
+        unasked_table.load(loading.unasked())
         saver.mark(topics.FILE)
         saver.mark(groups.FILE)
         return context
@@ -418,8 +427,11 @@ class Broker:
                 context = self.context
                 context.days.look(context.store.runtime())
                 self.close_silent(CLIENT_EXPIRY_S)
-                if next(turns) % PROTECT_TURNS == 0:
+                turn = next(turns)
+                if turn % PROTECT_TURNS == 0:
                     stop_slow_groups(context)
+                if turn % UNUSED_TURNS == 0:
+                    take_back_unused(context)
 
     def close_silent(self, seconds: float) -> None:
         """Close connections of producers and consumers that sent no heartbeat for `seconds`."""

@@ -20,6 +20,7 @@ from mqserver.broker.state.producers import Producers
 from mqserver.broker.state.saving import Saver
 from mqserver.broker.state.topics import Topics
 from mqserver.broker.state.transactions import Copies
+from mqserver.broker.state.unasked import Unasked
 from mqserver.broker.stats.statistics import Statistics
 from mqserver.config.online import OnlineSettings
 from mqserver.config.settings import BrokerSettings
@@ -244,7 +245,8 @@ class BrokerContext(Struct):
     connect to. accepting: False when the broker is stopping. lock, unlock: the queue locks of the
     data plane. is_open: whether a connection is open. relay: sends requests to clients.
     monotonic: seconds. now_ms: wall clock. acl: None if access control is off. services: the
-    background threads. bounds: limits on what clients can create. copies: half messages that the
+    background threads. bounds: limits on what clients can create. unasked: what they
+    had created. copies: half messages that the
     checks stored again.
     """
 
@@ -269,6 +271,7 @@ class BrokerContext(Struct):
     stats: Statistics
     boot_ms: int
     bounds: Bounds
+    unasked: Unasked
     creations: Creations
     topic_changes: Creations
     accepting: bool = True

@@ -63,4 +63,5 @@ def broker_row(context: BrokerContext) -> dict[str, object]:
         "consumer_offset_max": settings.consumer_offset_max,
         "queue_lock_max": settings.queue_lock_max,
         "client_queue_lock_max": settings.client_queue_lock_max,
+        "source_queue_lock_max": context.bounds.share_of(settings.queue_lock_max),
     }

@@ -11,6 +11,7 @@ from mqclient.wire.bodies.topics import TopicConfig
 from mqserver.broker.state import producers as producers_module
 from mqserver.broker.state.bounds import (
     BURST_SECONDS,
+    MEMBERSHIP_BYTES,
     Bounds,
     Bucket,
     DefaultLimits,
@@ -22,6 +23,7 @@ from mqserver.broker.state.groups import Groups
 from mqserver.broker.state.members import Member
 from mqserver.broker.state.producers import Producers
 from mqserver.broker.state.topics import NewTopic, Topics, built_in
+from mqserver.broker.state.unasked import Unasked
 from mqserver.broker.stats.items import Items
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load, pairs
@@ -234,3 +236,71 @@ def test_a_bound_is_logged_once_in_a_while(caplog: pytest.LogCaptureFixture) -> 
     bounds.refused(1, "aSetting", "some words")
     assert len(caplog.records) == 2
     assert bounds.counts() == {"aSetting": 4}
+
+
+STRANGER, OTHER, OURS = "203.0.113.1:9", "203.0.113.2:9", "127.0.0.1:9"
+
+
+def shared(**limits: Any) -> Bounds:
+    """Bounds of a broker that trusts its own machine."""
+    made = DefaultLimits(**limits)
+    return Bounds(lambda: made, Clock(), lambda by: by.startswith("127."))
+
+
+def test_one_address_creates_half_of_the_groups_and_others_go_on() -> None:
+    groups = groups_of(shared(auto_create_group_max=40))
+    system = len(groups.all().subscription_group_table)
+    for number in range(20):
+        assert groups.find(f"s{number}", STRANGER)
+    code, remark = refusal(groups.find, "s20", STRANGER)
+    assert code == 26
+    assert "one address may take 20 (sourceSharePercent=50)" in remark
+    assert groups.find("s3", STRANGER), "what is there goes on"
+    for number in range(40 - system - 20):
+        assert groups.find(f"o{number}", OTHER if number % 2 else OURS)
+    assert "autoCreateGroupMax=40" in refusal(groups.find, "another", OURS)[1]
+
+
+def test_this_machine_has_no_share_and_100_percent_is_none() -> None:
+    for bounds, by in (
+        (shared(auto_create_topic_max=6), OURS),
+        (shared(auto_create_topic_max=6, source_share_percent=100), STRANGER),
+    ):
+        topics = topics_of(bounds)
+        for number in range(6):
+            assert topics.create_for_send(f"T{number}", TEMPLATE, True, by)
+    topics = topics_of(shared(auto_create_topic_max=6))
+    for number in range(3):
+        assert topics.create_for_send(f"T{number}", TEMPLATE, True, STRANGER)
+    code, remark = refusal(topics.create_for_send, "T3", TEMPLATE, True, STRANGER)
+    assert code == 17
+    assert "clients at 203.0.113.1 had 3 made" in remark
+    assert topics.create_for_send("T4", TEMPLATE, True, OTHER)
+
+
+def test_a_share_is_remembered_over_a_restart_and_given_back() -> None:
+    bounds = shared(auto_create_topic_max=4)
+    before = Unasked(bounds, lambda: 7, lambda _: None)
+    before.note("topics", "A", STRANGER)
+    before.note("topics", "B", STRANGER)
+    after = Unasked(bounds, lambda: 7, lambda _: None)
+    after.load(before.render())
+    assert after.share_is_full("topics", STRANGER, 4)
+    assert after.share_is_full("topics", OTHER, 4) is None
+    after.forget("topics", "A")  # deleted, or an administrator changed it
+    assert after.share_is_full("topics", STRANGER, 4) is None
+    after.load(b"nonsense")
+    assert after.names("topics") == []
+
+
+def test_subscriptions_of_one_address_take_half_of_the_memory() -> None:
+    bounds = shared(max_subscription_bytes=4 * (MEMBERSHIP_BYTES + 1))
+    footprints = Footprints(bounds)
+    footprints.take(1, "consumer", "a", by=STRANGER)
+    footprints.take(2, "consumer", "b", by=STRANGER)
+    code, remark = refusal(footprints.take, 3, "consumer", "c", 0, STRANGER)
+    assert code == 1
+    assert "the clients at 203.0.113.1 take their part of maxSubscriptionBytes" in remark
+    footprints.take(4, "consumer", "d", by=OTHER)
+    footprints.give_back(1, "consumer", "a")
+    footprints.take(3, "consumer", "c", by=STRANGER)

@@ -8,10 +8,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from mqclient.wire.codes import ResponseCode
+from mqserver.guard import host_of
 from mqserver.refusals import Refusals
 from mqserver.replies import Refused
 
@@ -49,6 +51,11 @@ class Limits(Protocol):
         ...
 
     @property
+    def source_share_percent(self) -> int:
+        """Largest part of a bound for the clients of one source address."""
+        ...
+
+    @property
     def max_heartbeat_bytes(self) -> int:
         """Largest heartbeat; half of the limit for the memberships of one connection."""
         ...
@@ -66,6 +73,7 @@ class DefaultLimits(NamedTuple):
     auto_create_topic_per_second: int = 100
     auto_create_group_max: int = 10_000
     client_group_max: int = 1_000
+    source_share_percent: int = 50
     max_heartbeat_bytes: int = 1 << 20
     max_subscription_bytes: int = 128 << 20
 
@@ -73,22 +81,39 @@ class DefaultLimits(NamedTuple):
 class Bounds(Refusals):
     """The limits of one broker, with counts of the refusals.
 
-    limits: returns the present settings. clock: monotonic seconds.
+    limits: returns the present settings. clock: monotonic seconds. trusts: whether a client,
+    "ip:port", has no share of a bound: it is on this machine, or may administer.
     """
 
     def __init__(
         self,
         limits: Callable[[], Limits] = DefaultLimits,
         clock: Callable[[], float] = time.monotonic,
+        trusts: Callable[[str], bool] = lambda _: True,
     ) -> None:
         super().__init__(log, clock)
         self._limits = limits
+        self._trusts = trusts
         self.creations = Bucket(lambda: self.limits.auto_create_topic_per_second, clock)
 
     @property
     def limits(self) -> Limits:
         """The present settings."""
         return self._limits()
+
+    def source_of(self, by: str) -> str:
+        """The source address that a client, "ip:port", counts for; empty if it has no share."""
+        is_address = by.rpartition(":")[2].isdecimal()
+        return "" if not is_address or self._trusts(by) else host_of(by)
+
+    def share_of(self, limit: int) -> int:
+        """The share of one source address in a bound."""
+        return max(1, limit * self.limits.source_share_percent // 100)
+
+    def share_text(self, limit: int) -> str:
+        """The share of one source address, for a remark."""
+        percent = self.limits.source_share_percent
+        return f"one address may take {self.share_of(limit)} (sourceSharePercent={percent})"
 
 
 class Bucket:
@@ -116,9 +141,10 @@ class Bucket:
 class _Own:
     """The memberships of one connection: bytes by kind and group, and their sum."""
 
-    __slots__ = ("bytes", "groups")
+    __slots__ = ("bytes", "groups", "source")
 
-    def __init__(self) -> None:
+    def __init__(self, source: str) -> None:
+        self.source = source
         self.bytes = 0
         self.groups: dict[tuple[str, str], int] = {}
 
@@ -134,18 +160,28 @@ class Footprints:
         self._lock = threading.Lock()
         self._of: dict[int, _Own] = {}
         self._total = 0
+        self._of_sources: Counter[str] = Counter()
 
-    def take(self, connection: int, kind: str, group: str, text_bytes: int = 0) -> None:
-        """Record a membership, or change its size. Raises Refused at a limit."""
+    def take(
+        self, connection: int, kind: str, group: str, text_bytes: int = 0, by: str = ""
+    ) -> None:
+        """Record a membership, or change its size. by: the client, "ip:port". Raises Refused at a
+        limit."""
         size, key = text_bytes + len(group) + MEMBERSHIP_BYTES, (kind, group)
         with self._lock:
-            own = self._of.get(connection) or _Own()
+            own = self._of.get(connection) or _Own(self._bounds.source_of(by))
             more = size - own.groups.get(key, 0)
             self._check(own, key, more)
             own.groups[key] = size
             own.bytes += more
             self._of[connection] = own
-            self._total += more
+            self._add(own, more)
+
+    def _add(self, own: _Own, more: int) -> None:
+        self._total += more
+        self._of_sources[own.source] += more
+        if not self._of_sources[own.source]:
+            del self._of_sources[own.source]
 
     def _check(self, own: _Own, key: tuple[str, str], more: int) -> None:
         limits = self._bounds.limits
@@ -160,6 +196,14 @@ class Footprints:
         if self._total + more > limits.max_subscription_bytes:
             what = "bytes of subscriptions of all clients"
             raise self._full("maxSubscriptionBytes", limits.max_subscription_bytes, what)
+        limit = limits.max_subscription_bytes
+        if own.source and self._of_sources[own.source] + more > self._bounds.share_of(limit):
+            remark = (
+                f"the clients at {own.source} take their part of maxSubscriptionBytes={limit}: "
+                f"{self._bounds.share_text(limit)}"
+            )
+            setting = "maxSubscriptionBytes"
+            raise self._bounds.refused(ResponseCode.SYSTEM_ERROR, setting, remark)
 
     def give_back(self, connection: int, kind: str, group: str) -> None:
         """Remove a membership."""
@@ -169,7 +213,7 @@ class Footprints:
                 return
             size = own.groups.pop((kind, group), 0)
             own.bytes -= size
-            self._total -= size
+            self._add(own, -size)
             if not own.groups:
                 del self._of[connection]
 

@@ -78,7 +78,9 @@ class Consumers:
         Raises Refused at a limit.
         """
         with self._lock:
-            self._footprints.take(member.connection, _KIND, data.group_name, _text_bytes(data))
+            self._footprints.take(
+                member.connection, _KIND, data.group_name, _text_bytes(data), member.remote
+            )
             group = self._groups.setdefault(data.group_name, ConsumerGroup())
             known = group.members.get(member.connection)
             joined = known is None or known.client_id != member.client_id

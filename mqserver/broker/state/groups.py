@@ -14,6 +14,7 @@ from mqclient.wire.codes import ResponseCode
 from mqserver.broker.state.bounds import Bounds
 from mqserver.broker.state.table_text import TableText
 from mqserver.broker.state.topics import OURSELVES
+from mqserver.broker.state.unasked import Unasked
 from mqserver.plane import Tables
 from mqserver.replies import Refused
 from mqstore import names
@@ -52,7 +53,7 @@ class Groups:
     auto_create: whether a client's first request with an unknown group creates the group. light:
     the group of a light queue always exists and is in no list (`enableLmq`,
     `LmqSubscriptionGroupManager`). by: the client that asks for a change, "ip:port", for the log.
-    bounds: limits on the groups that clients may create.
+    bounds: limits on the groups that clients may create. unasked: notes those that they created.
     """
 
     def __init__(
@@ -63,9 +64,11 @@ class Groups:
         auto_create: Callable[[], bool],
         light: bool = False,
         bounds: Bounds | None = None,
+        unasked: Unasked | None = None,
     ) -> None:
         self._lock = threading.Lock()
         self._bounds = bounds or Bounds()
+        self._unasked = unasked or Unasked(self._bounds, now_ms, save)
         self._rows = {name: SubscriptionGroupConfig(name) for name in names.SYSTEM_GROUPS}
         self._text = TableText("subscriptionGroupTable")
         self._tables = tables
@@ -111,20 +114,22 @@ class Groups:
             raise no_new_group(group, reason)
         with self._lock:
             if group not in self._rows:
-                self._check_room(group)
+                self._check_room(group, by)
                 self._change(SubscriptionGroupConfig(group))
+                self._unasked.note("groups", group, by)
                 log.info("group %r was created for %s", group, by)
                 self._save(FILE)
             return self._rows[group]
 
-    def _check_room(self, group: str) -> None:
-        """Check the limit. All groups count, as the file does not say who created a group."""
+    def _check_room(self, group: str, by: str) -> None:
+        """Check the limit, for which all groups count, and the share of the client's address."""
         limit = self._bounds.limits.auto_create_group_max
-        if len(self._rows) < limit:
+        why = self._unasked.share_is_full("groups", by, limit)
+        if len(self._rows) < limit and why is None:
             return
+        why = why or f"the broker has {len(self._rows)} of autoCreateGroupMax={limit}"
         remark = (
-            f"subscription group not exist, {group}; clients cannot create more groups, as the "
-            f"broker has {len(self._rows)} of autoCreateGroupMax={limit}"
+            f"subscription group not exist, {group}; clients cannot create more groups, as {why}"
         )
         code = ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
         raise self._bounds.refused(code, "autoCreateGroupMax", remark)
@@ -136,6 +141,7 @@ class Groups:
         with self._lock:
             what = "changed" if config.group_name in self._rows else "created"
             self._change(config)
+            self._unasked.forget("groups", config.group_name)
         log.info("group %r was %s by %s: %s", config.group_name, what, by, config)
         self._tables.forget_heartbeats()
 
@@ -157,6 +163,7 @@ class Groups:
     def remove(self, group: str, by: str = OURSELVES) -> None:
         """Delete a group (code 207); the caller saves."""
         with self._lock:
+            self._unasked.forget("groups", group)
             if self._rows.pop(group, None) is not None:
                 log.info("group %r was deleted by %s", group, by)
                 self.version = DataVersion(self.version.counter + 1, self._now_ms())

@@ -17,7 +17,7 @@ from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.filters import ConsumerFilterData
 from mqclient.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
-from mqserver.broker.state import filters, groups, reading, topics
+from mqserver.broker.state import filters, groups, reading, topics, unasked
 from mqstore import StoreDamaged, names
 
 log = logging.getLogger("mqserver.broker")
@@ -97,6 +97,15 @@ class Loading:
             return self._load(filters.FILE, reading.read_filters)
         except StoreDamaged as error:
             log.warning("%s; consumers send their filters again with their heartbeats", error)
+            return None
+
+    def unasked(self) -> bytes | None:
+        """What clients had made; None if the file is missing or damaged, and then what is there
+        stays for good."""
+        try:
+            return self._store.load_state(unasked.FILE)
+        except StoreDamaged as error:
+            log.warning("%s; nothing of the present is taken back when it is not used", error)
             return None
 
     def _read(self, file: str, read: Callable[[bytes], reading.Read[T]]) -> T | None:

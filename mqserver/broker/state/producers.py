@@ -28,7 +28,7 @@ class Producers:
     def register(self, group: str, member: Member) -> None:
         """Add a member or refresh it. Raises Refused at a limit."""
         with self._lock:
-            self._footprints.take(member.connection, _KIND, group)
+            self._footprints.take(member.connection, _KIND, group, by=member.remote)
             self._groups.setdefault(group, {})[member.connection] = member
             self._empty.pop(group, None)
 

@@ -16,6 +16,7 @@ from mqclient.wire.codes import ResponseCode
 from mqserver.broker.state.bounds import Bounds
 from mqserver.broker.state.reading import QUEUES_MAX as QUEUES_MAX
 from mqserver.broker.state.table_text import TableText
+from mqserver.broker.state.unasked import Unasked
 from mqserver.config.settings import BrokerSettings
 from mqserver.plane import Tables
 from mqstore import names
@@ -80,7 +81,7 @@ class Topics:
     tells the NameServers that a topic was created; called without the lock, and waits for a short
     time. light: every light queue is a topic that is in no list (`enableLmq`,
     `LmqTopicConfigManager`). by: the client that asks for a change, "ip:port", for the log.
-    bounds: limits on the topics that sends may create.
+    bounds: limits on the topics that sends may create. unasked: notes those that they created.
     """
 
     def __init__(
@@ -92,10 +93,12 @@ class Topics:
         announce: Callable[[], None],
         light: bool = False,
         bounds: Bounds | None = None,
+        unasked: Unasked | None = None,
     ) -> None:
         self._lock = threading.Lock()
         self._rows = dict(system)
         self._bounds = bounds or Bounds()
+        self._unasked = unasked or Unasked(self._bounds, now_ms, save)
         self._unregistered: set[str] = set()
         self._text = TableText("topicConfigTable")
         self._retry_topics = 0
@@ -150,11 +153,13 @@ class Topics:
         with self._lock:
             what = "changed" if config.topic_name in self._rows else "created"
             self._change({config.topic_name: config})
+            self._unasked.forget("topics", config.topic_name)
         log.info("topic %s was %s by %s: %s", config.topic_name, what, by, shown(config))
 
     def remove(self, topic: str, by: str = OURSELVES) -> None:
         """Delete a topic (code 215); the caller saves."""
         with self._lock:
+            self._unasked.forget("topics", topic)
             if self._rows.pop(topic, None) is not None:
                 log.info("topic %s was deleted by %s", topic, by)
                 self._retry_topics -= _is_retry(topic)
@@ -177,12 +182,14 @@ class Topics:
         with self._lock:
             if topic in self._rows:
                 return self._rows[topic]
-            created = self._inherited(topic, wanted, auto_create)
+            created = self._inherited(topic, wanted, auto_create, by)
         if created is not None:
             log.info("topic %s was created for a send from %s: %s", topic, by, shown(created))
         return created
 
-    def _inherited(self, topic: str, wanted: NewTopic, auto_create: bool) -> TopicConfig | None:
+    def _inherited(
+        self, topic: str, wanted: NewTopic, auto_create: bool, by: str
+    ) -> TopicConfig | None:
         base = self._rows.get(wanted.topic)
         if base is None:
             return None
@@ -191,7 +198,9 @@ class Topics:
             perm = READ_WRITE
         if not perm & INHERIT:
             return None
-        self._check_room(topic)
+        self._check_room(topic, by)
+        if not _is_retry(topic):
+            self._unasked.note("topics", topic, by)
         queues = max(0, min(wanted.queues, base.write_queue_nums))
         return self._create(
             replace(
@@ -205,18 +214,22 @@ class Topics:
             )
         )
 
-    def _check_room(self, topic: str) -> None:
-        """Check the limits. All topics count, as the file does not say who created a topic. Retry
-        topics do not count, as their groups have a limit of their own."""
+    def _check_room(self, topic: str, by: str) -> None:
+        """Check the limits, for which all topics count, and the share of the client's address.
+        Retry topics do not count, as their groups have a limit of their own."""
         if topic.startswith(names.RETRY_PREFIX):
             return
         limits = self._bounds.limits
         system = sum(name in self._rows for name in self._system)
         made = len(self._rows) - self._retry_topics - system
-        if made >= limits.auto_create_topic_max:
+        limit = limits.auto_create_topic_max
+        why = self._unasked.share_is_full("topics", by, limit)
+        if made >= limit:
+            why = f"the broker has {made} of autoCreateTopicMax={limit}"
+        if why is not None:
             remark = (
                 f"topic[{topic}] not exist, apply first please! Sends cannot create more topics, "
-                f"as the broker has {made} of autoCreateTopicMax={limits.auto_create_topic_max}"
+                f"as {why}"
             )
             raise self._bounds.refused(ResponseCode.TOPIC_NOT_EXIST, "autoCreateTopicMax", remark)
         if not self._bounds.creations.take():

@@ -1,0 +1,58 @@
+"""What clients had made and never used goes; what has data, members or an administrator stays."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from mqclient.wire.frame import Frame
+from mqserver.broker.context import BrokerContext
+from mqserver.broker.unused import HOUR_MS, take_back_unused
+from mqserver.probe import Probe, ask
+from mqserver.standalone import Standalone
+from tests.inside import context_of
+
+
+def heartbeat(group: str) -> Frame:
+    consumer = {"groupName": group, "subscriptionDataSet": [{"topic": "T", "subString": "*"}]}
+    return Frame(34, {}, json.dumps({"clientID": "c", "consumerDataSet": [consumer]}).encode())
+
+
+def send(broker: str, topic: str, body: bytes = b"x") -> int:
+    letters = {"a": "p", "b": topic, "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1"}
+    return ask(broker, Frame(310, {**letters, "h": "0", "i": "", "m": "false"}, body)).code
+
+
+def a_day_later(context: BrokerContext) -> None:
+    unasked = context.unasked
+    for kind in ("groups", "topics"):
+        for made in unasked._made[kind].values():
+            made.at_ms -= 25 * HOUR_MS
+    take_back_unused(context)
+
+
+def test_what_was_made_unasked_and_never_used_goes_after_a_day(tmp_path: Path) -> None:
+    with Standalone(tmp_path / "store") as mq, Probe(mq.broker_address) as member:
+        broker, context = mq.broker_address, context_of(mq)
+        assert member.call(heartbeat("busy")).code == 0
+        assert ask(broker, heartbeat("idle")).code == 0
+        assert ask(broker, heartbeat("kept")).code == 0
+        assert ask(broker, heartbeat("read")).code == 0
+        commit = {"consumerGroup": "read", "topic": "Used", "queueId": "0", "commitOffset": "0"}
+        assert send(broker, "Used") == 0
+        assert send(broker, "Empty", b"x" * (5 << 20)) == 13, "the topic is there, its message not"
+        assert ask(broker, Frame(15, commit)).code == 0
+        asked = {"groupName": "kept", "consumeEnable": True, "retryQueueNums": 1}
+        assert ask(broker, Frame(200, {}, json.dumps(asked).encode())).code == 0
+        take_back_unused(context)
+        assert context.groups.get("idle"), "a day has not passed"
+        a_day_later(context)
+        there = {g for g in ("busy", "idle", "kept", "read") if context.groups.get(g)}
+        assert there == {"busy", "kept", "read"}
+        assert context.topics.get("%RETRY%idle") is None
+        assert context.topics.get("%RETRY%busy")
+        assert (context.topics.get("Used") is None, context.topics.get("Empty")) == (False, None)
+        assert ask(broker, heartbeat("idle")).code == 0
+        assert ask(broker, Frame(25, {}, b"unusedUnaskedHours=0")).code == 0
+        a_day_later(context)
+        assert context.groups.get("idle"), "0 hours: never"
