@@ -545,16 +545,14 @@ class Server:
     def send(self, connection: int, frame: bytes) -> bool:
         """Send a one-way request to a client without waiting; False if the client is gone."""
     def ask(self, connection: int, frame: bytes) -> int:
-        """Send a request to a client without waiting; return the opaque that replaced its own.
+        """Send a request to a client without waiting; return its new opaque.
 
-        Raises ConnectionError if the client is gone, BlockingIOError if it does not take or answer
-        what it was sent.
+        Raises ConnectionError, or BlockingIOError if the client takes or answers nothing.
         """
     def next_client_reply(self, timeout: float) -> tuple[int, int, bytes | None] | None:
-        """Wait for the next reply of any client: connection, opaque, frame.
+        """Wait for the next reply of any client: connection, opaque, frame; raises ServerStopped.
 
-        The frame is None if the connection closed or the reply is too large. Returns None after
-        `timeout` seconds; raises ServerStopped.
+        The frame is None if the connection closed or the reply is too large.
         """
     def forget_client_reply(self, connection: int, opaque: int) -> None:
         """Drop that reply if it still comes."""
@@ -569,10 +567,7 @@ class Server:
     def lock_batch(
         self, group: str, client: tuple[str, str], queues: Sequence[_Queue]
     ) -> tuple[list[_Queue], str | None]:
-        """Lock queues for a client. client: its id and its IP address.
-
-        Returns the queues that the client holds now, and a remark if a limit refused the others.
-        """
+        """Lock queues for a client, its id and IP address; return what it holds, and a remark."""
     def unlock_batch(self, group: str, client_id: str, queues: Sequence[_Queue]) -> None:
         """Unlock those of the queues that the client holds."""
     def counters(self) -> dict[str, int]:

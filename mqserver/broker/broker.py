@@ -252,20 +252,25 @@ class Broker:
             boot_ms=_now_ms(),
             services=self.services,
         )
+        self._load(context, store)
+        return context
+
+    def _load(self, context: BrokerContext, store: Store) -> None:
+        """Load the state files, and have the changes of the tables saved."""
+        saver = context.saver
         saver.add(topics.FILE, context.topics.render)
         saver.add(groups.FILE, context.groups.render)
         saver.add(filters.FILE, context.filters.render)
-        saver.add(unasked.FILE, unasked_table.render)
+        saver.add(unasked.FILE, context.unasked.render)
         loading = Loading(
             store, self._store_settings.heal_damage, topics.built_in(self.settings), _now_ms
         )
         context.topics.load(loading.topics())
         context.groups.load(loading.groups())
         context.filters.load(loading.filters())
-        unasked_table.load(loading.unasked())
+        context.unasked.load(loading.unasked())
         saver.mark(topics.FILE)
         saver.mark(groups.FILE)
-        return context
 
     def _filters(self, saver: Saver) -> Filters:
         """The table of filters, which publishes filter bits if messages carry them."""
