@@ -112,7 +112,7 @@ class TestTopics:
         config = room.create("New", queues=4)
         assert config is not None
         assert (config.read_queue_nums, config.write_queue_nums, config.perm) == (4, 4, 6)
-        assert room.saved == ["topics.json"]
+        assert room.saved == ["unasked.json", "topics.json"]
         assert room.announced == 0, "the sender waits for that on no thread of a family"
         assert room.plane.tables["topics"]["New"] == (6, 4, 4, False, False)
         assert room.topics.version.counter == 1
@@ -179,7 +179,7 @@ class TestGroups:
     def test_groups_are_created_when_met_if_allowed(self) -> None:
         room = Room()
         assert room.groups.find("g") == SubscriptionGroupConfig("g")
-        assert room.saved == ["subscriptionGroup.json"]
+        assert room.saved == ["unasked.json", "subscriptionGroup.json"]
         assert room.plane.tables["groups"]["g"] == (True, True, 16, 1, 0, 1)
         closed = Room(autoCreateSubscriptionGroup="false")
         assert closed.groups.find("g") is None

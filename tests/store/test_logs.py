@@ -61,9 +61,11 @@ def test_an_unreadable_state_file_is_logged_where_an_operator_looks(tmp_path, he
         heard.wait_for(".*consumerOffset.json")
     warnings = [record for record in heard.records if record.levelno == logging.WARNING]
     # The lines of an earlier test may come only now.
-    (record,) = [record for record in warnings if str(tmp_path) in record.getMessage()]
-    assert record.name == "mqstore.core"
-    assert "consumerOffset.json" in record.getMessage()
+    here = [record for record in warnings if str(tmp_path) in record.getMessage()]
+    assert [record.name for record in here] == ["mqstore.core"] * 2
+    damaged, used = (record.getMessage() for record in here)
+    assert damaged.startswith("damaged state file, not used") and "no JSON at byte 0" in damaged
+    assert used.startswith("consumerOffset.json is damaged: its previous copy is used")
 
 
 def test_the_check_after_a_clean_stop_tells_what_it_read_and_found(tmp_path, heard):

@@ -123,10 +123,11 @@ impl State {
                 Ok(content) => {
                     if candidate.path != path {
                         self.unusable.lock().insert(name.to_owned());
-                        tracing::warn!(
-                            path = shown,
-                            "{name} is unusable: its previous copy is used"
-                        );
+                        let state = match unusable.is_empty() {
+                            true => "missing",
+                            false => "damaged",
+                        };
+                        tracing::warn!(path = shown, "{name} is {state}: its previous copy is used");
                     }
                     return Ok(Some(content));
                 }
