@@ -152,7 +152,7 @@ def test_a_missing_offset_file_is_taken_from_its_copy_or_reported(
     with Store(root) as store:
         logs.deliver()
         assert store.committed("committers", "Orders", 0) == 1
-    assert "consumerOffset.json is unusable: its previous copy is used" in caplog.text
+    assert "consumerOffset.json is missing: its previous copy is used" in caplog.text
     lose(root, "consumerOffset.json", None)
     with Store(root) as store:
         logs.deliver()
