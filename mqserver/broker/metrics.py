@@ -86,6 +86,9 @@ class BrokerMetrics:
         deleted = int(figures["delayedMessagesDeleted"])
         help_text = "Delayed messages deleted with old files before they were due"
         yield self._counter("storage_delayed_messages_deleted", help_text, deleted)
+        repaired = int(figures["queueEntriesRepaired"])
+        help_text = "Damaged consume queue entries made again from the commit log"
+        yield self._counter("storage_queue_entries_repaired", help_text, repaired)
         refused = int(store.refusal() is not None)
         help_text = "Half messages that could not be checked and were set aside"
         yield self._counter("half_messages_set_aside", help_text, self._broker.copies.set_aside)

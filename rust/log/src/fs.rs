@@ -4,7 +4,7 @@
 //! store does to its directory.
 
 use std::fs;
-pub use std::fs::Metadata;
+pub use std::fs::{FileType, Metadata};
 use std::io::{self, IoSliceMut};
 use std::num::NonZero;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};

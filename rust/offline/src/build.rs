@@ -181,6 +181,7 @@ impl Site<'_, '_> {
         for (topic, queue_id) in kept {
             if let Some(queue) = queues.get(topic, *queue_id) {
                 queue.truncate(end.cast_signed())?;
+                queue.clear_stale()?;
                 queue.flush()?;
             }
         }

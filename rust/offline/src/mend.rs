@@ -39,7 +39,7 @@ pub(super) fn mend(
     told.tell(Step::Check, 0, all).map_err(stopped)?;
     let check = LogCheck::new(root, &log, true, left);
     let mut check = check.with_multi_dispatch(settings.multi_dispatch);
-    let log_end = check.run(log.min_offset(), None, |_| None)?;
+    let log_end = check.run(log.min_offset(), None, |_| ())?;
     told.tell(Step::Check, all, all).map_err(stopped)?;
     // Before they are gone, where this is the store itself.
     let cut = bytes_behind(&scan.log, log_end)?;

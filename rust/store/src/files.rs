@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::types::StoreError;
 use mq_log::fs::is_full;
-use mq_log::fs::{self, File, OpenOptions};
+use mq_log::fs::{self, File, FileType, OpenOptions};
 
 /// Turns an IO error into one that names the file.
 pub fn io_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
@@ -92,12 +92,12 @@ pub struct OffsetFile {
 /// none. Other names are not RocketMQ's and are left alone; a link is an error, not followed.
 pub fn offset_files(directory: &Path) -> Result<Vec<OffsetFile>, StoreError> {
     let mut found = Vec::new();
-    for (name, path) in list(directory)? {
+    for (name, path, kind) in list_kinds(directory)? {
         let is_offset = name.len() == 20 && name.bytes().all(|byte| byte.is_ascii_digit());
         let Some(offset) = name.parse().ok().filter(|_| is_offset) else {
             continue;
         };
-        if path.is_dir() {
+        if kind.is_dir() {
             continue;
         }
         let bytes = match fs::own_metadata(&path) {
@@ -118,6 +118,21 @@ pub fn offset_files(directory: &Path) -> Result<Vec<OffsetFile>, StoreError> {
 /// Names and paths in a directory; a missing directory has none, names that are not UTF-8 are
 /// not RocketMQ's.
 pub fn list(directory: &Path) -> Result<Vec<(String, PathBuf)>, StoreError> {
+    let found = list_kinds(directory)?.into_iter();
+    Ok(found.map(|(name, path, _)| (name, path)).collect())
+}
+
+/// Names and paths of the directories in a directory; a link to one counts.
+pub(crate) fn list_directories(directory: &Path) -> Result<Vec<(String, PathBuf)>, StoreError> {
+    let found = list_kinds(directory)?.into_iter();
+    let is_directory =
+        |kind: FileType, path: &Path| kind.is_dir() || (kind.is_symlink() && path.is_dir());
+    let directories = found.filter(|(_, path, kind)| is_directory(*kind, path));
+    Ok(directories.map(|(name, path, _)| (name, path)).collect())
+}
+
+/// As [`list`], with what each entry is: the listing tells, so it costs no call for each.
+fn list_kinds(directory: &Path) -> Result<Vec<(String, PathBuf, FileType)>, StoreError> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -126,8 +141,13 @@ pub fn list(directory: &Path) -> Result<Vec<(String, PathBuf)>, StoreError> {
     let mut found = Vec::new();
     for entry in entries {
         let entry = entry.map_err(io_error(directory))?;
+        let kind = match entry.file_type() {
+            // It went in between.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            kind => kind.map_err(io_error(directory))?,
+        };
         if let Ok(name) = entry.file_name().into_string() {
-            found.push((name, entry.path()));
+            found.push((name, entry.path(), kind));
         }
     }
     Ok(found)

@@ -8,6 +8,7 @@ mod files;
 mod filter;
 pub mod inspect;
 mod latency;
+mod mend;
 mod open;
 mod rates;
 mod read;

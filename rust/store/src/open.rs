@@ -17,12 +17,14 @@ use crate::delay::deliver::{Delay, DelayThread};
 use crate::delay::redeliver::{HALF_TOPIC, Redelivery};
 use crate::derive::dispatch::Derived;
 use crate::derive::follow::{self, Dispatcher, Room};
+use crate::derive::index::files::IndexFiles;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::directory::layout;
 use crate::directory::lock::StoreLock;
 use crate::directory::log_files;
 use crate::files::io_error;
 use crate::latency::Latency;
+use crate::mend::Mender;
 use crate::rates::Rates;
 use crate::read::reader::Reader;
 use crate::records::record::DamagedRecords;
@@ -127,18 +129,16 @@ impl Parts<'_> {
         let lmq_enabled = self.settings.multi_dispatch.lmq_enabled;
         let offsets = Arc::new(Offsets::load(&state, lmq_enabled)?);
         let damaged: Arc<DamagedRecords> = Arc::default();
+        let mender = self.mender(&queues);
         let delay = self.delay(&queues, &state, &damaged)?;
+        let delay = Arc::new(delay.mending(Arc::clone(&mender)));
         self.mark_open()?;
         let flusher = self.flusher(&acks, &space, recovered.last_store_timestamp_ms);
         let services = Arc::<Services>::default();
         let (puts, allocator) = self.puts(flusher, &queues, &services)?;
-        let reader = Reader::new(
-            Arc::clone(&self.log),
-            Arc::clone(&queues),
-            index.clone(),
-            &self.settings,
-        )
-        .counting(damaged);
+        let reader = self
+            .reader(&queues, index.as_ref(), mender)
+            .counting(damaged);
         let upkeep = Upkeep {
             clock: self.clock(),
             acks: Arc::clone(&acks),
@@ -189,15 +189,31 @@ impl Parts<'_> {
         Arc::new(space)
     }
 
+    fn mender(&self, queues: &Arc<ConsumeQueues>) -> Arc<Mender> {
+        let (log, queues) = (Arc::clone(&self.log), Arc::clone(queues));
+        let (levels, multi_dispatch) = (self.levels.clone(), self.settings.multi_dispatch);
+        Arc::new(Mender::new(log, queues, levels, multi_dispatch.enabled))
+    }
+
+    fn reader(
+        &self,
+        queues: &Arc<ConsumeQueues>,
+        index: Option<&Arc<IndexFiles>>,
+        mender: Arc<Mender>,
+    ) -> Reader {
+        let (log, queues) = (Arc::clone(&self.log), Arc::clone(queues));
+        Reader::new(log, queues, index.cloned(), &self.settings, mender)
+    }
+
     fn delay(
         &self,
         queues: &Arc<ConsumeQueues>,
         state: &State,
         damaged: &Arc<DamagedRecords>,
-    ) -> Result<Arc<Delay>, StoreError> {
+    ) -> Result<Delay, StoreError> {
         let levels = self.levels.clone();
         let delay = Delay::load(levels, Arc::clone(queues), self.clock(), state)?;
-        Ok(Arc::new(delay.counting(Arc::clone(damaged))))
+        Ok(delay.counting(Arc::clone(damaged)))
     }
 
     /// From here on the store looks open; what fails before leaves a closed store closed.

@@ -65,6 +65,8 @@ fn log_figures(store: &Store, table: &mut Table) {
     let damaged = store.reader.damaged_skipped();
     table.put("damagedRecordsSkipped", damaged);
     table.put("delayedMessagesDeleted", store.upkeep.delay.deleted());
+    let mended = store.reader.mender.mended();
+    table.put("queueEntriesRepaired", mended);
     let unflushed = end.saturating_sub(store.puts.flusher.acks.flushed());
     table.put("remainHowManyDataToFlush", readable(unflushed));
     table.put("pageCacheLockTimeMills", store.lock_held_ms());

@@ -6,5 +6,7 @@ mod checkpoint;
 mod clean_stop;
 mod clean_stop_proptests;
 mod derived;
+mod queue_entries;
 mod rig;
+mod search;
 mod short_file;

@@ -90,7 +90,15 @@ impl Patient {
 
     /// A store that `fill` put messages into.
     pub fn filled(fill: impl FnOnce(&Store, &ManualClock) -> Vec<Sent>) -> Self {
-        let (root, settings) = (directory(), settings());
+        Self::filled_with(settings(), fill)
+    }
+
+    /// The same with other settings.
+    pub fn filled_with(
+        settings: Settings,
+        fill: impl FnOnce(&Store, &ManualClock) -> Vec<Sent>,
+    ) -> Self {
+        let root = directory();
         // Files on the disk have real times.
         let clock = ManualClock::at(SystemClock::shared().wall_ms());
         let store = Store::open(root.path(), settings.clone(), clock.clone(), true).unwrap();

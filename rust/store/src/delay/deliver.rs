@@ -23,6 +23,7 @@ use super::progress::DelayOffsets;
 use super::redeliver::{Delivery, Spans, real_request};
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
+use crate::mend::{Mended, Mender};
 use crate::records::record::{DamagedRecords, Place, Wrong};
 use crate::state::files::State;
 use crate::threads::signal::{Signal, Woken};
@@ -66,6 +67,7 @@ pub(crate) struct Delay {
     damaged: Arc<DamagedRecords>,
     /// Messages that the cleaner deleted before they were due.
     deleted: AtomicU64,
+    mender: Option<Arc<Mender>>,
 }
 
 /// When a level wants its next turn.
@@ -105,6 +107,7 @@ impl Delay {
             listener: OnceLock::new(),
             damaged: Arc::default(),
             deleted: AtomicU64::new(0),
+            mender: None,
         };
         for (level, messages) in delay.stranded() {
             let levels = delay.levels.max_level();
@@ -140,6 +143,18 @@ impl Delay {
     pub(crate) fn counting(mut self, damaged: Arc<DamagedRecords>) -> Self {
         self.damaged = damaged;
         self
+    }
+
+    /// Makes damaged entries again from the log.
+    pub(crate) fn mending(mut self, mender: Arc<Mender>) -> Self {
+        self.mender = Some(mender);
+        self
+    }
+
+    fn mended(&self, place: Place<'_>) -> Mended {
+        let mend =
+            |mender: &Arc<Mender>| mender.mend(place.topic, place.queue_id, place.queue_offset);
+        self.mender.as_ref().map_or(Mended::No, mend)
     }
 
     /// A message arrived in a queue of the schedule topic, which ends at `max_offset` now. Behind
@@ -298,7 +313,14 @@ impl Delay {
         see(order, queue, offset);
         let mut codes = queue.tags_codes(ReadMode::Wait);
         let mut due = Vec::with_capacity(units.len() / ENTRY_BYTES);
-        for (offset, entry) in (offset..).zip(QueueEntry::decode_all(&units)) {
+        for (offset, mut entry) in (offset..).zip(QueueEntry::decode_all(&units)) {
+            if !entry.is_used() {
+                match self.mended(waiting_at(level - 1, offset)) {
+                    Mended::Entry(right) => entry = right,
+                    Mended::Later => return Ok((due, Next::At(now_ms + RETRY_MS))),
+                    Mended::No => {}
+                }
+            }
             // A filler stands for no message.
             let due_ms = if entry.is_filler() {
                 now_ms
@@ -350,6 +372,16 @@ impl Delay {
             Err(error) => return self.read_failed(offset, &error),
         };
         self.read_failures.store(0, Ordering::Relaxed);
+        if record.is_err() {
+            match self.mended(place) {
+                Mended::Entry(right) if right != *entry => {
+                    let mut spans = Spans::new(std::slice::from_ref(&right));
+                    return self.deliver(place, &right, &mut spans, delivery);
+                }
+                Mended::Later => return None,
+                Mended::Entry(_) | Mended::No => {}
+            }
+        }
         let record = match record {
             Ok(record) => record,
             Err(Wrong::Short { .. }) => {

@@ -7,6 +7,7 @@ use crate::derive::queues::ext::ExtReader;
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::filter::TagFilter;
+use crate::mend::Mended;
 use crate::records::record::{Place, Wrong};
 use crate::types::{GetRequest, GetResult, GetStatus, ReadMode, WouldBlock};
 use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
@@ -127,7 +128,9 @@ impl Reader {
         while left > 0 {
             units.clear();
             let from = request.offset + selection.scanned;
-            if !queue.read(from, wanted, request.mode, &mut units)? {
+            let is_read = queue.read(from, wanted, request.mode, &mut units)?
+                && self.mend_units(queue, from, request.mode, &mut units)?;
+            if !is_read {
                 return Ok((selection.scanned > 0).then_some(selection));
             }
             let is_done = self.choose(&units, request, &mut codes, &mut selection)?;
@@ -138,6 +141,62 @@ impl Reader {
             wanted = left;
         }
         Ok(Some(selection))
+    }
+
+    /// Puts the right entries in the place of units that cannot be: those that are not used, or
+    /// lead out of the log. Cuts `units` where the search for one is not over; false if none is
+    /// left.
+    pub(super) fn mend_units(
+        &self,
+        queue: &ConsumeQueue,
+        from: i64,
+        mode: ReadMode,
+        units: &mut Vec<u8>,
+    ) -> Result<bool, WouldBlock> {
+        let log_bounds = self.log_bounds();
+        let is_wrong = |unit: QueueEntry| {
+            !(unit.is_filler() || unit.is_used() && is_within(&unit, log_bounds))
+        };
+        let first_wrong = |units: &[u8]| QueueEntry::decode_all(units).position(is_wrong);
+        if first_wrong(units).is_none() {
+            return Ok(true);
+        }
+        // Where the log lost its first files a moment ago, the entries before are right.
+        let gone = match mode {
+            ReadMode::Wait => queue.min_for(log_bounds.0) - from,
+            ReadMode::NoWait => 0,
+        };
+        let mut at = usize::try_from(gone)
+            .unwrap_or(0)
+            .min(units.len() / ENTRY_BYTES);
+        while let Some(more) = first_wrong(&units[at * ENTRY_BYTES..]) {
+            at += more;
+            let place = at * ENTRY_BYTES..(at + 1) * ENTRY_BYTES;
+            match self.mended(queue, from + at as i64, mode)? {
+                Mended::Entry(entry) => units[place].copy_from_slice(&entry.encode()),
+                Mended::Later => {
+                    units.truncate(place.start);
+                    return Ok(at > 0);
+                }
+                Mended::No => {}
+            }
+            at += 1;
+        }
+        Ok(true)
+    }
+
+    fn mended(
+        &self,
+        queue: &ConsumeQueue,
+        offset: i64,
+        mode: ReadMode,
+    ) -> Result<Mended, WouldBlock> {
+        let (topic, queue_id) = (queue.topic(), queue.queue_id());
+        match mode {
+            ReadMode::Wait => Ok(self.mender.mend(topic, queue_id, offset)),
+            ReadMode::NoWait if self.mender.is_in_vain(topic, queue_id, offset) => Ok(Mended::No),
+            ReadMode::NoWait => Err(WouldBlock),
+        }
     }
 
     /// Adds those units that the pull wants; true when it has enough.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::ahead::ReadAhead;
 use crate::derive::index::files::IndexFiles;
 use crate::derive::queues::table::ConsumeQueues;
+use crate::mend::Mender;
 use crate::records::record::DamagedRecords;
 use crate::settings::Settings;
 use mq_format::consume_queue::QueueEntry;
@@ -18,6 +19,7 @@ pub(crate) struct Reader {
     pub(crate) limits: Limits,
     pub(crate) ahead: ReadAhead,
     pub(crate) damaged: Arc<DamagedRecords>,
+    pub(crate) mender: Arc<Mender>,
 }
 
 /// How much one read may return.
@@ -38,6 +40,7 @@ impl Reader {
         queues: Arc<ConsumeQueues>,
         index: Option<Arc<IndexFiles>>,
         settings: &Settings,
+        mender: Arc<Mender>,
     ) -> Self {
         let hot = memory_bytes() / 100 * u64::from(settings.hot_memory_percent);
         let limits = Limits {
@@ -53,6 +56,7 @@ impl Reader {
             limits,
             ahead: ReadAhead::default(),
             damaged: Arc::default(),
+            mender,
         }
     }
 

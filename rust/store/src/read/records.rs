@@ -1,6 +1,7 @@
 //! Reading the records that a pull has chosen.
 
 use super::reader::Reader;
+use crate::mend::Mended;
 use crate::records::record::{self, Place, Wrong};
 use crate::types::{GetRequest, ReadMode, WouldBlock};
 use mq_format::consume_queue::QueueEntry;
@@ -220,18 +221,44 @@ impl Reader {
         let entry = run.entries.first()?;
         let length = size(entry);
         if length > SPAN_BYTES_MAX && !self.has_head(entry) {
-            self.note_damage(run, Wrong::Size { expected: length });
-            return Some(0);
+            return self.read_mended(run, Wrong::Size { expected: length }, out);
         }
         let first = self.read_and_keep(run, length, out)?;
         if first.dropped.is_none() {
             return Some(first.count);
         }
         let again = self.read_and_keep(run, length, out)?;
-        if let Some(wrong) = again.dropped {
-            self.note_damage(run, wrong);
+        match again.dropped {
+            Some(wrong) => self.read_mended(run, wrong, out),
+            None => Some(again.count),
         }
-        Some(again.count)
+    }
+
+    /// Reads the record that the log has for an entry which does not lead to it; a record that is
+    /// damaged is skipped. None while the log is searched.
+    #[cold]
+    fn read_mended(&self, run: Run<'_>, wrong: Wrong, out: &mut Vec<u8>) -> Option<i32> {
+        let place = run.place(0);
+        let entry = match self
+            .mender
+            .mend(place.topic, place.queue_id, place.queue_offset)
+        {
+            Mended::Entry(entry) => entry,
+            Mended::Later => return None,
+            Mended::No => {
+                self.note_damage(run, wrong);
+                return Some(0);
+            }
+        };
+        let mended = Run {
+            entries: &[entry],
+            ..run
+        };
+        let kept = self.read_and_keep(mended, size(&entry), out)?;
+        if let Some(wrong) = kept.dropped {
+            self.note_damage(mended, wrong);
+        }
+        Some(kept.count)
     }
 
     /// Appends the records of a run that are as they should be; None if the disk fails.

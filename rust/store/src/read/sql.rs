@@ -19,13 +19,10 @@ impl Reader {
         out: &mut Vec<u8>,
     ) -> Result<Option<(Selection, Records)>, WouldBlock> {
         let max_count = usize::try_from(request.max_count).unwrap_or(0);
-        let mut units = Vec::new();
-        if !queue.read(
-            request.offset,
-            Self::scan_bytes(max_count),
-            request.mode,
-            &mut units,
-        )? {
+        let (from, mode, mut units) = (request.offset, request.mode, Vec::new());
+        let is_read = queue.read(from, Self::scan_bytes(max_count), mode, &mut units)?
+            && self.mend_units(queue, from, mode, &mut units)?;
+        if !is_read {
             return Ok(None);
         }
         let (mut selection, mut records) = (Selection::default(), Records::default());

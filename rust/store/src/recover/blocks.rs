@@ -59,8 +59,9 @@ pub(super) struct Findings {
 /// The records of one queue in a block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
-    /// Queue offset of the first.
+    /// Queue offset of the first, and where that is in the log.
     pub first: i64,
+    pub first_physical: u64,
     /// Queue offset of the last, and where that is in the log.
     pub last: i64,
     pub last_physical: u64,
@@ -226,6 +227,7 @@ impl Findings {
         };
         let span = of_topic.entry(queue_id).or_insert(Span {
             first: at,
+            first_physical: offset,
             last: at.wrapping_sub(1),
             last_physical: offset,
         });

@@ -115,7 +115,7 @@ impl LogCheck<'_> {
         at: u64,
         to: u64,
         limit: u64,
-        missing: &impl Fn(Queued<'_>) -> Option<u64>,
+        told: &impl Fn(Queued<'_>),
     ) -> Result<u64, StoreError> {
         let log = self.log;
         let mut walk = Walk::from(at);
@@ -141,7 +141,7 @@ impl LogCheck<'_> {
                 }
             }
             let findings = Findings::of(offset, &record, self.belief);
-            self.take(&findings, missing);
+            self.take(&findings, told);
         }
         Ok(walk.offset())
     }

@@ -34,10 +34,10 @@ pub struct Queued<'a> {
     /// The queue.
     pub topic: &'a str,
     pub queue_id: i32,
-    /// Queue offsets of the first and the last.
+    /// Queue offsets of the first and the last, and where these are in the log.
     pub first: i64,
+    pub first_physical: u64,
     pub last: i64,
-    /// Where the last is in the log.
     pub last_physical: u64,
 }
 
@@ -53,7 +53,6 @@ pub struct LogCheck<'a> {
     last: Option<(u64, bool)>,
     healed: Vec<(u64, u64)>,
     changes: Vec<Change>,
-    missing_from: Option<u64>,
     marks: Vec<(u64, i64)>,
     pub(super) doubts: usize,
     progress: Option<Progress>,
@@ -90,7 +89,6 @@ impl<'a> LogCheck<'a> {
             last: None,
             healed: Vec::new(),
             changes: Vec::new(),
-            missing_from: None,
             marks: Vec::new(),
             doubts: 0,
             progress: None,
@@ -129,7 +127,7 @@ impl<'a> LogCheck<'a> {
         start: u64,
         end: u64,
         is_tail_sound: bool,
-        missing: impl Fn(Queued<'_>) -> Option<u64>,
+        told: impl Fn(Queued<'_>),
     ) -> Result<u64, StoreError> {
         self.belief.is_end_known = true;
         if !is_tail_sound {
@@ -137,7 +135,7 @@ impl<'a> LogCheck<'a> {
             self.belief.body_crc = CheckCrc::Yes;
         }
         self.restore_last_files(end)?;
-        let end = self.run(start, Some(end), missing)?;
+        let end = self.run(start, Some(end), told)?;
         if let Some(from) = self.doubtful().filter(|_| !is_tail_sound) {
             self.mend(self.damage(from, end))?;
         }
@@ -150,10 +148,10 @@ impl<'a> LogCheck<'a> {
         &mut self,
         from: u64,
         to: u64,
-        missing: impl Fn(Queued<'_>) -> Option<u64>,
+        told: impl Fn(Queued<'_>),
     ) -> Result<(), StoreError> {
         self.belief.is_end_known = true;
-        self.run(from, Some(to), missing)?;
+        self.run(from, Some(to), told)?;
         self.belief.is_end_known = false;
         Ok(())
     }
@@ -180,18 +178,18 @@ impl<'a> LogCheck<'a> {
     }
 
     /// Checks from `start`, where a record starts, to `limit`, or to where the log ends; returns
-    /// that place. `missing` says from where queues must be completed, given their records.
+    /// that place. `told` gets the records of each queue.
     pub fn run(
         &mut self,
         start: u64,
         limit: Option<u64>,
-        missing: impl Fn(Queued<'_>) -> Option<u64>,
+        told: impl Fn(Queued<'_>),
     ) -> Result<u64, StoreError> {
         let is_to_end = limit.is_none();
         let limit = limit.unwrap_or(self.log.max_offset());
         let mut at = start;
         loop {
-            let bad = match self.stretch(at, limit, &missing)? {
+            let bad = match self.stretch(at, limit, &told)? {
                 Stretch::End(end) if is_to_end => return Ok(self.doubtful().unwrap_or(end)),
                 // RocketMQ ends the log at a filler that nothing follows, and so overwrites it.
                 Stretch::Filler(filler) if is_to_end => return Ok(filler),
@@ -233,7 +231,7 @@ impl<'a> LogCheck<'a> {
         &mut self,
         mut at: u64,
         limit: u64,
-        missing: &impl Fn(Queued<'_>) -> Option<u64>,
+        told: &impl Fn(Queued<'_>),
     ) -> Result<Stretch, StoreError> {
         while at < limit {
             let blocks = self.rounds.next(self.log, at, limit);
@@ -247,10 +245,10 @@ impl<'a> LogCheck<'a> {
                 }
                 let findings = self.chained(at, block, findings, limit)?;
                 at = if self.is_even(&findings) {
-                    self.take(&findings, missing);
+                    self.take(&findings, told);
                     findings.end.max(at)
                 } else {
-                    self.one_by_one(at, block.to, limit, missing)?
+                    self.one_by_one(at, block.to, limit, told)?
                 };
                 if at >= block.to {
                     continue;
@@ -311,22 +309,18 @@ impl<'a> LogCheck<'a> {
     }
 
     /// Takes good records into account.
-    pub(super) fn take(
-        &mut self,
-        findings: &Findings,
-        missing: &impl Fn(Queued<'_>) -> Option<u64>,
-    ) {
+    pub(super) fn take(&mut self, findings: &Findings, told: &impl Fn(Queued<'_>)) {
         for (topic, queues) in &findings.queues {
             for (queue_id, span) in queues {
                 self.seen.note_queue(topic, *queue_id, span.last);
-                let from = missing(Queued {
+                told(Queued {
                     topic,
                     queue_id: *queue_id,
                     first: span.first,
+                    first_physical: span.first_physical,
                     last: span.last,
                     last_physical: span.last_physical,
                 });
-                self.missing_from = least(self.missing_from, from);
             }
         }
         self.marks.extend_from_slice(&findings.marks);
@@ -439,11 +433,6 @@ impl<'a> LogCheck<'a> {
         self.seen.store_timestamp_ms
     }
 
-    /// Least offset from which a queue must be completed.
-    pub(crate) fn missing_from(&self) -> Option<u64> {
-        self.missing_from
-    }
-
     /// What queues may know otherwise.
     pub(crate) fn changes(&self) -> &[Change] {
         &self.changes
@@ -454,12 +443,5 @@ impl<'a> LogCheck<'a> {
         let after = self.marks.iter().position(|(_, time)| *time > timestamp_ms);
         let at = after.unwrap_or(self.marks.len()).checked_sub(1);
         at.or(after).map(|at| self.marks[at].0)
-    }
-}
-
-fn least(left: Option<u64>, right: Option<u64>) -> Option<u64> {
-    match (left, right) {
-        (Some(left), Some(right)) => Some(left.min(right)),
-        (left, right) => left.or(right),
     }
 }

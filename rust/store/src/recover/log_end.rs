@@ -86,16 +86,16 @@ impl Recovery<'_> {
         check: &mut LogCheck<'_>,
         marker: Option<&Marker>,
         start: u64,
-        missing: impl Fn(Queued<'_>) -> Option<u64>,
+        told: impl Fn(Queued<'_>),
     ) -> Result<u64, StoreError> {
         let Some(marker) = marker.filter(|marker| marker.end.log_end > start) else {
-            return check.run(start, None, missing);
+            return check.run(start, None, told);
         };
         let is_tail_sound = marker.has_sound_tail(self.log).map_err(log_io)?;
         let end = marker.end.log_end;
-        let end = check.run_to_recorded(start, end, is_tail_sound, &missing)?;
+        let end = check.run_to_recorded(start, end, is_tail_sound, &told)?;
         if marker.is_exceeded(self.log).map_err(log_io)? && end == marker.end.log_end {
-            return check.run(end, None, missing);
+            return check.run(end, None, told);
         }
         Ok(end)
     }

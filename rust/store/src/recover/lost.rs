@@ -5,13 +5,14 @@
 //! elsewhere in older files goes unnoticed after a clean stop; `mqstore verify` reads them all.
 
 use std::cell::{OnceCell, RefCell};
+use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::log_check::Queued;
+use super::met::{Met, MetQueues};
 use super::recovery::log_io;
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
@@ -46,17 +47,20 @@ impl<'a> LostUnits<'a> {
         }
     }
 
-    /// Where dispatch must start for these records to be in their queue, if they are not: at the
-    /// queue's end, or at the start of the log for a queue that is not there at all.
-    pub(super) fn from(&self, queued: &Queued<'_>) -> Option<u64> {
-        match self.queues.get(queued.topic, queued.queue_id) {
-            None => self.is_known(queued.topic).then_some(0),
-            Some(queue) if queued.last >= queue.max_offset() => {
-                let end = queue.end_physical().cast_unsigned();
-                Some(queued.last_physical.min(end))
-            }
+    /// Where dispatch must start for the records that the check of the log met to be in their
+    /// queues, if some are not.
+    pub(super) fn missing(&self, met: &MetQueues) -> Option<u64> {
+        met.least(|topic, queue_id, met| self.from(topic, queue_id, met))
+    }
+
+    /// The same for records of one queue: where the first one is that the queue lacks, or at the
+    /// start of the log for a queue that is not there at all.
+    pub(super) fn from(&self, topic: &str, queue_id: i32, met: Met) -> Option<u64> {
+        match self.queues.get(topic, queue_id) {
+            None => self.is_known(topic).then_some(0),
+            Some(queue) if met.last >= queue.max_offset() => Some(first_missing(&queue, met)),
             Some(queue) if self.queues.begins_deleted(&queue) => None,
-            Some(queue) if queued.first < queue.written().0 => {
+            Some(queue) if met.first < queue.written().0 => {
                 let mut headless = self.headless.borrow_mut();
                 if headless.iter().all(|other| !Arc::ptr_eq(other, &queue)) {
                     headless.push(queue);
@@ -93,13 +97,13 @@ impl<'a> LostUnits<'a> {
                     break;
                 };
                 if sys_flag::is_queued(record.sys_flag) {
-                    let lost = self.from(&Queued {
-                        topic: record.topic,
-                        queue_id: record.queue_id,
+                    let met = Met {
                         first: record.queue_offset,
+                        first_physical: offset,
                         last: record.queue_offset,
                         last_physical: offset,
-                    });
+                    };
+                    let lost = self.from(record.topic, record.queue_id, met);
                     from = from.into_iter().chain(lost).min();
                 }
             }
@@ -120,6 +124,18 @@ impl<'a> LostUnits<'a> {
             self.queues.remove(queue)?;
         }
         Ok(!headless.is_empty())
+    }
+}
+
+/// A place in the log at or before the first of the records met that a queue lacks.
+fn first_missing(queue: &ConsumeQueue, met: Met) -> u64 {
+    let end = queue.end_physical().cast_unsigned();
+    match met.first.cmp(&queue.max_offset()) {
+        Ordering::Equal => met.first_physical,
+        Ordering::Less if (met.first_physical..met.last_physical).contains(&end) => end,
+        Ordering::Less => met.first_physical,
+        // Records before the first one met are missing as well.
+        Ordering::Greater => end.min(met.first_physical),
     }
 }
 

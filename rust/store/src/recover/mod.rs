@@ -15,6 +15,7 @@ pub(super) mod log_check;
 mod log_end;
 mod lost;
 mod marker;
+mod met;
 mod progress;
 mod queue;
 mod recovery;
@@ -29,9 +30,9 @@ use self::heal::Change;
 pub use self::log_check::{Left, LogCheck};
 use self::lost::LostUnits;
 pub use self::marker::{LogEnd, Marker};
+use self::met::{Met, MetQueues};
 pub(crate) use self::recovery::Recovery;
 use self::recovery::{LOG, log_io};
-use self::witness::FirstMet;
 use crate::derive::dispatch::Derived;
 use crate::derive::index::files::IndexFiles;
 use crate::derive::index::writer::IndexWriter;
@@ -70,7 +71,9 @@ struct CheckedLog<'a> {
     end: u64,
     check: LogCheck<'a>,
     lost: LostUnits<'a>,
-    met: FirstMet,
+    met: MetQueues,
+    /// Whether a clean stop recorded more units than there are.
+    misses_units: bool,
 }
 
 /// What dispatch is about to take in.
@@ -113,21 +116,24 @@ impl Recovery<'_> {
                 .map_err(log_io)?,
             _ => false,
         };
+        // Before units that contradict the log are cut.
+        let misses_units = marker
+            .as_ref()
+            .is_some_and(|marker| marker.misses_units(&queues));
         let start = self.check_start(self.safe_timestamp_ms())?;
         let limit = self.log.max_offset();
         let to = marker.as_ref().map_or(limit, |marker| marker.end.log_end);
         let mut check = self.log_check(start, to);
         let lost = LostUnits::new(self.root, &queues);
-        let met = FirstMet::default();
+        let met = MetQueues::default();
         check.fill_gaps(start)?;
         let log_end = self.end_of_log(&mut check, marker.as_ref(), start, |queued| {
-            met.note(&queued);
-            lost.from(&queued)
+            met.note(&queued)
         })?;
         check.tell_end(log_end);
         self.log.truncate_to(log_end).map_err(log_io)?;
         if let Some(marker) = marker.as_ref().filter(|_| is_as_left && check.is_sound())
-            && self.has_right_ends(&queues)?
+            && !self.cut_wrong_ends(&queues)?
         {
             return self.untouched(marker, Arc::clone(&queues), index);
         }
@@ -138,6 +144,7 @@ impl Recovery<'_> {
             check,
             lost,
             met,
+            misses_units,
         };
         self.completed(checked, marker.as_ref(), &queues, index)
     }
@@ -162,6 +169,7 @@ impl Recovery<'_> {
             None => None,
         };
         let derived = self.derived(&queues, writer)?;
+        queues.clear_stale()?;
         self.recovered(log_end, last_store_timestamp_ms, 0, derived, queues, index)
     }
 
@@ -180,18 +188,20 @@ impl Recovery<'_> {
             mut check,
             lost,
             met,
+            misses_units,
         } = checked;
         self.heal_contradicted(&mut check, queues, &met, start)?;
         if !self.was_clean {
             let unsafe_from = check.first_after(self.safe_timestamp_ms());
-            self.rewrite(unsafe_from.unwrap_or(log_end), log_end)?;
+            let unsafe_from = unsafe_from.unwrap_or(log_end);
+            self.rewrite(unsafe_from, log_end)?;
+            queues.set_durable_to(unsafe_from);
         }
 
-        let mut dispatch_from = check.missing_from().unwrap_or(log_end);
+        let mut dispatch_from = lost.missing(&met).unwrap_or(log_end);
         if self.was_clean && marker.is_none() {
             dispatch_from = dispatch_from.min(lost.sample(self.log, start)?.unwrap_or(log_end));
         }
-        let misses_units = marker.is_some_and(|marker| marker.misses_units(queues));
         if lost.remove_headless()? || misses_units {
             dispatch_from = 0;
         }
@@ -207,7 +217,8 @@ impl Recovery<'_> {
             true => log_end,
             false => start,
         };
-        dispatch_from = dispatch_from.min(self.settle_queues(queues, trusted_to, log_end)?);
+        let settled_to = self.settle_queues(queues, &met, trusted_to, log_end)?;
+        dispatch_from = dispatch_from.min(settled_to);
         let mut feed = Feed {
             from: dispatch_from,
             checked_from: start,
@@ -226,6 +237,8 @@ impl Recovery<'_> {
         derived.follow(self.log, &mut Walk::from(from), log_end, None)?;
         Self::put_back(queues, ends)?;
         queues.flush()?;
+        queues.clear_stale()?;
+        Self::remove_unused(queues)?;
         let last_ms = check.last_store_timestamp_ms();
         self.checkpoint.lower_to(last_ms)?;
         LogFacts::settle(self.root)?;
@@ -245,7 +258,9 @@ impl Recovery<'_> {
         for from in facts.extended.iter().filter(|from| **from < start) {
             let to = from + self.log.file_size();
             let mut check = self.log_check(*from, to);
-            check.run_known(*from, to, |queued| lost.from(&queued))?;
+            check.run_known(*from, to, |queued| {
+                lost.from(queued.topic, queued.queue_id, Met::from(&queued));
+            })?;
             check.tell_end(to);
             healed += check.healed_ranges().len();
             changes.extend_from_slice(check.changes());
@@ -275,7 +290,7 @@ impl Recovery<'_> {
                 return Ok(());
             }
             let mut older = self.log_check(feed.from, feed.checked_from);
-            let end = older.run(feed.from, Some(feed.checked_from), |_| None)?;
+            let end = older.run(feed.from, Some(feed.checked_from), |_| ())?;
             older.tell_end(end);
             feed.checked_from = feed.from;
             feed.changes = older.changes().to_vec();
@@ -296,6 +311,7 @@ impl Recovery<'_> {
         queues.settle_deletions(log_end)?;
         for queue in queues.all() {
             queue.set_min_from(self.log.min_offset().cast_signed());
+            queue.files.forget_kept();
         }
         derived.complete_to(last_store_timestamp_ms);
         Ok(Recovered {

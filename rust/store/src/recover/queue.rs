@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::heal::Change;
+use crate::derive::queues::look::{LOOK_BYTES, Look, Rest};
 use crate::derive::queues::queue::{ConsumeQueue, WALK_BYTES};
 use crate::files::{OffsetFile, offset_files};
 use crate::types::{ReadMode, StoreError};
@@ -12,8 +13,6 @@ use mq_format::message::SCHEDULE_TOPIC;
 use mq_log::Access;
 use mq_log::fs::{OpenOptions, open_own};
 
-/// Read first where a queue may end.
-const FIRST_LOOK_BYTES: usize = 4_000;
 /// Files walked from the end after an unclean stop, as RocketMQ does.
 const WALKED_FILES: usize = 3;
 /// Bytes read of a damaged file for its last unit.
@@ -35,9 +34,9 @@ impl Loaded {
 }
 
 impl ConsumeQueue {
-    /// Finds the end of the queue in its files. `sequential` walks the last files unit by unit
-    /// and clears what lies behind the first unused unit, because after an unclean stop a hole
-    /// may precede units that reached the disk.
+    /// Finds the end of the queue in its files. `sequential` walks the last files unit by unit,
+    /// because after an unclean stop a hole may precede units that reached the disk. What lies
+    /// behind the end stays in the files until [`Self::clear_stale`].
     pub(crate) fn load(&self, sequential: bool) -> Result<Loaded, StoreError> {
         let is_owner = self.files.shared.access == Access::Append;
         let mut before = None;
@@ -50,9 +49,9 @@ impl ConsumeQueue {
         let (Some(first), Some(last)) = (files.first(), files.last()) else {
             return Ok(Loaded::of(!is_cut, before));
         };
-        let unit_of = |position: u64| (position / ENTRY_BYTES as u64).cast_signed();
         let first_offset = unit_of(first.offset);
-        self.set_bounds(first_offset, unit_of(last.offset + last.bytes));
+        let end_of_files = unit_of(last.offset + last.bytes);
+        self.set_bounds(first_offset, end_of_files);
         // Where a file follows, the one before is full.
         let is_full = |file: &OffsetFile| {
             let unit = self.unit(unit_of(file.offset + file.bytes) - 1);
@@ -64,7 +63,7 @@ impl ConsumeQueue {
             look()?;
         }
         let last = torn.map_or(last, |torn| &files[torn]);
-        let end_of_last = unit_of(last.offset + last.bytes);
+        let seen = self.look_at(last).filter(|_| torn.is_none());
         let mut is_whole = true;
         let walks = sequential || is_ext_cut || torn.is_some();
         if !walks {
@@ -73,22 +72,77 @@ impl ConsumeQueue {
             is_whole = !is_owner || self.has_whole_end();
         }
         if walks || !is_whole {
-            self.set_bounds(first_offset, end_of_last);
+            self.set_bounds(first_offset, unit_of(last.offset + last.bytes));
             let count = torn.map_or(files.len(), |torn| torn + 1);
             let walked = if is_ext_cut { count } else { WALKED_FILES };
             let from = count.saturating_sub(walked);
             let (mut end, is_used) = self.walk_used(unit_of(files[from].offset), ext_from);
-            is_whole = !is_used && torn.is_none();
             // What zeroed the rest may have begun within a unit.
             end -= i64::from(torn.is_some() && end > first_offset);
+            let rest = self.rest_from(end, last, seen.as_ref())?;
+            is_whole = !is_used && torn.is_none() && !rest.has_bytes;
             self.set_bounds(first_offset, end);
-            self.clear_from(end)?;
+            if rest.has_bytes || rest.has_files {
+                self.tail.lock().stale_to = end_of_files;
+            }
         }
+        self.keep_end(last, seen);
         self.settle_end();
         if is_owner {
             self.settle_ext()?;
         }
         Ok(Loaded::of(is_whole && !is_cut, before))
+    }
+
+    /// Reads the start of a file and keeps it; None if it cannot be read.
+    fn look_at(&self, file: &OffsetFile) -> Option<Look> {
+        if self.files.shared.access != Access::Append {
+            return None; // somebody else may be writing
+        }
+        let look = self.files.look(file.offset).ok()?;
+        self.files.keep(file.offset, &look.bytes);
+        Some(look)
+    }
+
+    /// What the files hold behind the end of a queue; `seen` is what was read of the last.
+    fn rest_from(
+        &self,
+        end: i64,
+        last: &OffsetFile,
+        seen: Option<&Look>,
+    ) -> Result<Rest, StoreError> {
+        let position = end.cast_unsigned() * ENTRY_BYTES as u64;
+        let in_last = position.checked_sub(last.offset);
+        let in_last = in_last.and_then(|at| usize::try_from(at).ok());
+        let unused = seen
+            .zip(in_last)
+            .and_then(|(look, at)| look.bytes.get(at..));
+        if seen.is_some_and(|look| look.is_rest_zero)
+            && unused.is_some_and(|unused| unused.iter().all(|byte| *byte == 0))
+        {
+            return Ok(Rest::default());
+        }
+        self.files.rest(position)
+    }
+
+    /// Keeps the units at the end in memory until the start is over, but no unused ones.
+    fn keep_end(&self, last: &OffsetFile, seen: Option<Look>) {
+        let (first, end) = self.written();
+        let first = first.max(unit_of(last.offset));
+        let from = first.max(end - (LOOK_BYTES / ENTRY_BYTES) as i64);
+        let used = usize::try_from(end - first).unwrap_or(0) * ENTRY_BYTES;
+        match seen.as_ref().and_then(|look| look.bytes.get(..used)) {
+            Some(used) => self.files.keep(last.offset, used),
+            None if seen.is_some() => {
+                let mut bytes = Vec::new();
+                let read = self.read(from, LOOK_BYTES, ReadMode::Wait, &mut bytes);
+                let position = from.cast_unsigned() * ENTRY_BYTES as u64;
+                if read == Ok(true) {
+                    self.files.keep(position, &bytes);
+                }
+            }
+            None => {}
+        }
     }
 
     /// One past the last used unit in files of any length, and where in the log the last record
@@ -143,11 +197,13 @@ impl ConsumeQueue {
     /// true for the latter. What was before `ext_from` in the extension has expired.
     fn walk_used(&self, from: i64, ext_from: u64) -> (i64, bool) {
         let mut offset = from;
-        let mut bytes = Vec::with_capacity(WALK_BYTES);
+        let mut bytes = Vec::new();
         let mut ext = self.tags_codes(ReadMode::Wait);
+        let mut wanted = LOOK_BYTES;
         loop {
             bytes.clear();
-            let read = self.read(offset, WALK_BYTES, ReadMode::Wait, &mut bytes);
+            let read = self.read(offset, wanted, ReadMode::Wait, &mut bytes);
+            wanted = WALK_BYTES;
             for entry in QueueEntry::decode_all(&bytes) {
                 let is_used = entry.is_used();
                 let has_expired = consume_queue_ext::position(entry.tags_code)
@@ -174,7 +230,7 @@ impl ConsumeQueue {
         let mut high = low + self.units_per_file();
         // Most queues of a store with many are short: one read tells.
         let mut head = Vec::new();
-        let _ = self.read(low, FIRST_LOOK_BYTES, ReadMode::Wait, &mut head);
+        let _ = self.read(low, LOOK_BYTES, ReadMode::Wait, &mut head);
         let used = QueueEntry::decode_all(&head).take_while(QueueEntry::is_used);
         low += used.count() as i64;
         if low - (high - self.units_per_file()) < (head.len() / ENTRY_BYTES) as i64 {
@@ -197,24 +253,42 @@ impl ConsumeQueue {
         self.tail.lock().end_physical = last.map_or(0, |(_, entry)| entry.end_offset());
     }
 
-    /// The last unit that is no filler, and its queue offset.
-    pub(crate) fn last_record(&self) -> Option<(i64, QueueEntry)> {
-        let (first, end) = self.written();
-        (first..end)
-            .rev()
-            .filter_map(|offset| Some((offset, self.unit(offset)?)))
-            .find(|(_, entry)| !entry.is_filler())
+    /// Whether nothing was ever written to the queue, or nothing is left of it.
+    pub(super) fn is_without_units(&self) -> bool {
+        self.max_offset() == 0
     }
 
-    /// Cuts the last record's unit off, and what follows it.
-    pub(super) fn cut_last(&self) -> Result<(), StoreError> {
-        let Some((last, _)) = self.last_record() else {
-            return Ok(());
-        };
-        self.clear_from(last)?;
-        self.set_bounds(self.written().0, last);
+    /// The last unit that is no filler, and its queue offset.
+    pub(crate) fn last_record(&self) -> Option<(i64, QueueEntry)> {
+        let mut units = self.units_back();
+        units.find_map(|(offset, unit)| Some((offset, unit.filter(|unit| !unit.is_filler())?)))
+    }
+
+    /// Ends the queue before `end`. The units from there on stay in the files, where those that
+    /// are made again need no write, until [`Self::clear_stale`].
+    pub(super) fn cut_to(&self, end: i64) -> Result<(), StoreError> {
+        self.write_pending()?;
+        let (first, before) = self.written();
+        self.set_bounds(first, end);
+        {
+            let mut tail = self.tail.lock();
+            tail.stale_to = tail.stale_to.max(before);
+        }
         self.settle_end();
         self.settle_ext()
+    }
+
+    /// Zeroes what was cut off and not made again; true if there was any.
+    pub fn clear_stale(&self) -> Result<bool, StoreError> {
+        let (end, stale_to) = {
+            let mut tail = self.tail.lock();
+            (tail.next_offset, std::mem::take(&mut tail.stale_to))
+        };
+        let is_left = end < stale_to;
+        if is_left {
+            self.clear_from(end)?;
+        }
+        Ok(is_left)
     }
 
     /// Cuts off the units of records at or beyond `log_end`, which no longer exist.
@@ -222,20 +296,15 @@ impl ConsumeQueue {
         if self.end_physical() <= log_end {
             return Ok(());
         }
-        self.write_pending()?;
-        let (first, end) = self.written();
-        let mut cut = end;
-        for offset in (first..end).rev() {
-            match self.unit(offset) {
+        let mut cut = self.max_offset();
+        for (offset, unit) in self.units_back() {
+            match unit {
                 Some(entry) if entry.is_filler() => {}
                 Some(entry) if entry.is_used() && entry.end_offset() <= log_end => break,
                 _ => cut = offset,
             }
         }
-        self.clear_from(cut)?;
-        self.set_bounds(first, cut);
-        self.settle_end();
-        self.settle_ext()
+        self.cut_to(cut)
     }
 
     /// Makes holes of units whose records healing took away, and gives a record that it made
@@ -279,13 +348,12 @@ impl ConsumeQueue {
     /// them if they are the last (see [`QueueEntry::hole_before`]). For a delayed message it must
     /// not point to any, since RocketMQ would deliver that.
     fn hole_at(&self, first: i64, last: i64) -> QueueEntry {
-        let (start, end) = self.written();
+        let (_, end) = self.written();
         let is_record = |entry: &QueueEntry| entry.is_used() && !entry.is_filler();
         let behind = (last + 1..end).find_map(|at| self.unit(at).filter(is_record));
         let before = || {
-            (start..first)
-                .rev()
-                .find_map(|at| self.unit(at).filter(is_record))
+            let units = self.units_back().filter(|(at, _)| *at < first);
+            { units }.find_map(|(_, unit)| unit.filter(is_record))
         };
         let neighbour = behind.or_else(before);
         let neighbour = neighbour.filter(|_| self.topic() != SCHEDULE_TOPIC);
@@ -310,15 +378,14 @@ impl ConsumeQueue {
         Ok(())
     }
 
-    fn overwrite(&self, at: i64, entry: &QueueEntry) -> Result<(), StoreError> {
-        let position = at.cast_unsigned() * ENTRY_BYTES as u64;
-        let mut dirty = self.writing.lock();
-        self.files.write(position, &entry.encode(), &mut dirty)
-    }
-
     /// Zeroes the units from `offset` on and removes the files behind.
     fn clear_from(&self, offset: i64) -> Result<(), StoreError> {
         let position = offset.cast_unsigned() * ENTRY_BYTES as u64;
         self.files.clear_from(position, &mut self.writing.lock())
     }
+}
+
+/// The unit that starts at a position of the files.
+fn unit_of(position: u64) -> i64 {
+    (position / ENTRY_BYTES as u64).cast_signed()
 }

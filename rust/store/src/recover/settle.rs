@@ -2,43 +2,42 @@
 
 use super::heal::Change;
 use super::log_check::LogCheck;
+use super::met::{Met, MetQueues};
 use super::recovery::{Recovery, log_io};
+use crate::derive::queues::progress::QueueProgress;
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::directory::log_facts::QueueEnd;
-use crate::records::walk::{Step, Walk};
+use crate::records::walk::RECORD_BYTES_MAX;
 use crate::types::StoreError;
 use mq_format::consume_queue::QueueEntry;
 use mq_format::delay_levels::DelayLevels;
-use mq_format::message::{CheckCrc, RecordView, SCHEDULE_TOPIC};
+use mq_format::message::{CheckCrc, Head, RecordView, SCHEDULE_TOPIC};
 use mq_format::multi_dispatch;
 
 impl Recovery<'_> {
-    /// Cuts the queues to what is trusted and drops those that do not fit the log; returns where
-    /// dispatch must start so that the queues are complete.
+    /// Cuts the queues to what is trusted, and further to what agrees with the log; returns where
+    /// dispatch must start so that the queues are complete. It makes the units again that were cut:
+    /// those that are right already are not written.
     ///
     /// Units of records at or beyond `trusted_to` may be lost, torn, or point to what is lost.
     pub(super) fn settle_queues(
         &self,
         queues: &ConsumeQueues,
+        met: &MetQueues,
         trusted_to: u64,
         log_end: u64,
     ) -> Result<u64, StoreError> {
+        let levels = self.settings.levels()?;
+        let is_rebuilt = trusted_to <= self.log.min_offset();
         let mut newest = 0;
         let mut is_rebuilding = false;
-        for queue in queues.all() {
-            let keep_to = match self.can_make_again(&queue) {
-                true => trusted_to,
-                false => self.fitting_to(&queue, trusted_to, log_end)?,
-            };
+        let all = queues.all();
+        let mut progress = QueueProgress::new(self.clock, "checking consume queues", all.len());
+        for queue in all {
+            progress.tell();
             // Where nothing is trusted, a queue whose first file is missing must not stay.
-            let is_headless = trusted_to <= self.log.min_offset()
-                && self.is_headless(&queue)
-                && !queues.begins_deleted(&queue);
-            queue.truncate(keep_to.cast_signed())?;
-            if !is_headless && self.fits_log(&queue)? {
-                newest = newest.max(queue.end_physical().cast_unsigned());
-            } else {
+            if is_rebuilt && self.is_headless(&queue) && !queues.begins_deleted(&queue) {
                 tracing::warn!(
                     topic = queue.topic(),
                     queue_id = queue.queue_id(),
@@ -48,6 +47,28 @@ impl Recovery<'_> {
                 is_rebuilding = true;
                 continue;
             }
+            let before = queue.max_offset();
+            let keep_to = match self.can_make_again(&queue) {
+                true => trusted_to,
+                false => self.fitting_to(&queue, trusted_to, log_end)?,
+            };
+            queue.truncate(keep_to.cast_signed())?;
+            self.cut_wrong_end(&queue, &levels)?;
+            let from = if is_rebuilt {
+                None
+            } else if queue.is_without_units() {
+                // Made for a message that was lost, or emptied by damage.
+                Some(0)
+            } else if self.was_clean {
+                (queue.max_offset() < before).then(|| queue.end_physical().cast_unsigned())
+            } else {
+                self.gap_before(&queue, met.of(&queue), before, &levels)?
+            };
+            if let Some(from) = from {
+                self.tell_lost(&queue, before, from);
+                queues.lost_units(&queue);
+            }
+            newest = newest.max(queue.end_physical().cast_unsigned());
             queues.flush_later(&queue);
         }
         if is_rebuilding || newest == 0 {
@@ -57,6 +78,45 @@ impl Recovery<'_> {
         let is_whole = trusted_to == log_end && self.was_clean;
         let from = if is_whole { newest } else { trusted_to };
         Ok(from.min(queues.lost_from().unwrap_or(from)))
+    }
+
+    /// Where in the log records may be that a queue lost before the part that was checked, which
+    /// begins with the record `met`. `before` is where the queue ended.
+    fn gap_before(
+        &self,
+        queue: &ConsumeQueue,
+        met: Option<Met>,
+        before: i64,
+        levels: &DelayLevels,
+    ) -> Result<Option<u64>, StoreError> {
+        let (first, end) = queue.written();
+        let next = met.map_or(before, |met| met.first);
+        if (first..end).contains(&next) {
+            let unit = queue.unit(next).filter(QueueEntry::is_used);
+            let is_right = match unit {
+                Some(unit) => self.is_unit_of(queue, next, &unit, levels)?,
+                None => false,
+            };
+            if !is_right {
+                // The log has this record further on.
+                queue.cut_to(next)?;
+                self.cut_wrong_end(queue, levels)?;
+            }
+        }
+        let is_gap = queue.max_offset() < next;
+        Ok(is_gap.then(|| queue.end_physical().cast_unsigned()))
+    }
+
+    fn tell_lost(&self, queue: &ConsumeQueue, before: i64, from: u64) {
+        tracing::warn!(
+            topic = queue.topic(),
+            queue_id = queue.queue_id(),
+            from_queue_offset = queue.max_offset(),
+            to_queue_offset = before,
+            from_log_offset = from,
+            "the end of a consume queue contradicts the commit log, making its entries again from \
+             the log"
+        );
     }
 
     /// Whether a queue begins at a later offset than 0, and not because earlier records expired.
@@ -81,10 +141,9 @@ impl Recovery<'_> {
         trusted_to: u64,
         log_end: u64,
     ) -> Result<u64, StoreError> {
-        let (first, end) = queue.written();
         let (mut keep_to, mut is_bad) = (log_end, false);
-        for offset in (first..end).rev() {
-            let unit = queue.unit(offset).filter(QueueEntry::is_used);
+        for (offset, unit) in queue.units_back() {
+            let unit = unit.filter(QueueEntry::is_used);
             let unit_end = unit.map_or(0, |unit| unit.end_offset().cast_unsigned());
             match unit {
                 Some(unit) if unit.is_filler() => {}
@@ -101,43 +160,65 @@ impl Recovery<'_> {
         Ok(if is_bad { trusted_to } else { keep_to })
     }
 
-    /// Whether the last unit of a queue points to that queue's record.
-    fn fits_log(&self, queue: &ConsumeQueue) -> Result<bool, StoreError> {
-        let Some((offset, entry)) = queue.last_record() else {
-            return Ok(true);
-        };
-        if !entry.is_used() {
-            // A hole before the files that were walked.
-            return Ok(false);
+    /// Cuts the units at the end of each queue that contradict their records: what damaged the end
+    /// of a file may have begun within them. True if there were any. The log must be sound.
+    pub(super) fn cut_wrong_ends(&self, queues: &ConsumeQueues) -> Result<bool, StoreError> {
+        let levels = self.settings.levels()?;
+        let mut is_cut = false;
+        let all = queues.all();
+        let mut progress = QueueProgress::new(self.clock, "checking consume queues", all.len());
+        for queue in all {
+            progress.tell();
+            let before = queue.max_offset();
+            if self.cut_wrong_end(&queue, &levels)? {
+                self.tell_lost(&queue, before, queue.end_physical().cast_unsigned());
+                queues.lost_units(&queue);
+                is_cut = true;
+            }
         }
-        // What lies before the log has expired.
-        let has_expired = entry.end_offset() <= self.log.min_offset().cast_signed();
-        Ok(has_expired || self.is_record_of(queue, offset, &entry)?)
+        Ok(is_cut)
     }
 
-    /// Whether the last unit of each queue is as its record says. Those that are not are cut: what
-    /// damaged the end of a file may have begun within them. The log must be sound.
-    pub(super) fn has_right_ends(&self, queues: &ConsumeQueues) -> Result<bool, StoreError> {
-        let (start, levels) = (self.log.min_offset().cast_signed(), self.settings.levels()?);
-        let mut are_right = true;
-        for queue in queues.all() {
-            let Some((offset, unit)) = queue.last_record() else {
-                continue;
-            };
-            if unit.physical_offset < start || self.is_unit_of(&queue, offset, &unit, &levels)? {
-                continue;
+    /// Cuts the units at the end of a queue that contradict the log; true if there were any.
+    fn cut_wrong_end(
+        &self,
+        queue: &ConsumeQueue,
+        levels: &DelayLevels,
+    ) -> Result<bool, StoreError> {
+        let mut cut = None;
+        for (offset, unit) in queue.units_back() {
+            match unit {
+                Some(unit) if unit.is_filler() => {}
+                Some(unit) if self.is_right_end(queue, offset, &unit, levels)? => break,
+                _ => cut = Some(offset),
             }
-            let (topic, queue_id) = (queue.topic(), queue.queue_id());
-            tracing::warn!(
-                topic,
-                queue_id,
-                "the last entry of a consume queue is damaged"
-            );
-            queue.cut_last()?;
-            queues.lost_units(&queue);
-            are_right = false;
         }
-        Ok(are_right)
+        cut.map_or(Ok(()), |cut| queue.cut_to(cut))?;
+        Ok(cut.is_some())
+    }
+
+    /// Whether the last unit of a queue may stay: it is right, or its record has expired, and so
+    /// has that of the unit before.
+    fn is_right_end(
+        &self,
+        queue: &ConsumeQueue,
+        offset: i64,
+        unit: &QueueEntry,
+        levels: &DelayLevels,
+    ) -> Result<bool, StoreError> {
+        if !unit.is_used() {
+            return Ok(false);
+        }
+        if unit.end_offset() > self.log.min_offset().cast_signed() {
+            return self.is_unit_of(queue, offset, unit, levels);
+        }
+        let before = match offset > queue.written().0 {
+            true => queue.unit(offset - 1),
+            false => None,
+        };
+        let is_record = |before: &QueueEntry| before.is_used() && !before.is_filler();
+        let before = before.filter(is_record);
+        Ok(before.is_none_or(|before| before.end_offset() <= unit.physical_offset))
     }
 
     /// Whether a unit is what dispatch makes of the record that belongs at its offset.
@@ -148,20 +229,12 @@ impl Recovery<'_> {
         unit: &QueueEntry,
         levels: &DelayLevels,
     ) -> Result<bool, StoreError> {
-        if !self.is_record_of(queue, offset, unit)? {
-            return Ok(false);
-        }
-        // Java's recovery does not know when delayed messages are due; addresses were looked at.
-        if queue.topic() == SCHEDULE_TOPIC || unit.is_extension_address() {
-            return Ok(true);
-        }
-        let mut walk = Walk::from(unit.physical_offset.cast_unsigned());
-        let step = walk.step(self.log, self.log.max_offset());
-        let Step::Record(bytes) = step.map_err(log_io)? else {
-            return Ok(false);
-        };
-        let record = RecordView::parse(bytes, CheckCrc::No);
-        Ok(record.is_ok_and(|record| record.tags_code(levels) == unit.tags_code))
+        self.is_right(queue, offset, unit, |record| {
+            // Java's recovery does not know when delayed messages are due; addresses were looked
+            // at.
+            let is_told = queue.topic() == SCHEDULE_TOPIC || unit.is_extension_address();
+            is_told || record.tags_code(levels) == unit.tags_code
+        })
     }
 
     /// Whether a unit points to the record that belongs at its offset.
@@ -169,20 +242,37 @@ impl Recovery<'_> {
         &self,
         queue: &ConsumeQueue,
         offset: i64,
-        entry: &QueueEntry,
+        unit: &QueueEntry,
     ) -> Result<bool, StoreError> {
-        let mut walk = Walk::from(entry.physical_offset.cast_unsigned());
-        let step = walk.step(self.log, self.log.max_offset());
-        let Step::Record(bytes) = step.map_err(log_io)? else {
+        self.is_right(queue, offset, unit, |_| true)
+    }
+
+    fn is_right(
+        &self,
+        queue: &ConsumeQueue,
+        offset: i64,
+        unit: &QueueEntry,
+        has_tags_code: impl Fn(&RecordView<'_>) -> bool,
+    ) -> Result<bool, StoreError> {
+        let size = usize::try_from(unit.size_bytes).unwrap_or(0);
+        let start = unit.physical_offset.cast_unsigned();
+        let room = self.log.next_file_start(start).saturating_sub(start);
+        if size as u64 > room.min(RECORD_BYTES_MAX as u64) {
             return Ok(false);
-        };
-        let record = RecordView::parse(bytes, CheckCrc::No);
+        }
+        let mut bytes = vec![0; size];
+        let read = self.log.read_at(start, &mut bytes).map_err(log_io)?;
+        if Head::parse(&bytes[..read]) != Head::Record(size) {
+            return Ok(false);
+        }
+        let record = RecordView::parse(&bytes[..read], CheckCrc::No);
         Ok(record.is_ok_and(|record| {
             let is_own = record.topic == queue.topic()
                 && record.queue_id == queue.queue_id()
                 && record.queue_offset == offset;
-            let has_size = i32::try_from(bytes.len()).is_ok_and(|size| size == entry.size_bytes);
-            has_size && (is_own || is_dispatched_to(&record, queue.topic(), offset))
+            let is_here = record.physical_offset == unit.physical_offset;
+            let is_there = is_own || is_dispatched_to(&record, queue.topic(), offset);
+            is_here && is_there && has_tags_code(&record)
         }))
     }
 
@@ -269,6 +359,14 @@ impl Recovery<'_> {
             );
         }
         tails
+    }
+
+    /// Removes the queues that still have no unit: the next start would search the log for them.
+    pub(super) fn remove_unused(queues: &ConsumeQueues) -> Result<(), StoreError> {
+        let all = queues.all().into_iter();
+        { all }
+            .filter(|queue| queue.is_without_units())
+            .try_for_each(|queue| queues.remove(&queue))
     }
 
     /// Gives the queues those holes back that nothing followed.

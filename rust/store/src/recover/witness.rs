@@ -4,11 +4,9 @@
 //! Reading every unit again would cost as much as the log. They are asked only where the offsets
 //! of a queue do not go on as they should, or its last unit contradicts the log.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
-
 use super::heal::Damage;
-use super::log_check::{LogCheck, Queued};
+use super::log_check::LogCheck;
+use super::met::MetQueues;
 use super::recovery::{Recovery, log_io};
 use super::settle::is_dispatched_to;
 use crate::derive::queues::queue::ConsumeQueue;
@@ -18,34 +16,13 @@ use crate::types::StoreError;
 use mq_format::consume_queue::QueueEntry;
 use mq_format::message::sys_flag;
 
-/// The first offset of each queue that was met in the log.
-#[derive(Debug, Default)]
-pub(super) struct FirstMet(RefCell<HashMap<String, HashMap<i32, i64>>>);
-
-impl FirstMet {
-    pub(super) fn note(&self, queued: &Queued<'_>) {
-        let mut topics = self.0.borrow_mut();
-        if !topics.contains_key(queued.topic) {
-            topics.insert(queued.topic.to_owned(), HashMap::new());
-        }
-        if let Some(queues) = topics.get_mut(queued.topic) {
-            queues.entry(queued.queue_id).or_insert(queued.first);
-        }
-    }
-
-    fn of(&self, queue: &ConsumeQueue) -> Option<i64> {
-        let topics = self.0.borrow();
-        topics.get(queue.topic())?.get(&queue.queue_id()).copied()
-    }
-}
-
 impl Recovery<'_> {
     /// Heals records at or beyond `start` whose queues say that their headers are damaged.
     pub(super) fn heal_contradicted(
         &self,
         check: &mut LogCheck<'_>,
         queues: &ConsumeQueues,
-        met: &FirstMet,
+        met: &MetQueues,
         start: u64,
     ) -> Result<(), StoreError> {
         let has_doubts = check.has_doubts();
@@ -68,10 +45,9 @@ impl Recovery<'_> {
         queue: &ConsumeQueue,
         start: u64,
     ) -> Result<Vec<Damage>, StoreError> {
-        let (first, end) = queue.written();
         let (mut found, mut asked) = (Vec::new(), 0);
-        for offset in (first..end).rev() {
-            let Some(unit) = queue.unit(offset).filter(is_evidence) else {
+        for (offset, unit) in queue.units_back() {
+            let Some(unit) = unit.filter(is_evidence) else {
                 continue;
             };
             if unit.physical_offset.cast_unsigned() < start {
@@ -89,7 +65,7 @@ impl Recovery<'_> {
         &self,
         queues: &ConsumeQueues,
         queue: &ConsumeQueue,
-        met: &FirstMet,
+        met: &MetQueues,
         start: u64,
     ) -> Result<bool, StoreError> {
         let Some((last_offset, last)) = queue.last_record() else {
@@ -104,7 +80,7 @@ impl Recovery<'_> {
         };
         let is_unmet = met
             .of(queue)
-            .is_none_or(|first| first > queue.written().0 && is_early(first));
+            .is_none_or(|met| met.first > queue.written().0 && is_early(met.first));
         let contradiction = self.contradiction(queues, queue, last_offset, &last)?;
         Ok(is_unmet || contradiction.is_some())
     }

@@ -108,15 +108,49 @@ impl ConsumeQueue {
             return Ok(());
         };
         let from = tail.unwritten_from();
+        let end = from + (bytes.len() / ENTRY_BYTES) as i64;
+        let is_stale = end <= tail.stale_to;
         drop(tail);
         let position = from.cast_unsigned() * ENTRY_BYTES as u64;
-        self.files.write(position, &bytes, dirty)?;
+        if !is_stale || !self.holds(position, &bytes) {
+            self.files.write(position, &bytes, dirty)?;
+        }
         let mut tail = self.tail.lock();
-        let end = from + (bytes.len() / ENTRY_BYTES) as i64;
         self.written_to.store(end, Ordering::Release);
         self.no_longer_pending(bytes.len());
         tail.land(bytes);
         Ok(())
+    }
+
+    /// Writes a unit again that the files hold otherwise.
+    pub(crate) fn overwrite(&self, at: i64, entry: &QueueEntry) -> Result<(), StoreError> {
+        let position = at.cast_unsigned() * ENTRY_BYTES as u64;
+        let mut dirty = self.writing.lock();
+        self.files.write(position, &entry.encode(), &mut dirty)
+    }
+
+    /// Whether the files hold these units already, durably.
+    fn holds(&self, position: u64, bytes: &[u8]) -> bool {
+        let durable_to = self.files.shared.durable_to.load(Ordering::Relaxed);
+        let is_durable = |unit: QueueEntry| unit.end_offset() <= durable_to;
+        let (mut position, mut rest) = (position, bytes);
+        if !QueueEntry::decode_all(bytes).all(is_durable) {
+            return false;
+        }
+        let mut found = Vec::new();
+        while !rest.is_empty() {
+            let file_end = self.files.start_of(position) + self.files.file_bytes;
+            let room = usize::try_from(file_end - position).unwrap_or(usize::MAX);
+            let (part, more) = rest.split_at(room.min(rest.len()));
+            found.resize(part.len(), 0);
+            let read = self.files.read(position, ReadMode::Wait, &mut found);
+            if read.is_err() || found != part {
+                return false;
+            }
+            position += part.len() as u64;
+            rest = more;
+        }
+        true
     }
 
     fn no_longer_pending(&self, bytes: usize) {

@@ -22,6 +22,8 @@ use mq_format::multi_dispatch::is_lmq;
 const GAP_ENTRIES_MAX: i64 = 4 << 20;
 /// Holes in a row that may point to the record behind them, which RocketMQ then serves so often.
 const HOLES_MAX: i64 = 32;
+/// Units before the first one of the log that are looked at, whether they are of the log as well.
+const LIVE_LOOK: i64 = 4;
 /// Bytes read at once when units are walked.
 pub(crate) const WALK_BYTES: usize = 64 << 10;
 
@@ -79,6 +81,9 @@ pub(crate) struct Tail {
     pub in_flight: Option<Arc<Vec<u8>>>,
     /// Most that was pending at once since the last flush.
     pub gathered_bytes: usize,
+    /// One past the last unit that the files may hold beyond the queue's end: units that start-up
+    /// cut off and left there, so that those it makes again need not be written. 0 for none.
+    pub stale_to: i64,
 }
 
 impl ConsumeQueue {
@@ -236,11 +241,8 @@ impl ConsumeQueue {
             return Ok(());
         };
         // Only a queue that was extended lately has plain units behind those that point here.
-        let (first, end) = self.written();
-        let last = (first..end)
-            .rev()
-            .filter_map(|offset| self.unit(offset))
-            .find(QueueEntry::is_extension_address);
+        let last = self.units_back().filter_map(|(_, unit)| unit);
+        let last = { last }.find(QueueEntry::is_extension_address);
         ext.settle(last.as_ref())
     }
 
@@ -282,14 +284,39 @@ impl ConsumeQueue {
     /// Moves the minimum up to the first unit of a record at or behind `log_start` that is not
     /// deleted; never down.
     pub fn set_min_from(&self, log_start: i64) {
+        let min = self.min_for(log_start);
+        self.min_offset.fetch_max(min, Ordering::AcqRel);
+    }
+
+    /// What the minimum is where the log starts at `log_start`.
+    pub(crate) fn min_for(&self, log_start: i64) -> i64 {
         let log_start = log_start.max(self.deleted_to.load(Ordering::Acquire));
         let min_offset = self.min_offset();
         let is_right = |entry: QueueEntry| !entry.is_filler() && entry.physical_offset >= log_start;
         // One unit tells for most queues: nothing of them is gone.
-        if min_offset < self.max_offset() && !self.entry(min_offset).is_some_and(is_right) {
-            let min = self.first_at(log_start);
-            self.min_offset.fetch_max(min, Ordering::AcqRel);
+        if min_offset >= self.max_offset() || self.entry(min_offset).is_some_and(is_right) {
+            return min_offset;
         }
+        let min = self.live_from(self.first_at(log_start), log_start);
+        min.max(min_offset)
+    }
+
+    /// The first unit that may lead to a record at or behind a place in the log: `found`, or one
+    /// before. A damaged unit leads a search astray, and may itself be of such a record.
+    fn live_from(&self, mut found: i64, log_start: i64) -> i64 {
+        let (first, _) = self.written();
+        let is_expired =
+            |unit: &QueueEntry| unit.is_filler() || (0..log_start).contains(&unit.physical_offset);
+        let is_live = |at: &i64| {
+            !self
+                .unit(*at)
+                .filter(QueueEntry::is_used)
+                .is_some_and(|unit| is_expired(&unit))
+        };
+        while let Some(earlier) = (first.max(found - LIVE_LOOK)..found).find(is_live) {
+            found = earlier;
+        }
+        found
     }
 
     /// The first unit of a record at or behind a place in the log.
@@ -320,7 +347,7 @@ impl ConsumeQueue {
     fn first_record(&self, from: i64, to: i64) -> Option<(i64, QueueEntry)> {
         (from..to)
             .filter_map(|offset| Some((offset, self.unit(offset)?)))
-            .find(|(_, entry)| !entry.is_filler())
+            .find(|(_, entry)| entry.is_used() && !entry.is_filler())
     }
 
     /// The first unit of the first file, and one past the last unit.

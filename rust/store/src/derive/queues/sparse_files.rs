@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
+use super::kept::{Kept, KeptBytes};
 use super::open_files::OpenFiles;
 use crate::files::{
     OffsetFile, create_sparse, io_error, offset_files, offset_name, open_error, sync_directory,
@@ -29,6 +30,11 @@ pub struct QueueFiles {
     pub open: OpenFiles,
     /// Bytes of units that readers see and no file has.
     pub pending: AtomicI64,
+    /// What start-up keeps in memory of the files.
+    pub kept: KeptBytes,
+    /// Start-up writes the units of records from here on again even where the files show them: a
+    /// failed sync may have left pages that look clean. Offset in the log.
+    pub durable_to: AtomicI64,
 }
 
 /// The files of one directory.
@@ -40,6 +46,7 @@ pub struct SparseFiles {
     /// Nominal length of a file.
     pub file_bytes: u64,
     pub shared: Arc<QueueFiles>,
+    pub(crate) kept: Kept,
 }
 
 /// Syncs directories of which files were flushed.
@@ -140,6 +147,7 @@ impl SparseFiles {
         mut bytes: &[u8],
         dirty: &mut Dirty,
     ) -> Result<(), StoreError> {
+        self.forget_kept();
         while !bytes.is_empty() {
             let start = self.start_of(position);
             let room = start + self.file_bytes - position;
@@ -169,6 +177,16 @@ impl SparseFiles {
             .map_err(io_error(&path))
     }
 
+    /// Keeps bytes that a file has at a position in memory, until something is written.
+    pub(crate) fn keep(&self, position: u64, bytes: &[u8]) {
+        self.kept.keep(position, bytes, &self.shared.kept);
+    }
+
+    /// Gives the memory of what is kept back.
+    pub(crate) fn forget_kept(&self) {
+        self.kept.forget(&self.shared.kept);
+    }
+
     pub(crate) fn open(&self, start: u64) -> io::Result<Arc<File>> {
         self.shared.open.get((self.number, start), || {
             let mut options = OpenOptions::new();
@@ -187,6 +205,9 @@ impl SparseFiles {
         mode: ReadMode,
         out: &mut [u8],
     ) -> io::Result<Option<usize>> {
+        if self.kept.copy(position, out) {
+            return Ok(Some(out.len()));
+        }
         let start = self.start_of(position);
         let at = position - start;
         match mode {
@@ -228,6 +249,7 @@ impl SparseFiles {
 
     /// Zeroes what is behind a position and removes the files behind it.
     pub(crate) fn clear_from(&self, position: u64, dirty: &mut Dirty) -> Result<(), StoreError> {
+        self.forget_kept();
         for file in offset_files(&self.directory)? {
             if file.offset + file.bytes <= position {
                 continue;
@@ -261,6 +283,7 @@ impl SparseFiles {
     }
 
     fn remove(&self, file: &OffsetFile) -> Result<(), StoreError> {
+        self.forget_kept();
         fs::remove_file(&file.path).map_err(io_error(&file.path))?;
         self.shared.open.forget(self.number, file.offset);
         Ok(())
@@ -268,6 +291,7 @@ impl SparseFiles {
 
     /// Removes the directory from the disk.
     pub(crate) fn destroy(&self) -> Result<(), StoreError> {
+        self.forget_kept();
         self.shared.open.forget_all(self.number);
         remove_directory(&self.directory)
     }
@@ -281,7 +305,7 @@ fn remove_directory(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Whether `[from, to)` reads as zeros; holes are not read.
-fn is_zero(file: &File, from: u64, to: u64) -> io::Result<bool> {
+pub(super) fn is_zero(file: &File, from: u64, to: u64) -> io::Result<bool> {
     let mut bytes = [0; 4096];
     let mut at = from;
     while let Some(data) = file.next_data(at)?.filter(|data| *data < to) {

@@ -8,14 +8,17 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 
 use super::ext::Extension;
+use super::kept::{Kept, KeptBytes};
 use super::open_files::OpenFiles;
+use super::progress::QueueProgress;
 use super::queue::ConsumeQueue;
 use super::sparse_files::{QueueFiles, SparseFiles};
 use crate::directory::deleted::Deletions;
-use crate::files::{io_error, list, offset_files};
+use crate::files::{io_error, list_directories, offset_files};
 use crate::settings::{MultiDispatch, QueueExt, Settings};
 use crate::types::StoreError;
 use crate::write::queue_offsets::LightQueues;
+use mq_base::clock::SystemClock;
 use mq_format::consume_queue::ENTRY_BYTES;
 use mq_log::Access;
 use mq_log::fs::File;
@@ -96,10 +99,29 @@ impl ConsumeQueues {
         let ext = Ext::of(root, settings.queue_ext)?;
         let mut queues = Self::empty(root, file_bytes, ext, Access::Append)?;
         queues.light = Arc::new(LightQueues::new(settings.multi_dispatch));
+        let clock = SystemClock::shared();
+        let mut progress = QueueProgress::new(&clock, "loading consume queues", directories.len());
         for (topic, queue_id, _) in directories {
+            progress.tell();
             queues.load(&topic, queue_id, sequential)?;
         }
         Ok(queues)
+    }
+
+    /// Says up to where in the log the units that the files show are on the disk.
+    pub(crate) fn set_durable_to(&self, offset: u64) {
+        let offset = offset.cast_signed();
+        self.shared.durable_to.store(offset, Ordering::Relaxed);
+    }
+
+    /// Zeroes, durably, what start-up cut off and did not make again.
+    pub(crate) fn clear_stale(&self) -> Result<(), StoreError> {
+        for queue in self.all() {
+            if queue.clear_stale()? {
+                self.flush_later(&queue);
+            }
+        }
+        self.flush()
     }
 
     fn load(&mut self, topic: &str, queue_id: i32, sequential: bool) -> Result<(), StoreError> {
@@ -177,6 +199,8 @@ impl ConsumeQueues {
             access,
             open: OpenFiles::new(open_files_max()),
             pending: AtomicI64::new(0),
+            kept: KeptBytes::default(),
+            durable_to: AtomicI64::new(i64::MAX),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -215,6 +239,7 @@ impl ConsumeQueues {
             directory: directory.join(queue_id.to_string()),
             file_bytes,
             shared: Arc::clone(&self.shared),
+            kept: Kept::default(),
         }
     }
 
@@ -327,12 +352,9 @@ fn is_directory_name(topic: &str) -> bool {
 /// Topic, queue id and directory of every queue on disk; other directories are not RocketMQ's.
 pub fn queue_directories(directory: &Path) -> Result<Vec<(String, i32, PathBuf)>, StoreError> {
     let mut found = Vec::new();
-    for (topic, path) in list(directory)? {
-        if !path.is_dir() {
-            continue;
-        }
-        for (name, path) in list(&path)? {
-            if let Some(queue_id) = name.parse().ok().filter(|_| path.is_dir()) {
+    for (topic, path) in list_directories(directory)? {
+        for (name, path) in list_directories(&path)? {
+            if let Ok(queue_id) = name.parse() {
                 found.push((topic.clone(), queue_id, path));
             }
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::mend::Mender;
 use crate::read::reader::Reader;
 use crate::recover::{Recovered, Recovery};
 use crate::settings::Settings;
@@ -76,7 +77,9 @@ fn try_open(root: &Path, settings: &Settings) -> Result<Opened, StoreError> {
     .run()?;
     let queues = Arc::clone(&recovered.queues);
     let index = recovered.index.clone();
-    let reader = Reader::new(log, queues, index, settings);
+    let levels = settings.levels().unwrap();
+    let mender = Mender::new(Arc::clone(&log), Arc::clone(&queues), levels, false);
+    let reader = Reader::new(log, queues, index, settings, Arc::new(mender));
     Ok(Opened { recovered, reader })
 }
 

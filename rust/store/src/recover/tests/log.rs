@@ -99,7 +99,7 @@ impl Rig {
         left: Left,
     ) -> Result<(u64, Vec<(u64, u64)>), StoreError> {
         let mut check = LogCheck::new(self.root.path(), &self.log, heals, left);
-        let end = check.run(self.log.min_offset(), None, |_| None)?;
+        let end = check.run(self.log.min_offset(), None, |_| ())?;
         Ok((end, check.healed_ranges().to_vec()))
     }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
+use crate::derive::queues::kept::{Kept, KeptBytes};
 use crate::derive::queues::open_files::OpenFiles;
 use crate::derive::queues::sparse_files::{Dirty, QueueFiles, SparseFiles};
 use crate::types::ReadMode;
@@ -20,12 +21,15 @@ fn written(root: &Path) -> SparseFiles {
         access: Access::Append,
         open: OpenFiles::new(8),
         pending: AtomicI64::new(0),
+        kept: KeptBytes::default(),
+        durable_to: AtomicI64::new(i64::MAX),
     };
     let files = SparseFiles {
         number: 0,
         directory: root.join("consumequeue/T/0"),
         file_bytes: 4_096,
         shared: Arc::new(shared),
+        kept: Kept::default(),
     };
     files.write(0, BYTES, &mut Dirty::default()).unwrap();
     files

@@ -1,0 +1,66 @@
+//! The units of a consume queue from the last to the first.
+
+use super::queue::{ConsumeQueue, WALK_BYTES};
+use crate::types::ReadMode;
+use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
+
+/// By how much each read is larger than the one before: mostly the last unit tells.
+const GROWTH: usize = 16;
+
+/// Goes back unit by unit; None stands for a unit that cannot be read.
+pub(crate) struct UnitsBack<'a> {
+    queue: &'a ConsumeQueue,
+    first: i64,
+    /// One past the next unit.
+    end: i64,
+    /// Units before `end` that were read.
+    read: Vec<QueueEntry>,
+    next_bytes: usize,
+}
+
+impl ConsumeQueue {
+    /// All units, the last one first, each with its queue offset.
+    pub(crate) fn units_back(&self) -> UnitsBack<'_> {
+        let (first, end) = self.written();
+        UnitsBack {
+            queue: self,
+            first,
+            end,
+            read: Vec::new(),
+            next_bytes: ENTRY_BYTES,
+        }
+    }
+}
+
+impl Iterator for UnitsBack<'_> {
+    type Item = (i64, Option<QueueEntry>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.end <= self.first {
+            return None;
+        }
+        if self.read.is_empty() {
+            self.read_more();
+        }
+        self.end -= 1;
+        Some((self.end, self.read.pop()))
+    }
+}
+
+impl UnitsBack<'_> {
+    /// Reads the units before `end` that lie in one file; none if they cannot be read.
+    fn read_more(&mut self) {
+        let last = self.end - 1;
+        let file_start = last - last % self.queue.units_per_file();
+        let wanted = (self.next_bytes / ENTRY_BYTES) as i64;
+        let from = (self.end - wanted).max(file_start).max(self.first);
+        let count = usize::try_from(self.end - from).unwrap_or(0);
+        let mut bytes = Vec::with_capacity(count * ENTRY_BYTES);
+        let mode = ReadMode::Wait;
+        let read = self.queue.read(from, count * ENTRY_BYTES, mode, &mut bytes);
+        if read == Ok(true) && bytes.len() == count * ENTRY_BYTES {
+            self.read.extend(QueueEntry::decode_all(&bytes));
+        }
+        self.next_bytes = (self.next_bytes * GROWTH).min(WALK_BYTES);
+    }
+}

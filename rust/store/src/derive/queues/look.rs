@@ -1,0 +1,63 @@
+//! What a start sees of the files of a queue.
+
+use std::io;
+
+use super::sparse_files::{SparseFiles, is_zero};
+use crate::files::{io_error, offset_files};
+use crate::types::StoreError;
+use mq_format::consume_queue::ENTRY_BYTES;
+
+/// Bytes read of a file at first, and kept of a queue at most: whole units.
+pub(crate) const LOOK_BYTES: usize = 4_096 - 4_096 % ENTRY_BYTES;
+
+/// What one read of a file showed.
+pub(crate) struct Look {
+    /// Its first bytes.
+    pub bytes: Vec<u8>,
+    /// Whether all bytes after these are zero.
+    pub is_rest_zero: bool,
+}
+
+/// What the files hold from a position on.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Rest {
+    /// Bytes that are not zero.
+    pub has_bytes: bool,
+    /// Files that start after the position.
+    pub has_files: bool,
+}
+
+impl SparseFiles {
+    /// Reads the start of a file, and nothing else of it where the file system knows holes.
+    pub(crate) fn look(&self, start: u64) -> io::Result<Look> {
+        let file = self.open(start)?;
+        let length = usize::try_from(self.file_bytes).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; length.min(4_096)];
+        file.read_exact_at(&mut bytes, 0)?;
+        let after = bytes.split_off(length.min(LOOK_BYTES));
+        let is_rest_zero = after.iter().all(|byte| *byte == 0)
+            && is_zero(&file, (bytes.len() + after.len()) as u64, self.file_bytes)?;
+        Ok(Look {
+            bytes,
+            is_rest_zero,
+        })
+    }
+
+    /// What is there from a position on.
+    pub(crate) fn rest(&self, position: u64) -> Result<Rest, StoreError> {
+        let mut rest = Rest::default();
+        for file in offset_files(&self.directory)? {
+            let end = file.offset + file.bytes;
+            if end <= position {
+                continue;
+            }
+            rest.has_files |= file.offset > position;
+            let from = position.saturating_sub(file.offset);
+            let is_zero = self
+                .open(file.offset)
+                .and_then(|open| is_zero(&open, from, file.bytes));
+            rest.has_bytes |= !is_zero.map_err(io_error(&file.path))?;
+        }
+        Ok(rest)
+    }
+}

@@ -1,0 +1,286 @@
+//! Entries of consume queues that a read found to contradict the log. The log is the truth: the
+//! records are looked for between those of the nearest right entries, and the entries made again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::derive::queues::queue::ConsumeQueue;
+use crate::derive::queues::table::ConsumeQueues;
+use crate::records::record::{self, Place};
+use crate::records::walk::{RECORD_BYTES_MAX, Step, Walk};
+use crate::recover::damage::{LastSeen, next_record};
+use crate::types::StoreError;
+use mq_format::consume_queue::QueueEntry;
+use mq_format::delay_levels::DelayLevels;
+use mq_format::message::{Outline, sys_flag};
+use mq_format::multi_dispatch;
+use mq_log::Segments;
+
+/// Bytes of the log that one read searches; the next one at the same place goes on.
+const SEARCH_BYTES: u64 = 256 << 20;
+/// Entries looked at on either side for one that is right.
+const NEIGHBOURS_MAX: i64 = 4_096;
+/// Places remembered of which the log has no record, and searches that are not over; of more, some
+/// are searched again.
+const REMEMBERED_MAX: usize = 4_096;
+
+/// What became of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mended {
+    /// This is the right one.
+    Entry(QueueEntry),
+    /// The search is not over: the next read goes on.
+    Later,
+    /// The log has no whole record for it.
+    No,
+}
+
+/// Names an entry.
+type Key = (String, i32, i64);
+
+/// Makes entries again, and counts them.
+#[derive(Debug)]
+pub(crate) struct Mender {
+    log: Arc<Segments>,
+    queues: Arc<ConsumeQueues>,
+    levels: DelayLevels,
+    multi_dispatch: bool,
+    mended: AtomicU64,
+    searches: Mutex<Searches>,
+}
+
+#[derive(Debug, Default)]
+struct Searches {
+    /// Where each goes on in the log.
+    next: BTreeMap<Key, u64>,
+    in_vain: BTreeSet<Key>,
+}
+
+/// What lies between two right entries.
+struct Gap {
+    offsets: Range<i64>,
+    log: Range<u64>,
+}
+
+impl Mender {
+    /// One for the queues of a store.
+    pub(crate) fn new(
+        log: Arc<Segments>,
+        queues: Arc<ConsumeQueues>,
+        levels: DelayLevels,
+        multi_dispatch: bool,
+    ) -> Self {
+        Self {
+            log,
+            queues,
+            levels,
+            multi_dispatch,
+            mended: AtomicU64::new(0),
+            searches: Mutex::default(),
+        }
+    }
+
+    /// Entries made again since the start.
+    pub(crate) fn mended(&self) -> u64 {
+        self.mended.load(Ordering::Relaxed)
+    }
+
+    /// Whether an entry was looked for, and not found.
+    pub(crate) fn is_in_vain(&self, topic: &str, queue_id: i32, offset: i64) -> bool {
+        let searches = self.searches.lock();
+        !searches.in_vain.is_empty()
+            && searches
+                .in_vain
+                .contains(&(topic.to_owned(), queue_id, offset))
+    }
+
+    /// Makes the entry at an offset again, and with it all up to the nearest right ones; waits for
+    /// the disk.
+    #[cold]
+    pub(crate) fn mend(&self, topic: &str, queue_id: i32, offset: i64) -> Mended {
+        let Some(queue) = self.queues.get(topic, queue_id) else {
+            return Mended::No;
+        };
+        let min = queue.min_for(self.log.min_offset().cast_signed());
+        let is_there = (min..queue.max_offset()).contains(&offset);
+        if !is_there || self.is_in_vain(topic, queue_id, offset) {
+            return Mended::No;
+        }
+        let key = (topic.to_owned(), queue_id, offset);
+        match self.search(&queue, offset, &key) {
+            Ok(mended) => mended,
+            Err(error) => {
+                tracing::error!(topic, queue_id, offset, %error, "cannot mend a consume queue");
+                Mended::No
+            }
+        }
+    }
+
+    fn search(
+        &self,
+        queue: &Arc<ConsumeQueue>,
+        offset: i64,
+        key: &Key,
+    ) -> Result<Mended, StoreError> {
+        let gap = self.gap(queue, offset);
+        let started = self.searches.lock().next.remove(key);
+        let from = started.unwrap_or(gap.log.start);
+        let (found, reached) = self.records(queue, &gap, from)?;
+        self.write(queue, &found)?;
+        if let Some(entry) = found.get(&offset) {
+            return Ok(Mended::Entry(*entry));
+        }
+        let mut searches = self.searches.lock();
+        if reached < gap.log.end {
+            if searches.next.len() >= REMEMBERED_MAX {
+                searches.next.pop_first();
+            }
+            searches.next.insert(key.clone(), reached);
+            return Ok(Mended::Later);
+        }
+        if searches.in_vain.len() >= REMEMBERED_MAX {
+            searches.in_vain.pop_first();
+        }
+        searches.in_vain.insert(key.clone());
+        Ok(Mended::No)
+    }
+
+    /// The entries around an offset that are wrong, and where their records may be.
+    fn gap(&self, queue: &ConsumeQueue, offset: i64) -> Gap {
+        let right = |at: i64| {
+            let unit = queue.unit(at).filter(|unit| self.is_right(queue, at, unit));
+            unit.map(|unit| (at, unit))
+        };
+        let (first, end) = (queue.min_offset(), queue.max_offset());
+        let lowest = first.max(offset - NEIGHBOURS_MAX);
+        let highest = end.min(offset + NEIGHBOURS_MAX);
+        let before = (lowest..offset).rev().find_map(right);
+        let after = (offset + 1..highest).find_map(right);
+        let from = before.map_or(self.log.min_offset(), |(_, unit)| {
+            unit.end_offset().cast_unsigned()
+        });
+        let to = after.map_or(self.log.max_offset(), |(_, unit)| {
+            unit.physical_offset.cast_unsigned()
+        });
+        Gap {
+            offsets: before.map_or(lowest, |(at, _)| at + 1)..after.map_or(highest, |(at, _)| at),
+            log: from..to,
+        }
+    }
+
+    /// Whether an entry leads to its record, and that is whole.
+    fn is_right(&self, queue: &ConsumeQueue, offset: i64, unit: &QueueEntry) -> bool {
+        if !unit.is_used() || unit.is_filler() {
+            return false;
+        }
+        let start = unit.physical_offset.cast_unsigned();
+        let room = self.log.next_file_start(start).saturating_sub(start);
+        let size = usize::try_from(unit.size_bytes).unwrap_or(0);
+        if size as u64 > room.min(RECORD_BYTES_MAX as u64) {
+            return false;
+        }
+        let mut bytes = vec![0; size];
+        let read = self.log.read_at(start, &mut bytes);
+        read.is_ok_and(|read| read == size)
+            && record::check_queued(&bytes, unit.physical_offset, place(queue, offset)).is_ok()
+    }
+
+    /// Entries of the whole records of a gap from a place in the log on, and up to where it was
+    /// searched.
+    fn records(
+        &self,
+        queue: &ConsumeQueue,
+        gap: &Gap,
+        from: u64,
+    ) -> Result<(BTreeMap<i64, QueueEntry>, u64), StoreError> {
+        let mut found = BTreeMap::new();
+        let (limit, last) = (gap.log.end, from.saturating_add(SEARCH_BYTES));
+        let mut walk = Walk::from(from);
+        while walk.offset() < limit.min(last) {
+            let start = walk.offset();
+            let step = walk.step(&*self.log, limit);
+            let step = step.map_err(crate::files::io_error("commit log".as_ref()))?;
+            match step {
+                Step::Record(bytes) => {
+                    if let Some((offset, entry)) = self.entry(queue, start, bytes)
+                        && gap.offsets.contains(&offset)
+                    {
+                        found.entry(offset).or_insert(entry);
+                    }
+                }
+                Step::Blank => {}
+                Step::Neither => {
+                    let next = next_record(&*self.log, start, limit, &LastSeen::default())?;
+                    walk = Walk::from(next.unwrap_or(limit));
+                }
+                Step::End => break,
+            }
+        }
+        Ok((found, walk.offset()))
+    }
+
+    /// The entry that a record has in a queue, and where; None of a record that is not in it, or
+    /// is damaged.
+    fn entry(&self, queue: &ConsumeQueue, start: u64, bytes: &[u8]) -> Option<(i64, QueueEntry)> {
+        let record = Outline::parse(bytes).ok()?;
+        let is_own = record.topic == queue.topic() && record.queue_id == queue.queue_id();
+        let offset = match is_own {
+            true => Some(record.queue_offset),
+            false if self.multi_dispatch => multi_dispatch::dispatches(record.properties)
+                .find(|(name, _)| *name == queue.topic())
+                .map(|(_, offset)| offset),
+            false => None,
+        }?;
+        let physical_offset = start.cast_signed();
+        let checked = record::check_queued(bytes, physical_offset, place(queue, offset));
+        let entry = QueueEntry {
+            physical_offset,
+            size_bytes: i32::try_from(bytes.len()).ok()?,
+            tags_code: record.tags_code(&self.levels),
+        };
+        let is_sound = checked.is_ok() && sys_flag::is_queued(record.sys_flag);
+        is_sound.then_some((offset, entry))
+    }
+
+    /// Writes the entries that are wrong, and has them flushed.
+    fn write(
+        &self,
+        queue: &Arc<ConsumeQueue>,
+        found: &BTreeMap<i64, QueueEntry>,
+    ) -> Result<(), StoreError> {
+        let mut written = 0_u64;
+        for (offset, entry) in found {
+            let unit = queue.unit(*offset).filter(|unit| !unit.is_filler());
+            if unit.is_some_and(|unit| !self.is_right(queue, *offset, &unit)) {
+                queue.overwrite(*offset, entry)?;
+                written += 1;
+            }
+        }
+        let ends = found.first_key_value().zip(found.last_key_value());
+        if let Some(((first, _), (last, _))) = ends.filter(|_| written > 0) {
+            self.mended.fetch_add(written, Ordering::Relaxed);
+            self.queues.flush_later(queue);
+            tracing::warn!(
+                topic = queue.topic(),
+                queue_id = queue.queue_id(),
+                first,
+                last,
+                entries = written,
+                "entries of a consume queue were damaged, made them again from the commit log"
+            );
+        }
+        Ok(())
+    }
+}
+
+fn place(queue: &ConsumeQueue, queue_offset: i64) -> Place<'_> {
+    Place {
+        topic: queue.topic(),
+        queue_id: queue.queue_id(),
+        queue_offset,
+    }
+}

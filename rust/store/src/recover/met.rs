@@ -1,0 +1,61 @@
+//! Which records of each queue the check of the log met.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use super::log_check::Queued;
+use crate::derive::queues::queue::ConsumeQueue;
+
+/// Which records of each queue the check of the log met.
+#[derive(Debug, Default)]
+pub(super) struct MetQueues(RefCell<HashMap<String, HashMap<i32, Met>>>);
+
+/// The first and the last record of a queue in the checked log: queue offset, and place in the log.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Met {
+    pub first: i64,
+    pub first_physical: u64,
+    pub last: i64,
+    pub last_physical: u64,
+}
+
+impl MetQueues {
+    pub(super) fn note(&self, queued: &Queued<'_>) {
+        let mut topics = self.0.borrow_mut();
+        if !topics.contains_key(queued.topic) {
+            topics.insert(queued.topic.to_owned(), HashMap::new());
+        }
+        if let Some(queues) = topics.get_mut(queued.topic) {
+            let met = Met::from(queued);
+            let of_queue = queues.entry(queued.queue_id).or_insert(met);
+            (of_queue.last, of_queue.last_physical) = (met.last, met.last_physical);
+        }
+    }
+
+    pub(super) fn of(&self, queue: &ConsumeQueue) -> Option<Met> {
+        let topics = self.0.borrow();
+        topics.get(queue.topic())?.get(&queue.queue_id()).copied()
+    }
+
+    /// Calls `look` with each queue; the least offset that it gives.
+    pub(super) fn least(&self, look: impl Fn(&str, i32, Met) -> Option<u64>) -> Option<u64> {
+        let topics = self.0.borrow();
+        let queues = topics
+            .iter()
+            .flat_map(|(topic, queues)| queues.iter().map(move |(id, met)| (topic, id, met)));
+        queues
+            .filter_map(|(topic, id, met)| look(topic, *id, *met))
+            .min()
+    }
+}
+
+impl From<&Queued<'_>> for Met {
+    fn from(queued: &Queued<'_>) -> Self {
+        Self {
+            first: queued.first,
+            first_physical: queued.first_physical,
+            last: queued.last,
+            last_physical: queued.last_physical,
+        }
+    }
+}

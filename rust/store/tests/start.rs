@@ -1,0 +1,167 @@
+//! What a start costs with very many queues. Alone in its binary, because it measures the CPU
+//! time of the whole process.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use mq_base::clock::{Clock, ManualClock, SystemClock};
+use mq_log::{Operation, Tape, Target, watch};
+use rustix::time::{ClockId, clock_gettime};
+
+use mq_store::{Put, PutRequest, PutStatus, Settings, Store};
+use mq_testing::stores::directory;
+
+const MIB: u64 = 1 << 20;
+const QUEUES: i32 = 8;
+
+fn open(root: &Path, clock: Arc<dyn Clock>) -> Arc<Store> {
+    let settings = Settings {
+        commit_log_file_bytes: Some(64 * MIB),
+        index_enabled: false,
+        allocate_step_bytes: MIB,
+        min_free_bytes: Some(0),
+        ..Settings::default()
+    };
+    Store::open(root, settings, clock, true).unwrap()
+}
+
+fn message<'a>(topic: &'a str, queue_id: i32, body: &'a [u8]) -> PutRequest<'a> {
+    PutRequest {
+        topic,
+        queue_id,
+        flag: 0,
+        sys_flag: 0,
+        born_timestamp_ms: 1,
+        born_host: "127.0.0.1:1".parse().unwrap(),
+        store_host: "127.0.0.1:10911".parse().unwrap(),
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+        body,
+        properties: b"",
+        wait_store_ok: true,
+        delay_level: 0,
+        was_accepted: false,
+    }
+}
+
+/// A closed store with `rounds` messages in each queue, the last of them older than what a kill
+/// may cost.
+fn closed(root: &Path, topics: usize, rounds: usize) -> i64 {
+    let clock = ManualClock::at(SystemClock::shared().wall_ms());
+    let store = open(root, clock.clone());
+    let put = |topic: &str, queue_id, body: &[u8]| {
+        let Put::Done(result) = store.put(&message(topic, queue_id, body)) else {
+            panic!("nobody waits for a flush");
+        };
+        assert_eq!(result.status, PutStatus::Ok);
+    };
+    for _ in 0..rounds {
+        for topic in 0..topics {
+            (0..QUEUES)
+                .for_each(|queue_id| put(&format!("TopicWithAName{topic}"), queue_id, b"a body"));
+        }
+    }
+    // The start of what a kill may cost is known to 64 KiB of the log.
+    (0..2).for_each(|_| put("Newest", 0, &[b'x'; 100_000]));
+    clock.advance(10_000);
+    put("Newest", 0, b"a body");
+    store.close().unwrap();
+    clock.wall_ms()
+}
+
+fn cpu() -> Duration {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(
+        now.tv_sec.cast_unsigned(),
+        u32::try_from(now.tv_nsec).unwrap(),
+    )
+}
+
+fn cpu_of_start(root: &Path, now_ms: i64) -> Duration {
+    let began = cpu();
+    let store = open(root, ManualClock::at(now_ms));
+    let took = cpu() - began;
+    assert_eq!(
+        store.max_offset("TopicWithAName0", 7),
+        store.max_offset("TopicWithAName1", 0)
+    );
+    store.close().unwrap();
+    took
+}
+
+fn leave_open(root: &Path) {
+    fs::write(root.join("abort"), b"").unwrap();
+    fs::remove_file(root.join("mqstack/closed.json")).unwrap();
+}
+
+/// Counts reads of files of queues by path, and writes to them.
+#[derive(Debug, Default)]
+struct Counts(Mutex<(BTreeMap<PathBuf, usize>, usize)>);
+
+impl Tape for Counts {
+    fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
+        let mut counts = self.0.lock().unwrap();
+        let is_of_queue = target.path.iter().any(|part| part == "consumequeue");
+        match operation {
+            Operation::Read(..) if is_of_queue => {
+                *counts.0.entry(target.path.to_owned()).or_default() += 1;
+            }
+            Operation::Write(..) | Operation::Zero(..) | Operation::Sync(..) if is_of_queue => {
+                counts.1 += 1;
+            }
+            _ => {}
+        }
+        Ok(0)
+    }
+
+    fn after(&self, _target: Target<'_>, _operation: &Operation<'_>, _began: u64) {}
+}
+
+#[test]
+fn a_start_reads_each_queue_once_and_writes_none() {
+    let root = directory();
+    let now_ms = closed(root.path(), 20, 3);
+    for is_killed in [false, true] {
+        if is_killed {
+            leave_open(root.path());
+        }
+        let counts = Arc::<Counts>::default();
+        let watched = watch(root.path(), Arc::clone(&counts) as Arc<dyn Tape>);
+        let store = open(root.path(), ManualClock::at(now_ms));
+        drop(watched);
+        let (reads, writes) = counts.0.lock().unwrap().clone();
+        // The newest message may not be on the disk.
+        let written = usize::from(is_killed);
+        assert!(
+            writes <= 2 * written,
+            "{writes} writes, killed: {is_killed}"
+        );
+        assert_eq!(reads.len(), 20 * QUEUES as usize + 1);
+        let often = reads.iter().filter(|(_, count)| **count > 1).count();
+        assert!(
+            often <= usize::from(is_killed),
+            "killed: {is_killed}, {reads:?}"
+        );
+        store.close().unwrap();
+    }
+}
+
+#[test]
+#[ignore = "a measurement: run alone, in a release build"]
+fn forty_thousand_queues_start_within_a_second_of_cpu() {
+    let root = directory();
+    let now_ms = closed(root.path(), 5_000, 2);
+    let clean = cpu_of_start(root.path(), now_ms);
+    leave_open(root.path());
+    let killed = cpu_of_start(root.path(), now_ms);
+    leave_open(root.path());
+    fs::write(root.path().join("checkpoint"), [0; 4096]).unwrap();
+    let unsafe_ = cpu_of_start(root.path(), now_ms);
+    println!("clean {clean:?}, killed {killed:?}, killed without a checkpoint {unsafe_:?}");
+}
