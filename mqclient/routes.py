@@ -19,6 +19,7 @@ from mqclient.errors import BrokerError, ClientTimeout, NoRouteError, Unreachabl
 from mqclient.parallel import in_parallel
 from mqclient.wire import calls
 from mqclient.wire.bodies.route import MASTER_ID, TopicRouteData
+from mqclient.wire.bodies.route_bounds import order_counts
 from mqclient.wire.codes import ResponseCode
 from mqclient.wire.frame import Frame
 from mqstore.message import MessageQueue
@@ -63,7 +64,7 @@ def read_route(topic: str, data: TopicRouteData) -> TopicRoute:
     brokers = {item.broker_name: dict(item.broker_addrs) for item in data.broker_datas}
     queue_datas = sorted(data.queue_datas, key=lambda item: item.broker_name)
     if data.order_topic_conf:
-        counts = _order_counts(data.order_topic_conf)
+        counts = order_counts(data.order_topic_conf)
     else:
         counts = [
             (item.broker_name, item.write_queue_nums)
@@ -82,12 +83,6 @@ def read_route(topic: str, data: TopicRouteData) -> TopicRoute:
 
 def _queues(topic: str, counts: Iterable[tuple[str, int]]) -> tuple[MessageQueue, ...]:
     return tuple(MessageQueue(topic, name, i) for name, count in counts for i in range(count))
-
-
-def _order_counts(text: str) -> list[tuple[str, int]]:
-    """Read "brokerA:4;brokerB:8"."""
-    pairs = (item.rpartition(":") for item in text.split(";") if item.strip())
-    return [(name, int(count)) for name, _, count in pairs]
 
 
 class NameServers:

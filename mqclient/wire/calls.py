@@ -26,7 +26,7 @@ from mqclient.wire.bodies.heartbeat import (
 )
 from mqclient.wire.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody
 from mqclient.wire.bodies.route import ClusterInfo, TopicRouteData
-from mqclient.wire.bodies.route_bounds import read_route
+from mqclient.wire.bodies.route_bounds import read_clusters, read_route
 from mqclient.wire.bodies.topics import TopicConfigSerializeWrapper, TopicStatsTable
 from mqclient.wire.codes import PullSysFlag, RequestCode, ResponseCode
 from mqclient.wire.frame import Frame, request_frame
@@ -100,7 +100,9 @@ def route(topic: str) -> Call[TopicRouteData | None]:
 
 def cluster_info() -> Call[ClusterInfo]:
     """All clusters and their brokers."""
-    return Call(request_frame(RequestCode.GET_BROKER_CLUSTER_INFO), _body(ClusterInfo))
+    return Call(
+        request_frame(RequestCode.GET_BROKER_CLUSTER_INFO), lambda reply: read_clusters(reply.body)
+    )
 
 
 def topic_list() -> Call[TopicList]:

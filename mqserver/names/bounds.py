@@ -90,6 +90,12 @@ class Bounds(Refusals):
         what = f"left out {count} topics of broker {broker_name}, as there are {limit} already"
         return self._full(setting, what)
 
+    def topics_refused(self, broker_name: str, flaws: list[str]) -> Refused:
+        """The refusal to raise when topics of a registration cannot be as the broker says."""
+        more = f" and {len(flaws) - 1} more topics" if len(flaws) > 1 else ""
+        log.error("broker %s: left out %s%s", broker_name, flaws[0], more)
+        return Refused(ResponseCode.SYSTEM_ERROR, f"left out {flaws[0]}{more}")
+
     def check_texts(self, texts: Iterable[str], filter_servers: list[str] | None) -> None:
         """Raises Refused for texts that are longer than those of any broker."""
         servers = filter_servers or []

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.registration import Row
 from mqclient.wire.bodies.route import PERM_WRITE, BrokerData, ClusterInfo
+from mqclient.wire.bodies.route_bounds import queues_flaw
 from mqserver.names.bounds import Bounds
 from mqserver.replies import Refused
 
@@ -87,8 +88,9 @@ class Routes:
         """Apply a registration; returns the live master if the broker is its slave.
 
         Raises AddressTaken, or Refused for a broker beyond a limit; then nothing has changed.
-        Raises Refused too if there is no room for all topics; then the other topics are registered,
-        and the broker's next registration is read again, whatever its version.
+        Raises Refused too if topics have too many queues, or there is no room for all topics; then
+        the other topics are registered, and the broker's next registration is read again, whatever
+        its version.
         """
         with self.lock:
             self._refuse_takeover(new)
@@ -208,14 +210,18 @@ class Routes:
         return new.broker_id == MASTER and is_news
 
     def _take_topics(self, new: Registration, touched: set[str]) -> Refused | None:
-        """Apply new and changed topics; returns a refusal if there is no room for all of them."""
+        """Apply new and changed topics; returns a refusal if some were left out."""
         name, known, counts = new.broker_name, self._topics, self._topic_counts
         room, setting, limit = self.bounds.room_for_topics(counts[name], counts.total())
         added = left_out = 0
+        flaws: list[str] = []
         for topic, row in new.topics.items():
             queues = known.get(topic)
             old = queues.get(name) if queues is not None else None
             if old == row:
+                continue
+            if flaw := queues_flaw(topic, row[0], row[1]):
+                flaws.append(flaw)
                 continue
             if old is None:
                 if added == room:
@@ -228,6 +234,8 @@ class Routes:
                 queues[name] = row
             touched.add(topic)
         counts[name] += added
+        if flaws:
+            return self.bounds.topics_refused(name, flaws)
         if not left_out:
             return None
         return self.bounds.topics_left_out(name, left_out, setting, limit)

@@ -24,8 +24,8 @@ Kind = tuple[Callable[[bytes], Read[Any]], str, str]
 BAD_ROWS: list[tuple[Kind, str, dict[str, object]]] = [
     (TOPICS, "perm", {"perm": 2**31}),
     (TOPICS, "perm", {"perm": 16}),
-    (TOPICS, "queues", {"readQueueNums": 70_000}),
-    (TOPICS, "queues", {"writeQueueNums": -1}),
+    (TOPICS, "QueueNums", {"readQueueNums": 70_000}),
+    (TOPICS, "QueueNums", {"writeQueueNums": -1}),
     (TOPICS, "readQueueNums", {"readQueueNums": "many"}),
     (TOPICS, "topicFilterType", {"topicFilterType": "TAGS"}),
     (TOPICS, "its topicName is", {"topicName": "other"}),

@@ -141,3 +141,21 @@ def test_names_of_any_length_are_not_taken(names: SocketlessNames) -> None:
     assert register(names, "b0", cluster="c" * 256)[0] == 1
     assert names.names.routes.clusters().broker_addr_table == {}
     assert register(names, "b" * 255, topics=(f"%RETRY%{'g' * 255}",))[0] == 0
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("queues", [65_537, 10_000_000, 2**31 - 1, -1])
+def test_a_topic_of_too_many_queues_is_left_out(
+    names: SocketlessNames, queues: int, compressed: bool
+) -> None:
+    """The broker, its other topics and what the topic was before stay."""
+    assert register(names, "b0", topics=("A", "B"), compressed=compressed)[0] == 0
+    more = {"counter": 2, "queues": queues, "compressed": compressed}
+    for _ in range(2):
+        code, remark = register(names, "b0", topics=("A", "C"), **more)
+        why = f"topic A: readQueueNums={queues} must be 0 to 65536 and 1 more topics"
+        assert (code, remark) == (1, f"left out {why}")
+    assert route(names, "A")["queueDatas"][0]["readQueueNums"] == 4
+    assert route(names, "C") is None
+    assert register(names, "b0", topics=("C",), counter=2, queues=65_536)[0] == 0
+    assert route(names, "C")["queueDatas"][0]["writeQueueNums"] == 65_536

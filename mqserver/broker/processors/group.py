@@ -15,6 +15,7 @@ from mqclient.wire.bodies.groups import (
     SubscriptionGroupConfig,
 )
 from mqclient.wire.bodies.heartbeat import SubscriptionData
+from mqclient.wire.bodies.route_bounds import QUEUES_MAX
 from mqclient.wire.codes import ResponseCode
 from mqclient.wire.headers.admin import (
     DeleteSubscriptionGroupRequestHeader,
@@ -28,7 +29,6 @@ from mqserver.broker.remarks import system_error
 from mqserver.broker.reply_size import CLIENT_ROW_BYTES, ReplySize, check_whole, queue_bytes
 from mqserver.broker.state.groups import FILE, why_too_long
 from mqserver.broker.state.members import Member, language_name
-from mqserver.broker.state.topics import QUEUES_MAX
 from mqserver.replies import AgainAfter, Reply, Request, Response
 from mqstore import MessageQueue, names
 
@@ -53,7 +53,8 @@ def create_group(broker: BrokerContext, request: Request) -> Reply:
     if broker.groups.get(name) is None and (reason := why_too_long(name)):
         raise system_error(reason)
     if not 0 <= config.retry_queue_nums <= QUEUES_MAX:
-        raise system_error(f"retryQueueNums={config.retry_queue_nums}: must be 0 to {QUEUES_MAX}")
+        flaw = f"retryQueueNums={config.retry_queue_nums} must be 0 to {QUEUES_MAX}"
+        raise system_error(f"group {name}: {flaw}")
     broker.groups.put(config, request.remote)
     retry = names.retry_topic(name)
     if broker.topics.get(retry) is not None:

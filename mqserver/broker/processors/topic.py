@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from mqclient.wire.bodies.common import TopicList
+from mqclient.wire.bodies.route_bounds import queues_flaw
 from mqclient.wire.bodies.topics import TopicConfig, TopicOffset, TopicStatsTable
 from mqclient.wire.codes import ResponseCode
 from mqclient.wire.headers.admin import CreateTopicRequestHeader, TopicRequestHeader
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import system_error
 from mqserver.broker.reply_size import ReplySize, check_whole, queue_bytes
-from mqserver.broker.state.topics import FILE, INHERIT, QUEUES_MAX, READ, WRITE
+from mqserver.broker.state.topics import FILE, INHERIT, READ, WRITE
 from mqserver.replies import AgainAfter, Reply, Request, Response
 from mqstore import MessageQueue, names
 
@@ -31,9 +32,8 @@ def create_topic(broker: BrokerContext, request: Request) -> Reply:
     header = CreateTopicRequestHeader.from_fields(request.fields)
     if header.topic_filter_type not in _FILTER_TYPES:
         raise system_error(f"topicFilterType = [{header.topic_filter_type}] value invalid")
-    for queues in (header.read_queue_nums, header.write_queue_nums):
-        if not 0 <= queues <= QUEUES_MAX:
-            raise system_error(f"{queues} queues: must be 0 to {QUEUES_MAX}")
+    if flaw := queues_flaw(header.topic, header.read_queue_nums, header.write_queue_nums):
+        raise system_error(flaw)
     if not 0 <= header.perm <= _PERM_MAX:
         raise system_error(f"perm={header.perm}: must be 0 to {_PERM_MAX}")
     broker.topics.put(

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.filters import ConsumerFilterData
 from mqclient.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from mqclient.wire.bodies.route_bounds import QUEUES_MAX
 from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from mqserver.broker.state import filters, groups, reading, topics, unasked
 from mqstore import StoreDamaged, names
@@ -156,7 +157,7 @@ class Loading:
         for topic, queue_ids in self._store.queues().items():
             is_listed = topic not in self._built_in and not topic.startswith(names.LIGHT_PREFIX)
             if is_listed and reading.bad_name(topic) is None:
-                queues = min(max(queue_ids) + 1, reading.QUEUES_MAX)
+                queues = min(max(queue_ids) + 1, QUEUES_MAX)
                 rows[topic] = TopicConfig(topic, queues, queues, topics.READ_WRITE)
         return rows
 

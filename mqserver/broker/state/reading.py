@@ -9,6 +9,7 @@ from mqclient.wire.bodies.base import Body, BodyError
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.filters import ConsumerFilterData
 from mqclient.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from mqclient.wire.bodies.route_bounds import QUEUES_MAX, queues_flaw
 from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from mqclient.wire.headers.base import named
 from mqstore import fastjson
@@ -16,8 +17,6 @@ from mqstore import fastjson
 Content = TypeVar("Content")
 Row = TypeVar("Row", bound=Body)
 
-QUEUES_MAX = 65_536
-"""Most queues of one topic."""
 PERM_MAX = 15
 """All permission bits that RocketMQ knows: priority, read, write, inherit."""
 FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
@@ -91,9 +90,8 @@ def bad_name(name: str) -> str | None:
 def _topic_flaw(name: str, row: TopicConfig) -> str | None:
     if row.topic_name != name:
         return f"its topicName is {row.topic_name!r}"
-    for queues in (row.read_queue_nums, row.write_queue_nums):
-        if not 0 <= queues <= QUEUES_MAX:
-            return f"{queues} queues: must be 0 to {QUEUES_MAX}"
+    if flaw := queues_flaw(name, row.read_queue_nums, row.write_queue_nums):
+        return flaw
     if not 0 <= row.perm <= PERM_MAX:
         return f"perm={row.perm}: must be 0 to {PERM_MAX}"
     if row.topic_filter_type not in FILTER_TYPES:

@@ -14,7 +14,6 @@ from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from mqclient.wire.codes import ResponseCode
 from mqserver.broker.state.bounds import Bounds
-from mqserver.broker.state.reading import QUEUES_MAX as QUEUES_MAX
 from mqserver.broker.state.table_text import TableText
 from mqserver.broker.state.unasked import Unasked
 from mqserver.config.settings import BrokerSettings
