@@ -191,6 +191,34 @@ def test_an_immune_message_goes_back_unasked_until_its_time(plane: str) -> None:
         assert len(mq.messages(topic)) == 1
 
 
+def test_the_log_names_a_half_without_an_answer_once(
+    plane: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with checking(plane, transactionCheckMax="4") as (mq, probe):
+        topic = mq.topic()
+        probe.call(prepared(topic, "k-silent"))
+        await_messages(mq, "TRANS_CHECK_MAX_TIME_TOPIC")
+    named = f"half message of topic {topic}, keys 'k-silent', id k-silent"
+    lines = [line for line in caplog.messages if named in line]
+    assert ["has neither committed" in line for line in lines] == [True, False], lines
+    assert lines[1].startswith("gave up on")
+
+
+def test_the_log_names_a_half_that_no_producer_is_asked_about(
+    plane: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with checking(plane) as (mq, probe):
+        topic = mq.topic()
+        absent = prepared(topic, "k-alone")
+        absent.fields["i"] = absent.fields["i"].replace(GROUP, "absent")
+        Half(probe.call(absent), "k-alone")
+        await_messages(mq, "TRANS_CHECK_MAX_TIME_TOPIC")
+    assert (
+        "no producer of group absent is online; the next pass asks again about the half message "
+        f"of topic {topic}, keys 'k-alone', id k-alone"
+    ) in caplog.messages
+
+
 def test_resuming_a_check_counts_from_the_start(plane: str) -> None:
     with checking(plane) as (mq, probe):
         mq.topic("TopicTx")
@@ -203,7 +231,9 @@ def test_resuming_a_check_counts_from_the_start(plane: str) -> None:
         assert message.properties["TRANSACTION_CHECK_TIMES"] == "1"
 
 
-def test_a_message_that_is_no_half_holds_up_no_check(plane: str) -> None:
+def test_a_message_that_is_no_half_holds_up_no_check(
+    plane: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with checking(plane, transactionCheckMax="1000") as (mq, probe):
         topic = mq.topic()
         with Producer(mq.namesrv) as producer:
@@ -212,6 +242,7 @@ def test_a_message_that_is_no_half_holds_up_no_check(plane: str) -> None:
         probe.call(prepared(topic, "k-behind"))
         (message,) = decode_messages(probe.read().body)
         assert message.body == b"paid k-behind"
+    assert f"keys None and id {sent.msg_id} in RMQ_SYS_TRANS_HALF_TOPIC" in caplog.text
 
 
 def test_half_messages_can_be_refused(plane: str) -> None:

@@ -49,9 +49,8 @@ def end_transaction(broker: BrokerContext, request: Request) -> Reply:
     if done.status not in writing.STORED:
         # The half message will be checked again; ending it twice does no harm.
         log.error(
-            "half message %d was ended but could not be marked (%s); the broker will ask its "
-            "producer again",
-            half.queue_offset,
+            "the %s was ended but could not be marked (%s); the broker will ask its producer again",
+            writing.described(half),
             done.status,
         )
     return answer

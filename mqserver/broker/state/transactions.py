@@ -22,6 +22,7 @@ class Copies:
         self._lock = threading.Lock()
         self._numbers: dict[int, int] = {}
         self._copies: dict[int, list[int]] = {}
+        self._questions: dict[int, int] = {}
 
     def add(self, number: int, offset: int) -> None:
         """Note a copy at a queue offset."""
@@ -44,8 +45,17 @@ class Copies:
         """Whether the half message at a queue offset has a copy that the checks will reach."""
         return self.number(offset) in self._copies
 
+    def note_question(self, number: int) -> int:
+        """Count a question to the producer; returns the questions since the broker's start."""
+        with self._lock:
+            count = self._questions.get(number, 0) + 1
+            if number in self._copies:
+                self._questions[number] = count
+            return count
+
     def forget(self, number: int) -> None:
         """Forget a transaction whose newest half message is done with."""
         with self._lock:
+            self._questions.pop(number, None)
             for offset in self._copies.pop(number, ()):
                 self._numbers.pop(offset, None)

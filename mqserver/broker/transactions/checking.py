@@ -92,8 +92,8 @@ class Checks:
         half = decode_messages(record)[0]
         if not writing.is_half(half):
             log.warning(
-                "the message at log offset %d in %s is no half message, so no producer is asked "
-                "about it", offset, names.HALF_TOPIC,
+                "the message with keys %r and id %s in %s is no half message, so no producer is "
+                "asked about it", half.keys, half.msg_id, names.HALF_TOPIC,
             )  # fmt: skip
             return
         group = half.properties.get("PGROUP", "")
@@ -111,12 +111,19 @@ class Checks:
         for _ in range(min(CHANNEL_TRIES, len(members))):
             member = members[next(self._turn) % len(members)]
             if broker.relay.tell(member.connection, request):
+                self._note_question(half, group)
                 return
-        log.warning(
-            "no producer of group %s is online; the next pass asks again about the %s",
-            group,
-            described(half),
-        )
+        trouble = "takes questions now" if members else "is online"
+        log.warning("no producer of group %s %s; the next pass asks again about the %s",
+                    group, trouble, described(half))  # fmt: skip
+
+    def _note_question(self, half: ReceivedMessage, group: str) -> None:
+        """Name a half message once, when its first question was not answered."""
+        if self._broker.copies.note_question(writing.number_of(half)) == 2:
+            log.warning("a producer of group %s was asked about the %s, and has neither committed "
+                        "nor rolled back; the broker asks up to transactionCheckMax=%d times",
+                        group, described(half),
+                        self._broker.settings.transaction_check_max)  # fmt: skip
 
 
 class _Pass(Struct):
