@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from mqclient.consumer.codecs import CODEC_PAUSE, MissingCodec, until_missing
 from mqclient.consumer.damage import pass_damage
+from mqclient.consumer.fruitless import check_sense, pause_after
 from mqclient.consumer.lite_buffer import LiteBuffer, LiteQueue
 from mqclient.consumer.pull import (
     BUSY_DELAY,
@@ -77,6 +78,7 @@ class LitePuller:
             await asyncio.sleep(ERROR_DELAY)
             return
         template = self._template(held, subscription)
+        asked = held.next_offset
         held.last_pull_ms = time.time_ns() // 1_000_000
         try:
             values = pull_values(held, _FLAGS)
@@ -90,10 +92,13 @@ class LitePuller:
         if answer.moved and len(held):  # move only when no message from the old position is held
             await asyncio.sleep(ERROR_DELAY)
             return
+        check_sense(held, asked, answer)
         answer, missing = until_missing(pass_damage(held, answer))
         self._take(held, subscription, answer)
         if missing is not None:
             raise missing
+        if pause := pause_after(held, asked, answer, self._settings.suspend):
+            await asyncio.sleep(pause)
 
     def _template(self, held: LiteQueue, subscription: Subscription) -> FrameTemplate:
         """The queue's template, made again if its broker or its subscription changed."""

@@ -50,6 +50,7 @@ class ProcessQueue:
         "bytes_held",
         "counts",
         "dropped",
+        "fruitless",
         "last_consume_ms",
         "last_lock_ms",
         "last_pull_ms",
@@ -74,6 +75,8 @@ class ProcessQueue:
         self.dropped = False
         self.pulls_one = False
         """Whether the next pull asks for one message: it was damaged in the last answer."""
+        self.fruitless = 0
+        """Answers in a row that brought it no further."""
         self.returning: set[int] = set()
         """Offsets of held messages that are being sent back."""
         self.counts: TopicCounts | None = None

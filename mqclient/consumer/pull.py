@@ -12,6 +12,7 @@ from collections.abc import Callable
 from mqclient.consumer.codecs import CODEC_PAUSE, MissingCodec, until_missing
 from mqclient.consumer.damage import pass_damage
 from mqclient.consumer.flow import FLOW_CONTROL_DELAY, too_much_held
+from mqclient.consumer.fruitless import check_sense, pause_after
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.pull_answer import PullAnswer, read_pull_answer
 from mqclient.consumer.settings import ConsumerSettings
@@ -144,6 +145,7 @@ class Puller:
         commits = held.broker_id == 0 and not self._settings.orderly
         commit = self._offsets.get(held.queue) if commits else 0
         flag = _SUSPEND_AND_COMMIT if commit > 0 else _SUSPEND
+        asked = held.next_offset
         held.last_pull_ms = time.time_ns() // 1_000_000
         try:
             # Send at once: the broker reads the next messages while handlers run.
@@ -158,11 +160,13 @@ class Puller:
         answer = read_pull_answer(reply, held.queue.broker_name)
         if answer.moved and len(held):
             return ERROR_DELAY  # move only when no message from the old position is held
+        check_sense(held, asked, answer)
         answer, missing = until_missing(pass_damage(held, answer))
         self._take(held, subscription, answer)
         if missing is not None:
             raise missing
-        return self._settings.pull_interval
+        pause = pause_after(held, asked, answer, self._settings.suspend)
+        return max(pause, self._settings.pull_interval)
 
     def _template(self, held: ProcessQueue, subscription: Subscription) -> FrameTemplate:
         """The queue's template, made again if its broker or its subscription changed."""
