@@ -73,6 +73,7 @@ class Assignment(Generic[Held]):
         self._wanted = asyncio.Event()
         self._changed = asyncio.Condition()
         self._stopped = False
+        self._unreadable: set[str] = set()
         self.trouble: str | None = None
         """The last error; None after the next success."""
 
@@ -183,6 +184,8 @@ class Assignment(Generic[Held]):
         queues = route.subscribe if route else ()
         if subscription.initial is None:
             subscription.initial = frozenset(queues)
+        if route is not None:
+            self._note_readable(topic, bool(queues))
         if not queues:
             return False
         mine = await self._share(topic, queues)
@@ -196,6 +199,16 @@ class Assignment(Generic[Held]):
             log.info("topic %s: this member reads %d of %d queues", topic, len(mine), len(queues))
         subscription.balanced = subscription.balanced or all(taken)
         return all(taken)
+
+    def _note_readable(self, topic: str, readable: bool) -> None:
+        """Warn once about a topic that exists and that no broker lets members read."""
+        if readable:
+            self._unreadable.discard(topic)
+            return
+        self.trouble = str(self._client.routes.not_readable(topic))
+        if topic not in self._unreadable:
+            self._unreadable.add(topic)
+            log.warning("the consumer gets no messages now: %s", self.trouble)
 
     async def _share(
         self, topic: str, queues: tuple[MessageQueue, ...]
