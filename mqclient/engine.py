@@ -13,6 +13,7 @@ from mqclient.config import ClientSettings
 from mqclient.errors import ClientTimeout, ClosedError, UnreachableError
 from mqclient.instance import Instance, Member, RequestHandler, TransportLike, every, join
 from mqclient.namespace import Namespace
+from mqclient.outages import Outages
 from mqclient.process import forked, process_id
 from mqclient.routes import TopicRoute
 from mqclient.standby import Sending, Standby
@@ -221,6 +222,11 @@ class Client:
     def standby(self) -> Standby:
         """Sends in our place while the event loop is busy."""
         return self._instance.standby
+
+    @property
+    def outages(self) -> Outages:
+        """Logs the failures of brokers."""
+        return self._instance.outages
 
     def compiled_transport(self) -> Any:
         """The transport if it is mqclient.transport.Transport, else None; for FrameTemplate."""

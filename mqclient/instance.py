@@ -14,6 +14,7 @@ from weakref import WeakSet
 
 from mqclient.config import ClientSettings
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
+from mqclient.outages import Outages
 from mqclient.process import other_loop, process_id
 from mqclient.routes import NameServers, RouteTable
 from mqclient.standby import Sending, Standby
@@ -103,6 +104,7 @@ class Instance:
         """Version ordinals that brokers answered heartbeats with, by advertised address."""
         self.members: list[Member] = []
         self._beating = asyncio.Lock()
+        self.outages = Outages(quiet=1.2 * settings.heartbeat_interval)
         self.standby = Standby(self.loop, self._send_in_place)
         poll, beat = settings.route_poll_interval, settings.heartbeat_interval
         self._tasks = [
@@ -223,7 +225,15 @@ class Instance:
 
     def _send_in_place(self, sending: Sending) -> None:
         """Send a request while the loop is busy, on another thread."""
-        self.transport.block(*sending, self.settings.request_timeout)
+        try:
+            self.transport.block(*sending, self.settings.request_timeout)
+        except RocketMQError as error:
+            self.loop.call_soon_threadsafe(self._failed_in_place, sending, error)
+
+    def _failed_in_place(self, sending: Sending, error: RocketMQError) -> None:
+        text, address = "request %d to %s failed: %s", sending.address
+        name = self._name_of(address)
+        self.outages.failed(name, text, sending.request.code, address, error)
 
     async def oneway(self, address: str, request: Frame, timeout: float) -> None:
         """Send a oneway request to a broker; returns when it is written."""
@@ -307,8 +317,17 @@ class Instance:
             call, limit = calls.heartbeat(data), self.settings.request_timeout
             self.broker_versions[address] = await self.invoke(address, call, limit)
             self._introduced.add(self.mapped(address))
+            self.outages.answered(self._name_of(address))
         except (BrokerError, UnreachableError, ClientTimeout) as error:
-            log.warning("heartbeat to broker %s failed: %s", address, error)
+            name = self._name_of(address)
+            self.outages.failed(name, "heartbeat to broker %s failed: %s", address, error)
+
+    def _name_of(self, address: str) -> str:
+        """The name of the broker at an address; the address if no route has it."""
+        for name, by_id in self.routes.brokers().items():
+            if address in by_id.values() or address in map(self.mapped, by_id.values()):
+                return name
+        return address
 
     # --- requests from brokers
 

@@ -117,7 +117,11 @@ class RemoteOffsets(MemoryOffsets):
                     address = self._client.address_of(queue)
                     await self._client.oneway(address, call.request, OFFSET_TIMEOUT)
                 except RocketMQError as error:
-                    log.warning("offset %d of %s is not committed yet: %s", offset, queue, error)
+                    self._client.outages.failed(
+                        queue.broker_name,
+                        "offset %d of %s is not committed yet: %s",
+                        *(offset, queue, error),
+                    )
 
     async def commit_surely(self, queues: Iterable[MessageQueue]) -> bool:
         """Send the offsets of these queues and wait until the brokers have them.

@@ -74,6 +74,8 @@ class Assignment(Generic[Held]):
         self._changed = asyncio.Condition()
         self._stopped = False
         self._unreadable: set[str] = set()
+        self._complaints: set[str] = set()
+        """Troubles that were logged since the last success."""
         self.trouble: str | None = None
         """The last error; None after the next success."""
 
@@ -112,7 +114,7 @@ class Assignment(Generic[Held]):
         topics = {subscription.data.topic for subscription in subscriptions}
         await self._give_up([queue for queue in self._held if queue.topic not in topics])
         if complete:
-            self.trouble = None
+            self._forget_troubles()
         async with self._changed:
             self._changed.notify_all()
         return complete
@@ -167,8 +169,13 @@ class Assignment(Generic[Held]):
         self._tasks.clear()
 
     def _complain(self, text: str) -> None:
-        log.warning(text)
+        log.log(logging.DEBUG if text in self._complaints else logging.WARNING, "%s", text)
+        self._complaints.add(text)
         self.trouble = text
+
+    def _forget_troubles(self) -> None:
+        self._complaints.clear()
+        self.trouble = None
 
     async def _shared(self, subscription: Subscription) -> bool:
         """Update this member's share of a topic; False if a part must be tried again."""

@@ -72,7 +72,7 @@ class LiteAssignment(Assignment[LiteQueue]):
         await in_parallel(take, self._by_topic.values())
         complete = all(outcomes)
         if complete:
-            self.trouble = None
+            self._forget_troubles()
         async with self._changed:
             self._changed.notify_all()
         return complete
@@ -140,13 +140,22 @@ class LiteAssignment(Assignment[LiteQueue]):
 
         Raises BrokerError, UnreachableError, ClientTimeout after all were tried.
         """
+        for error in (await self._try_commits(offsets)).values():
+            raise error
+
+    async def _try_commits(
+        self, offsets: Mapping[MessageQueue, int]
+    ) -> dict[MessageQueue, BaseException]:
+        """Commit all; returns the errors."""
         outcomes = await asyncio.gather(
             *(self._commit_one(queue, offset) for queue, offset in offsets.items()),
             return_exceptions=True,
         )
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                raise outcome
+        return {
+            queue: outcome
+            for queue, outcome in zip(offsets, outcomes, strict=True)
+            if isinstance(outcome, BaseException)
+        }
 
     async def _commit_one(self, queue: MessageQueue, offset: int) -> None:
         assert self._group is not None
@@ -163,10 +172,11 @@ class LiteAssignment(Assignment[LiteQueue]):
             for queue in (self.held if queues is None else queues)
             if self.held[queue].position != self._committed.get(queue)
         }
-        try:
-            await self.commit(moved)
-        except RocketMQError as error:
-            log.warning("positions are not committed yet: %s", error)
+        text = "the position of %s is not committed yet: %s"
+        for queue, error in (await self._try_commits(moved)).items():
+            if not isinstance(error, RocketMQError):
+                raise error
+            self._client.outages.failed(queue.broker_name, text, queue, error)
 
     # --- hooks of Assignment
 

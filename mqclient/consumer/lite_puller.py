@@ -68,7 +68,7 @@ class LitePuller:
                 await self._pull_once(held)
                 last_error = ""
             except (RocketMQError, ValueError) as error:  # ValueError: the answer cannot be decoded
-                log_failure(held, error, last_error)
+                log_failure(self._client, held, error, last_error)
                 last_error = str(error)
                 await asyncio.sleep(await self._after(error, held))
 
@@ -92,6 +92,7 @@ class LitePuller:
         if answer.moved and len(held):  # move only when no message from the old position is held
             await asyncio.sleep(ERROR_DELAY)
             return
+        self._client.outages.answered(held.queue.broker_name)
         check_sense(held, asked, answer)
         answer, missing = until_missing(pass_damage(held, answer))
         self._take(held, subscription, answer)

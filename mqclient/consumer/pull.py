@@ -75,8 +75,12 @@ def pull_values(held: ProcessQueue, sys_flag: int, commit_offset: int = 0) -> Va
     return held.next_offset, sys_flag, commit_offset
 
 
-def log_failure(held: ProcessQueue, error: Exception, last_error: str) -> None:
+def log_failure(client: Client, held: ProcessQueue, error: Exception, last_error: str) -> None:
     """Log a failed pull; a repeated error for debugging only."""
+    if isinstance(error, (UnreachableError, ClientTimeout)):
+        broker = held.queue.broker_name
+        client.outages.failed(broker, "pulling %s failed: %s", held.queue, error)
+        return
     level = logging.ERROR if isinstance(error, MissingCodec) else logging.WARNING
     level = logging.DEBUG if str(error) == last_error else level
     log.log(level, "pulling %s failed: %s", held.queue, error)
@@ -127,7 +131,7 @@ class Puller:
                 delay = await self._pull_once(held)
                 last_error = ""
             except (RocketMQError, ValueError) as error:  # ValueError: the answer cannot be decoded
-                log_failure(held, error, last_error)
+                log_failure(self._client, held, error, last_error)
                 last_error = str(error)
                 delay = await self._after(error, held)
             if delay:
@@ -160,6 +164,7 @@ class Puller:
         answer = read_pull_answer(reply, held.queue.broker_name)
         if answer.moved and len(held):
             return ERROR_DELAY  # move only when no message from the old position is held
+        self._client.outages.answered(held.queue.broker_name)
         check_sense(held, asked, answer)
         answer, missing = until_missing(pass_damage(held, answer))
         self._take(held, subscription, answer)

@@ -41,11 +41,9 @@ class QueueLocks:
         self._group = group
         self._ours: frozenset[MessageQueue] = frozenset()
         """Queues that brokers have locked for us, as far as we know."""
-        self._troubles: dict[str, str] = {}
-        """By broker: the last error of a lock."""
 
     async def lock(self, queues: Iterable[MessageQueue]) -> Locked:
-        """Lock queues, or renew their locks. An error of a broker is logged once."""
+        """Lock queues, or renew their locks. An error of a broker is logged."""
         ours: set[MessageQueue] = set()
         others: set[MessageQueue] = set()
         groups = _by_broker(queues)
@@ -87,11 +85,9 @@ class QueueLocks:
         try:
             answer = await self._client.invoke(self._master(queues[0]), call, LOCK_TIMEOUT)
         except RocketMQError as error:
-            level = logging.DEBUG if self._troubles.get(broker) == str(error) else logging.WARNING
-            log.log(level, "broker %s locks no queues, so they wait: %s", broker, error)
-            self._troubles[broker] = str(error)
+            text = "broker %s locks no queues, so they wait: %s"
+            self._client.outages.failed(broker, text, broker, error)
             return None
-        self._troubles.pop(broker, None)
         return set(answer) & set(queues)
 
     async def _unlock_at(self, queues: list[MessageQueue]) -> None:

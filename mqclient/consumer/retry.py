@@ -75,7 +75,8 @@ class SendBack:
             await self._to_its_broker(message, delay_level)
             return True
         except RocketMQError as error:
-            log.warning("message %s could not be sent back: %s", message.msg_id, error)
+            text = "message %s could not be sent back: %s"
+            self._client.outages.failed(message.broker_name, text, message.msg_id, error)
         times = message.reconsume_times
         return await self._publish(message, times + 1, delay_level=3 + times)
 
