@@ -116,6 +116,18 @@ def check_topic(topic: str) -> str:
     return _check_name("topic", topic, names.TOPIC_LENGTH_MAX)
 
 
+def check_readable(topic: str) -> str:
+    """Return a topic to read; its name may be one that can no longer be created.
+
+    Raises TypeError or ValueError naming the rule it breaks.
+    """
+    if not isinstance(topic, str):
+        raise TypeError(f"topic must be str, not {type(topic).__name__}")
+    if not topic.strip():
+        raise ValueError("topic must not be blank")
+    return topic
+
+
 @lru_cache(1024)
 def check_sendable(topic: str) -> str:
     """Return a topic that users may send to; RocketMQ's own topics are refused."""

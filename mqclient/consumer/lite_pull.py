@@ -14,7 +14,7 @@ from functools import partial
 from typing import Self, TypeVar, Unpack
 
 from mqclient.callables import check_takes
-from mqclient.config import Duration, check_topic, seconds, split_options
+from mqclient.config import Duration, check_readable, check_topic, seconds, split_options
 from mqclient.consumer.filter_check import FilterChecks, Subscribed
 from mqclient.consumer.lite_assignment import AssignmentListener, LiteAssignment
 from mqclient.consumer.lite_buffer import LiteBuffer, LiteQueue
@@ -269,7 +269,7 @@ class LitePullConsumer:
         """The queues of a topic that can be read. Raises NoRouteError if there is none."""
         self._client.check_running()
         names = self._client.namespace
-        topic = names.wrap(check_topic(topic))
+        topic = names.wrap(check_readable(topic))
         route = await self._client.routes.refresh(topic)
         if route is None:
             raise await self._client.routes.no_route(topic)

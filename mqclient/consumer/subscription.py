@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from mqclient.config import check_topic
+from mqclient.config import check_readable, check_topic
 from mqclient.consumer.context import (
     Handler,
     MessageHandler,
@@ -81,7 +81,7 @@ def tag_subscription(topic: str, expression: str, handler: Handler | None) -> Su
 
     Raises TypeError or ValueError naming what is wrong.
     """
-    check_topic(topic)
+    check_readable(topic)
     if not isinstance(expression, str):
         raise TypeError(f"expression must be str, not {type(expression).__name__}")
     text = expression.strip() or SUBSCRIBE_ALL
@@ -104,6 +104,7 @@ def check_decorator(topic: object, expression: str | SqlFilter) -> None:
     if not isinstance(topic, str):
         hint = "; write @consumer.on_message('TopicTest')" if callable(topic) else ""
         raise TypeError(f"on_message needs a topic, not a {type(topic).__name__}{hint}")
+    check_topic(topic)
     subscription_of(topic, expression, None)
 
 
@@ -131,7 +132,7 @@ def subscription_of(
         check_handler(handler)
     if not isinstance(expression, SqlFilter):
         return tag_subscription(topic, expression, handler)
-    check_topic(topic)
+    check_readable(topic)
     data = SubscriptionData(
         topic=topic,
         sub_string=expression.text,

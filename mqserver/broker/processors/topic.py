@@ -67,10 +67,10 @@ def delete_topic(broker: BrokerContext, request: Request) -> Reply:
 
 
 def _check_name(broker: BrokerContext, request: Request) -> None:
-    """Raises Refused for an illegal name and for the name of a system topic."""
+    """Raises Refused for an illegal name that no topic has, and for the name of a system topic."""
     topic = request.fields.get("topic")
     illegal = names.illegal_topic(topic)
-    if illegal:
+    if illegal and (not topic or broker.topics.get(topic) is None):
         raise system_error(illegal)
     if broker.topics.is_system(topic or ""):
         raise system_error(f"The topic[{topic}] is conflict with system topic.")
