@@ -22,6 +22,10 @@ from mqclient.wire.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
 
 __all__ = ["RunningInfo"]
 
+STACKS_INTERVAL = 1.0
+"""Seconds for which the stacks that were read last are given again. Reading them takes
+milliseconds, in which the client does nothing else."""
+
 
 class RunningInfo:
     """Describes one consumer."""
@@ -42,6 +46,8 @@ class RunningInfo:
         self._statistics = statistics
         self._consumer_data = consumer_data
         self._started_ms = time.time_ns() // 1_000_000
+        self._stacks = ""
+        self._stacks_due = 0.0
 
     def take(self, *, stacks: bool) -> ConsumerRunningInfo:
         """The consumer as it is now. stacks: with what each thread and task is doing."""
@@ -52,8 +58,15 @@ class RunningInfo:
             subscriptions,
             {queue: self._queue_info(item) for queue, item in self._assignment.held.items()},
             {topic: self._statistics.status(topic) for topic in topics},
-            _stacks() if stacks else None,
+            self._recent_stacks() if stacks else None,
         )
+
+    def _recent_stacks(self) -> str:
+        now = time.monotonic()
+        if now >= self._stacks_due:
+            self._stacks = _stacks()
+            self._stacks_due = now + STACKS_INTERVAL
+        return self._stacks
 
     def _properties(self) -> dict[str, str]:
         settings = self._settings
