@@ -117,9 +117,10 @@ class NameServers:
         """
         if self._url:
             await self._look_up()
-        failures = []
-        for _ in self.addresses:
-            address = self.addresses[self._current % len(self.addresses)]
+        failures, addresses, first = [], self.addresses, self._current
+        for step in range(len(addresses)):
+            at = (first + step) % len(addresses)
+            address = addresses[at]
             try:
                 reply = await self._transport.call(address, call.request, timeout)
                 if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
@@ -127,7 +128,8 @@ class NameServers:
                 return call.result(reply, f"NameServer {address}")
             except (UnreachableError, ClientTimeout) as error:
                 failures.append((address, error))
-                self._current = (self._current + 1) % len(self.addresses)
+                if self._current % len(addresses) == at:  # else another call has moved on already
+                    self._current = (at + 1) % len(addresses)
         raise _unreachable(failures) from failures[0][1]
 
     def close(self) -> None:

@@ -120,7 +120,7 @@ def test_a_store_that_cannot_be_closed_is_said_at_the_end(
         close()
         raise error
 
-    monkeypatch.setattr(broker, "_store", type("Store", (), {"close": staticmethod(poisoned)}))
+    monkeypatch.setattr(broker.context.store, "close", poisoned, raising=False)
     broker.stop()
     assert broker.poisoned
     said = [line.getMessage() for line in caplog.records if line.levelname == "ERROR"]

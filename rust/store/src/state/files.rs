@@ -127,7 +127,8 @@ impl State {
                             true => "missing",
                             false => "damaged",
                         };
-                        tracing::warn!(path = shown, "{name} is {state}: its previous copy is used");
+                        let what = format!("{name} is {state}: its previous copy is used");
+                        tracing::warn!(path = shown, "{what}");
                     }
                     return Ok(Some(content));
                 }
