@@ -120,7 +120,8 @@ def test_a_store_that_cannot_be_closed_is_said_at_the_end(
         close()
         raise error
 
-    monkeypatch.setattr(broker.context.store, "close", poisoned, raising=False)
+    fake = {"close": staticmethod(poisoned), "max_physical_offset": staticmethod(lambda: 0)}
+    monkeypatch.setattr(broker, "_store", type("Store", (), fake))
     broker.stop()
     assert broker.poisoned
     said = [line.getMessage() for line in caplog.records if line.levelname == "ERROR"]

@@ -20,7 +20,7 @@ accounts:
   admin: false
   defaultTopicPerm: DENY
   defaultGroupPerm: DENY
-  topicPerms: [AclPub=PUB, AclSub=SUB, AclDeny=DENY, AclBoth=PUB|SUB, AclTurned=SUB|PUB, AclOdd=NO]
+  topicPerms: [AclPub=PUB, AclSub=SUB, AclDeny=DENY, AclBoth=PUB|SUB, AclTurned=SUB|PUB]
   groupPerms: [acl_sub=SUB, acl_pub=PUB, acl_deny=DENY, acl_both=PUB|SUB]
 - accessKey: rocketadmin
   secretKey: 87654321

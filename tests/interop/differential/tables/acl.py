@@ -10,7 +10,7 @@ from tests.interop.differential.case import Case, body_of
 from tests.interop.differential.tables.pull import PULL, group, heartbeat
 from tests.interop.differential.tables.send import TWO, V1, create, item, send
 
-TOPICS = ("AclPub", "AclSub", "AclDeny", "AclBoth", "AclTurned", "AclOdd", "AclNone")
+TOPICS = ("AclPub", "AclSub", "AclDeny", "AclBoth", "AclTurned", "AclNone")
 GROUPS = ("acl_sub", "acl_pub", "acl_deny", "acl_both", "acl_none")
 ACCOUNTS = {"user": USER, "admin": ADMIN, "open": OPEN, "white": WHITE, "mute": MUTE}
 
