@@ -75,7 +75,7 @@ def consume_queue(broker: BrokerContext, request: Request) -> Reply:
             body.filter_data = f"{header.consumer_group}@{topic} is not online!"
         else:
             body.filter_data = "null"
-    count = min(header.count or 0, end - index, _UNITS_MAX)
+    count = max(0, min(header.count or 0, end - index, _UNITS_MAX))
     body.queue_data = [
         ConsumeQueueData(*entry) for entry in broker.store.entries(topic, queue_id, index, count)
     ]

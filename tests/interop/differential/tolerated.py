@@ -75,7 +75,16 @@ TOLERATED = (
     Line("bad:12, *", "code", "fewer than no messages are none", java=JAVA_ERROR),
     Line("bad:321, *", "code remark", "no request makes a queue", ours=".* is not exist!"),
     Line("topics:perm 15", "code remark", "a permission is 0 to 7"),
+    # --- transactions
+    Line("transactions:commit the rolled back", "code remark", "a transaction ends once"),
+    Line("transactions:stored", "fields", "so a commit after a rollback stores nothing"),
+    Line("checks:half immune", "told", "a copy of a half message names its transaction"),
+    Line("checks:pull the given up", "body", "the same"),
     # --- access control
+    Line("acl:*: lock", ALL, "locks need a permission for the group"),
+    Line("acl:*: unlock", ALL, "the same"),
+    Line("acl:*: reply", "code remark fields", "a reply needs a permission for its topic"),
+    Line("acl:make; odd default", "code remark", "a permission must be understood"),
     Line("acl:*: batch *", "code remark fields", "a batch needs what a send needs"),
     Line("acl:white: *", "code remark", "no admin by address", ours=r".*Need admin permission"),
     Line("bad:50, *", "remark", "no secret is told", java="The accessKey="),
