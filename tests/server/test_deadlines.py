@@ -33,7 +33,7 @@ def test_a_frame_that_stops_closes_its_connection_in_time(servers: Servers, auth
             seconds = until_closed(raw)
     else:
         seconds = until_closed(servers.connect(port))
-    assert seconds >= 1.0
+    assert seconds >= 0.99, "the deadline begins before the clock of the test"
     assert servers.wait_event("bad_frame").detail == "a frame was not complete after 1 s"
     assert listener.counters()["frames_bad"] == 1
 

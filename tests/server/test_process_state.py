@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import pytest
 
@@ -19,7 +22,17 @@ def state() -> tuple[object, ...]:
     return round(sys.getswitchinterval(), 6), threading.excepthook, umask, files.new_file_mode()
 
 
+def alone(check: Callable[[], None]) -> None:
+    """Run a check in a process of its own: here servers of other tests may still run."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        pool.submit(check).result(60)
+
+
 def test_the_last_server_that_stops_restores_the_process() -> None:
+    alone(the_last_server)
+
+
+def the_last_server() -> None:
     before = state()
     with Standalone(settings={"storeFileMode": "0664"}):
         assert sys.getswitchinterval() == pytest.approx(SWITCH_INTERVAL_S)
@@ -31,6 +44,10 @@ def test_the_last_server_that_stops_restores_the_process() -> None:
 
 
 def test_a_failed_start_restores_the_process() -> None:
+    alone(a_failed_start)
+
+
+def a_failed_start() -> None:
     before = state()
     with Standalone() as first:
         taken = first.broker_settings["listenPort"]
