@@ -108,7 +108,7 @@ def _warn_of_long_delays(loaded: Loaded) -> None:
     if long:
         loaded.warnings.append(
             f"messageDelayLevel: the delays {' '.join(long)} are not shorter than fileReservedTime="
-            f"{reserved_hours} hours; messages that wait so long are deleted before they are "
+            f"{reserved_hours} hours; messages with these delays are deleted before they are "
             "delivered, so raise fileReservedTime"
         )
 

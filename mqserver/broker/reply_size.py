@@ -51,7 +51,7 @@ class ReplySize:
 
 
 def check_whole(least_bytes: int, what: str) -> None:
-    """Raises Refused if a table of at least so many bytes fits no reply."""
+    """Raises Refused if a table that has at least `least_bytes` fits no reply."""
     if least_bytes > WHOLE_BYTES_MAX:
         raise system_error(f"{what} take more than {WHOLE_BYTES_MAX} bytes, which fit no reply")
 

@@ -33,7 +33,7 @@ from mqserver.replies import AgainAfter, Reply, Request, Response
 from mqstore import MessageQueue, names
 
 _GROUP_BYTES_MIN = 200
-"""A row of all groups is at least so long, bytes."""
+"""Least bytes of a group's row in the table of all groups."""
 
 
 def create_group(broker: BrokerContext, request: Request) -> Reply:

@@ -16,7 +16,7 @@ from mqstore import MessageQueue, names
 
 _FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 _TOPIC_BYTES_MIN = 120
-"""A row of all topics is at least so long without the topic's names, bytes."""
+"""Least bytes of a topic's row in the table of all topics, without its names."""
 _PERM_MAX = READ | WRITE | INHERIT
 
 

@@ -242,7 +242,7 @@ class Topics:
     def ensure(
         self, topic: str, queues: int, sys_flag: int = 0, by: str = OURSELVES
     ) -> TopicConfig:
-        """A retry or dead-letter topic with at least so many queues; a change is announced."""
+        """A retry or dead-letter topic with at least `queues` queues; a change is announced."""
         found, is_new = self.ensured(topic, queues, sys_flag, by)
         if is_new:
             self._announce()

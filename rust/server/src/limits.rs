@@ -75,7 +75,7 @@ pub const LARGE_REPLY_BUDGET: usize = 2 * OWED_BYTES_BUDGET;
 pub const LARGE_REPLY_BYTES: usize = 256 << 10;
 
 /// While large replies find no room, a client that is owed more than its share and has taken
-/// nothing for so many milliseconds is closed.
+/// nothing for this long is closed, milliseconds.
 pub const UNREAD_MS_MAX: i64 = 30_000;
 
 /// Milliseconds between two looks for such clients.

@@ -194,7 +194,7 @@ impl Peer {
         self.last_taken_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// Whether it is owed more than a share, and took nothing for so long.
+    /// Whether the client is owed more than its share and has taken nothing for [`UNREAD_MS_MAX`].
     fn is_stalled(&self, now_ms: i64) -> bool {
         let taken_ms = self.last_taken_ms.load(Ordering::Relaxed);
         self.owed() > OWED_SHARE_BYTES && now_ms - taken_ms > UNREAD_MS_MAX

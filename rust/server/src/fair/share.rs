@@ -26,7 +26,7 @@ pub(crate) fn has_its_share(peers: &Peers, peer: &Peer, more: usize) -> bool {
     peers.owed() > OWED_BYTES_BUDGET && peer.owed() + more > OWED_SHARE_BYTES
 }
 
-/// Whether a reply of so many bytes has room beside what all clients are owed.
+/// Whether a reply of `bytes` has room beside the bytes that all clients are owed.
 pub(crate) fn has_room(peers: &Peers, bytes: usize) -> bool {
     bytes <= LARGE_REPLY_BYTES || peers.owed() + bytes <= LARGE_REPLY_BUDGET
 }

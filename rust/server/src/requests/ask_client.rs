@@ -37,7 +37,7 @@ impl Shared {
         Ok(sent?.then_some(opaque).ok_or(NotAsked::Gone))
     }
 
-    /// Whether a reply of so many bytes has room beside what all clients are owed. Where it has
+    /// Whether a reply of `bytes` has room beside the bytes that all clients are owed. If it has
     /// none, clients that take nothing are closed.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         let has_room = share::has_room(&self.peers, bytes);

@@ -218,8 +218,8 @@ impl IndexFile {
         }
     }
 
-    /// Whether a slot that reads zero lies in a page that was lost: with so many entries it is next
-    /// to impossible that none of them is in any slot of a page.
+    /// Whether a slot that reads zero lies in a page that was lost: a file with this
+    /// many entries almost certainly has one in some slot of each page.
     fn is_lost_page(&self, slot: u32, header: &IndexHeader) -> io::Result<bool> {
         let position = self.layout.slot_position(slot);
         let page = position - position % PAGE_BYTES;
