@@ -50,7 +50,7 @@ from mqstore import Settings, Store, StoreError
 
 if TYPE_CHECKING:
     from mqserver.broker.register import Registrar
-    from mqserver.health import Health
+    from mqserver.http_listener import HttpListener
 
 log = logging.getLogger("mqserver.broker")
 
@@ -94,7 +94,7 @@ class Broker:
         self._listener: Listener | None = None
         self._context: BrokerContext | None = None
         self._checks: Checks | None = None
-        self._health: Health | None = None
+        self._health: HttpListener | None = None
 
     # --- what callers may ask
 
@@ -462,9 +462,9 @@ class Broker:
         return now
 
 
-def _health(context: BrokerContext) -> Health:
+def _health(context: BrokerContext) -> HttpListener:
     """Make the server of `/metrics`, `/live` and `/ready` of a broker."""
-    from mqserver.health import Health, require
+    from mqserver.health import health_listener, require
 
     require()
     from mqserver.broker.metrics import BrokerMetrics
@@ -474,7 +474,7 @@ def _health(context: BrokerContext) -> Health:
             return "the broker is stopping"
         return context.store.refusal() or context.services.unready()
 
-    return Health(context.settings.metrics_listen, BrokerMetrics(context).collect, unready)
+    return health_listener(context.settings.metrics_listen, BrokerMetrics(context).collect, unready)
 
 
 def _now_ms() -> int:

@@ -30,7 +30,7 @@ from mqserver.services import Services
 from mqserver.tls import plane_tls
 
 if TYPE_CHECKING:
-    from mqserver.health import Health
+    from mqserver.http_listener import HttpListener
     from mqserver.names.product import ProductEnvironment
 
 log = logging.getLogger("mqserver.names")
@@ -93,7 +93,7 @@ class NameServer:
         self._stopping = threading.Event()
         self._scanner = threading.Thread(target=self._scan, name="dead-brokers", daemon=True)
         self.port = self.settings.listen_port
-        self._health: Health | None = None
+        self._health: HttpListener | None = None
         if self.settings.metrics_listen:
             self._health = _health(self.names, self._listener, self.services)
 
@@ -188,15 +188,15 @@ class NameServer:
             self._forget_answers(self.names.routes.topics())
 
 
-def _health(names: Names, listener: Listener, services: Services) -> Health:
+def _health(names: Names, listener: Listener, services: Services) -> HttpListener:
     """Make the server of `/metrics`, `/live` and `/ready` of a NameServer."""
-    from mqserver.health import Health, require
+    from mqserver.health import health_listener, require
 
     require()
     from mqserver.names.metrics import NamesMetrics
 
     figures = NamesMetrics(names, listener.counters, listener.certificate_end, services.failures)
-    return Health(names.settings.metrics_listen, figures.collect, services.unready)
+    return health_listener(names.settings.metrics_listen, figures.collect, services.unready)
 
 
 def _product(settings: NamesrvSettings) -> ProductEnvironment:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 from collections.abc import Iterator
@@ -9,18 +10,20 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
+from urllib.request import Request as UrlRequest
 from urllib.request import urlopen
 
 import pytest
 
 from mqclient.wire.frame import Frame
-from mqserver import health
+from mqserver import http_listener
 from mqserver.broker.broker import Broker
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load, pairs
 from mqserver.config.loaded import SettingsError
 from mqserver.config.namesrv_table import NAMESRV
-from mqserver.health import Health, address_of
+from mqserver.health import health_listener
+from mqserver.http_listener import address_of
 from mqserver.names.server import NameServer
 from mqserver.pair import Pair
 from mqserver.probe import Probe
@@ -153,8 +156,8 @@ def closed(peer: socket.socket) -> bool:
 def test_connections_are_bounded_and_those_in_use_are_let_be(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(health, "CONNECTIONS_MAX", 3)
-    listener = Health("127.0.0.1:0", list, lambda: None)
+    monkeypatch.setattr(http_listener, "CONNECTIONS_MAX", 3)
+    listener = health_listener("127.0.0.1:0", list, lambda: None)
     listener.start()
     try:
         address = ("127.0.0.1", listener.port)
@@ -177,8 +180,8 @@ def _is_live(port: int) -> bool:
 
 
 def test_a_connection_that_is_slow_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "TIMEOUT_S", 0.1)
-    listener = Health("127.0.0.1:0", list, lambda: None)
+    monkeypatch.setattr(http_listener, "TIMEOUT_S", 0.1)
+    listener = health_listener("127.0.0.1:0", list, lambda: None)
     listener.start()
     try:
         with socket.create_connection(("127.0.0.1", listener.port)) as slow:
@@ -195,16 +198,25 @@ def test_metrics_that_fail_are_logged(caplog: pytest.LogCaptureFixture) -> None:
         return []
 
     asked: list[int] = []
-    listener = Health("127.0.0.1:0", collect, lambda: None)
+    listener = health_listener("127.0.0.1:0", collect, lambda: None)
     asked.append(1)
     listener.start()
     try:
         with pytest.raises(OSError):
             read(listener.port, "/metrics")
-        assert until(lambda: "for metrics failed" in caplog.text)
+        assert until(lambda: "an HTTP request of" in caplog.text)
         assert read(listener.port, "/live") == (200, "live\n")
     finally:
         listener.stop()
+
+
+def test_long_metrics_are_compressed_for_clients_that_accept_it(pair: Pair) -> None:
+    assert pair.server is not None
+    address = f"http://127.0.0.1:{pair.server.metrics_port}/metrics"
+    asked = UrlRequest(address, headers={"Accept-Encoding": "gzip"})
+    with urlopen(asked, timeout=60) as answer:
+        assert answer.headers["Content-Encoding"] == "gzip"
+        assert b"rocketmq_broker_permission" in gzip.decompress(answer.read())
 
 
 def test_a_name_servers_metrics(pair: Pair) -> None:
@@ -232,7 +244,7 @@ def test_addresses(listen: str, address: tuple[str, int]) -> None:
 @pytest.mark.parametrize("listen", ["somewhere", "host:", "host:70000", "host:-1"])
 def test_a_bad_address_is_refused(listen: str) -> None:
     with pytest.raises(SettingsError, match=r"metricsListen=.*host:port"):
-        Health(listen, list, lambda: None)
+        health_listener(listen, list, lambda: None)
 
 
 @pytest.mark.parametrize("kind", ["broker", "names"])
