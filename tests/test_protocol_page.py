@@ -20,6 +20,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "protocol.md"
 
 def test_page_is_up_to_date() -> None:
     assert PAGE.read_text() == protocol_page.page(), (
+        "once the code has its row in the table of its server, "
         "run: python -m scripts.protocol_page > docs/protocol.md"
     )
 
@@ -48,6 +49,14 @@ def test_every_served_code_is_sent_to_java_too(server: str) -> None:
     assert not untested, (
         f"no family asks {server} for {untested} with good fields: "
         "add cases to a file in tests/interop/differential/tables/"
+    )
+
+
+def test_our_own_codes_are_served() -> None:
+    unserved = sorted(code.name for code in OUR_CODES - BROKER.keys() - NAMES.keys())
+    assert not unserved, (
+        f"no server answers {unserved}: add a row to mqserver/broker/table.py, "
+        "or to PROCESSORS in mqserver/names/processors.py"
     )
 
 

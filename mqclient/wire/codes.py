@@ -153,6 +153,8 @@ OUR_CODES: frozenset[RequestCode] = frozenset()
 """Codes that no RocketMQ has. Their numbers are `OUR_CODE_MIN` to 32,767, the most that a ROCKETMQ
 header takes; the differential suite does not send them to Java."""
 OUR_CODE_MIN = 30_000
+"""RocketMQ's codes reach 3,010 in 5.x. Ours begin far above them, so that no later RocketMQ gives
+one of our numbers another meaning."""
 
 
 class ResponseCode(IntEnum):
