@@ -1,6 +1,7 @@
-"""Run every bench, or those named; fails if one fails, or misses a goal at full size.
+"""Run all benches, or the named ones. Fails if a bench fails or, at full size, misses a goal.
 
-With `--smoke` two run at a time: no figure counts, and each waits for its servers' starts.
+With `--smoke` two benches run at a time: the figures do not count, and most of the time goes into
+starting servers.
 """
 
 import argparse
@@ -36,10 +37,14 @@ NAMES = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benches", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}")
-    parser.add_argument("--smoke", action="store_true", help="seconds each: do they run?")
     parser.add_argument(
-        "--save-baseline", action="store_true", help="what `make bench` compares with, anew"
+        "names", nargs="*", metavar="NAME", help=f"benches to run, default all: {', '.join(NAMES)}"
+    )
+    parser.add_argument(
+        "--smoke", action="store_true", help="run each for seconds, only to see that it works"
+    )
+    parser.add_argument(
+        "--save-baseline", action="store_true", help="measure a new baseline for `make bench`"
     )
     arguments = parser.parse_args()
     if arguments.save_baseline:
@@ -57,7 +62,7 @@ def main() -> int:
 
 
 def run(name: str, smoke: bool) -> bool:
-    """Whether a bench ran and met its goals; what it says is printed."""
+    """Run one bench and print its report; True if it ran and met its goals."""
     started = time.monotonic()
     print(f"== {name}", flush=True)
     try:
@@ -73,7 +78,7 @@ def run(name: str, smoke: bool) -> bool:
 
 
 def smoke(names: Sequence[str]) -> list[str]:
-    """Run each in a process of its own, two at a time; those that failed."""
+    """Run each bench in its own process, two at a time; returns the names of the failed ones."""
 
     def ran(name: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

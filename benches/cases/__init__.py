@@ -1,1 +1,1 @@
-"""What can be run: a module, or a package, for each name that `python -m benches` takes."""
+"""One module or package for each name that `python -m benches` accepts."""

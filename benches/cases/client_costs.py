@@ -1,8 +1,8 @@
-"""What the Python client costs beside its rates: its import, many producers, many members.
+"""Costs of the Python client other than rates: its import, many producers, many group members.
 
-A thousand blocking producers send one message each, in a process of their own. The members of one
-group start together and share the queues of one topic; they have settled once each queue has one
-member.
+A thousand blocking producers send one message each, in a separate process. The members of one group
+start together and share the queues of one topic; the group has settled when each queue has exactly
+one member.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ TOPIC = "BenchCosts"
 PRODUCERS_TOPIC, PRODUCERS_QUEUES = "BenchProducers", 8
 SETTLE_TIMEOUT = 120.0
 LOOK_S = 0.02
-"""Seconds between two looks at who holds what."""
-METHOD = "medians of {} rounds; import: of {} processes"
+"""Seconds between two checks of the queue assignment."""
+METHOD = "medians of {} rounds; import: median of {} processes"
 
 IMPORT = "import time; t = time.perf_counter(); import mqclient; print(time.perf_counter() - t)"
 MANY_PRODUCERS = """
@@ -51,7 +51,7 @@ with contextlib.ExitStack() as stack:
         stack.enter_context(Producer(namesrv)).send(Message(topic, b"x"))
     print(*(now - then for now, then in zip(used(), before)))
 """
-"""Prints what the producers took: descriptors, threads, kilobytes of memory."""
+"""Prints what the producers use: file descriptors, threads, kilobytes of memory."""
 
 
 def main(smoke: bool = False) -> None:
@@ -95,7 +95,7 @@ def _producers(cluster: Ours, count: int) -> dict[str, float]:
 
 
 async def _settle(cluster: Ours, group: str, members: int) -> dict[str, float]:
-    """Seconds until every queue has one member, and every member its share."""
+    """Seconds until every queue has one member and every member has its share of queues."""
     consumers = []
     for _ in range(members):
         consumer = PushConsumer(group, cluster.namesrv)

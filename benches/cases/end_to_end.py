@@ -1,4 +1,4 @@
-"""Our NameServer and broker as processes, loaded over sockets by `mqclient bench`'s generator."""
+"""Loads our NameServer and broker, as processes, with the load generator of `mqclient bench`."""
 
 import shutil
 import tempfile

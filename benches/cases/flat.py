@@ -1,13 +1,12 @@
-"""What a message costs the broker as its store grows, and as its queues become many.
+"""CPU that the broker spends per message while its store and its number of queues grow.
 
-The cost is CPU of the broker's process per message. Both sides of every ratio take their rounds in
-turns: a large store beside an empty one, many queues beside one queue. Before each load to queues
-the log's full files are thrown out of memory, so that all take pages which were just given back: in
-a virtual machine those that were free for a while cost up to ten times as much, by chance of either
-side. Reads are of the oldest and of the newest messages of the large store, again and again: from
-the second time on they are in memory, wherever they lie. At last the oldest are read from the disk
-(`from_disk.py`). The whole takes eight minutes and the room of the large store, 20 GiB, which is
-given back at its end.
+Each ratio compares two cases whose rounds alternate: a large store with an empty one, many queues
+with one queue. Before each load on queues, the full files of the log are dropped from the page
+cache, so that every load gets pages which were freed just before: in a virtual machine, pages that
+have been free for a while cost up to ten times as much, and either case could get them by chance.
+Reads repeat the oldest and the newest messages of the large store; from the second round on these
+are in memory. At the end the oldest messages are read from the disk (`from_disk.py`). The bench
+takes eight minutes and 20 GiB of disk for the large store, which it deletes.
 """
 
 from __future__ import annotations
@@ -30,24 +29,25 @@ from mqclient.cli.bench import run_consume, run_produce
 
 RATIO_MAX = 1.2
 FEW_QUEUES = 256
-"""Up to so many the broker writes their units five times a second."""
+"""Up to this number of queues, the broker writes their entries five times a second."""
 WRITTEN_FILES = 2
-"""Of the log: the last one, and the next, which is prepared."""
+"""Files of the log that stay in memory: the last one, and the next one, which is prepared ahead."""
 FILL_BATCH = 16
 ROOM = 1.2
-"""Of the disk, times the large store: the small one, what is filled beyond, what others write."""
+"""Free disk space needed, as a multiple of the large store: for the small store and some spare."""
 TOPIC, OLDEST, NEWEST = "Flat", "FlatOldest", "FlatNewest"
-METHOD = "CPU of the broker per message; medians of {} rounds, both sides of a ratio in turns"
+METHOD = "CPU of the broker per message; medians of {} rounds, both cases of a ratio alternate"
 
 
 @dataclass(frozen=True)
 class Size:
-    """How far it goes.
+    """The amounts of one run.
 
-    store_bytes: of the large store, one step after the other. queues: topics and queues of each.
-    read: messages that are read again and again. settle_seconds: counted after each load, as what
-    waits to be written is part of its cost; many_settle_seconds: the same with many queues, whose
-    units wait three seconds.
+    store_bytes: sizes to which the large store is filled, in steps. queues: number of topics, and
+    queues of each topic. read: number of messages that are read repeatedly. settle_seconds: time
+    after each load whose CPU counts as well, because the load's last writes happen then.
+    many_settle_seconds: the same with many queues, whose entries are written up to three seconds
+    late.
     """
 
     store_bytes: tuple[int, ...]
@@ -69,7 +69,7 @@ LARGE = Size(
     many_settle_seconds=3.5,
 )
 SMALL = Size(
-    store_bytes=(96 << 20,),  # more than a broker allocates ahead, so that it is filled
+    store_bytes=(96 << 20,),  # more than a broker allocates ahead, so that the fill sends something
     queues=((2, 10),),
     read=500,
     rounds=1,
@@ -82,7 +82,7 @@ Load = Callable[[], dict[str, Any]]
 
 
 def main(smoke: bool = False) -> None:
-    """Measure both, and print each ratio."""
+    """Measure the cost over queues and over store size, and print each ratio."""
     size = SMALL if smoke else LARGE
     report = Report("flat", mode_of(smoke), METHOD.format(size.rounds))
     rows = Rows(report)
@@ -146,7 +146,7 @@ def _over_bytes(small: Ours, large: Ours, size: Size, rows: Rows) -> None:
 
 
 def _fill(cluster: Ours, to_bytes: int) -> None:
-    """Send until the store has this size, and wait until it is on the disk."""
+    """Send until the store has this size, then flush it to the disk."""
     while cluster.store_bytes() < to_bytes:
         missing = (to_bytes - cluster.store_bytes()) // (1_200 * FILL_BATCH)
         count = FILL_BATCH * max(100, min(60_000, missing))
@@ -168,7 +168,7 @@ def _reads(cluster: Ours, seconds: float, topic: str = OLDEST) -> Load:
 def _in_turns(
     one: tuple[Ours, Load], other: tuple[Ours, Load], rounds: int, settle_seconds: float
 ) -> tuple[float, float]:
-    """Medians of both, microseconds of CPU per message. The first of each is not counted."""
+    """Median CPU per message of each load, in microseconds; the first round does not count."""
     found: tuple[list[float], list[float]] = ([], [])
     for _ in range(rounds + 1):
         for (cluster, load), costs in zip((one, other), found, strict=True):
@@ -180,6 +180,6 @@ def _in_turns(
 def _cost_us(cluster: Ours, load: Load, settle_seconds: float) -> float:
     before = cluster.cost.cpu_seconds()
     totals = no_problems(load())["totals"]
-    messages = totals.get("sent", 0) + totals.get("received", 0)  # a load has one of them
+    messages = totals.get("sent", 0) + totals.get("received", 0)  # a load has only one of the two
     time.sleep(settle_seconds)
     return (cluster.cost.cpu_seconds() - before) / messages * 1e6

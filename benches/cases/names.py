@@ -1,4 +1,4 @@
-"""The NameServer with ten thousand topics: routes a second, how late, and beside registrations."""
+"""The NameServer with 10,000 topics: route rate, latency alone and during registrations."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from mqserver.probe import Probe
 
 TOPICS = {"smoke": 200, "large": 10_000}
 FEW, MANY = 4, 100
-"""Brokers of each topic."""
+"""Number of brokers that have each topic."""
 ALONE = 8
-"""Connections with one request each, of which the latencies are measured."""
+"""Connections with one request in flight each, for the latency figures."""
 PERIOD_S = 1.0
-"""A broker of all topics registers this often: more than thirty brokers do."""
+"""Seconds between two registrations of a broker with all topics: as often as 30 brokers do."""
 ASKED = 50_000
 RATE_FEW_MIN, RATE_MANY_MIN = 40_000, 10_000
 P99_MS_MAX = 5.0
 MEMORY_MB_MAX = 100.0
-METHOD = "topics at random, one round; plain sockets of one Python process ask"
+METHOD = "random topics, one round; one Python process sends requests over plain sockets"
 
 
 def main(smoke: bool = False) -> None:
-    """Fill a NameServer, first with few brokers a topic, then with many."""
+    """Fill a NameServer, first with few brokers per topic, then with many."""
     mode = mode_of(smoke)
     report = Report("names", mode, METHOD)
     rows = Rows(report)
@@ -70,7 +70,10 @@ def _measure(
 
 
 class Registering:
-    """Its brokers in turn, with all their topics changed; written before, not to be in the way."""
+    """Registers one broker after the other, with all topics changed.
+
+    The requests are encoded beforehand, so that encoding does not disturb the measurement.
+    """
 
     def __init__(self, namesrv: str, brokers: int, topics: int, seconds: float) -> None:
         self._frames = [
@@ -96,7 +99,7 @@ class Registering:
 
 
 def register(probe: Probe, number: int, topics: int) -> float:
-    """Register a broker of that number with so many topics; milliseconds, encoding included."""
+    """Register broker `number` with `topics` topics; milliseconds, without building the table."""
     wrapper = wrapper_of(topics, 1)
     began = time.monotonic()
     tell(probe, registration(number, wrapper))
@@ -104,17 +107,17 @@ def register(probe: Probe, number: int, topics: int) -> float:
 
 
 def wrapper_of(topics: int, version: int) -> TopicConfigSerializeWrapper:
-    """A broker's table, with as many queues to a topic as its version says."""
+    """A broker's topic table; the number of queues per topic depends on the version."""
     names = map(topic_name, range(topics))
     table = {name: TopicConfig(name, 4 + version % 4, 4) for name in names}
     return TopicConfigSerializeWrapper(table, DataVersion(version, version))
 
 
 def route_frame(topics: int) -> bytes:
-    """A request for the route of a topic at random."""
+    """A request for the route of a random topic."""
     return encode(calls.route(topic_name(random.randrange(topics))).request)
 
 
 def p99(times: list[float]) -> float:
-    """Milliseconds within which 99 of 100 answers came."""
+    """The 99th percentile, in milliseconds."""
     return sorted(times)[len(times) * 99 // 100] * 1000

@@ -1,16 +1,17 @@
-"""Clients that do not read, that dribble, that ask for too much: what others notice of them.
+"""How much a healthy client suffers from clients that do not read, send slowly, or flood.
 
-A healthy client sends at a rate that leaves the machine idle, in turns: alone, beside the trouble
-sent to a process that takes everything and answers nothing, and beside the same trouble sent to
-its own broker. Generator, sink and broker share the machine, so the broker is judged by the last
-against the middle one: what it adds to being beside such a generator. What all of it together does
-to the client is the ratio to being alone, for which nothing is asked: it is the machine's as much.
-The second in which the trouble begins is one figure, the time after it another; the last two change
-places each round.
+A healthy client sends at a rate that leaves the machine almost idle, in three situations: alone;
+while the misbehaving clients load a sink, which reads everything and answers nothing; and while
+they load the healthy client's own broker. Load generator, sink and broker share the machine, so the
+broker is judged by its ratio to the sink, which has the same load from the generator. The ratio to
+being alone has no goal, because it depends as much on the machine. The first second of the
+misbehaviour and the time after it are separate figures. Sink and broker change their order each
+round.
 
-Other machines of the same host take the cores away at times, for longer than a request takes. So
-rounds go on, up to a bound, until there are enough before and after which the client alone had a
-quiet machine; whatever the trouble did in them, the quietest count.
+Other virtual machines of the host sometimes take the cores away for longer than a request lasts.
+Therefore rounds are repeated, up to a limit, until enough of them had a quiet machine: the healthy
+client alone is measured before and after each round. Only the quietest rounds count, whatever their
+result.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ from scripts.server_process import ServerProcess
 ANONYMOUS_MB_MAX = 512.0
 P99_RATIO_MAX = 2.0
 RATE = 970.0
-"""Messages per second of the healthy client: not one of each millisecond, or the same part of it
-would meet the generator's steps and the broker's timers for a whole round."""
+"""Messages per second of the healthy client. Not 1,000: sends would then hit the generator's steps
+and the broker's timers at the same part of each millisecond for a whole round."""
 QUIET_RATIO_MAX = 2.0
-"""Of a quiet machine's p99 to the least one so far, the client alone."""
+"""A round is quiet if the client's p99 alone is at most this multiple of the lowest one so far."""
 WARMUP_SECONDS = 0.1
 LEAD_SECONDS = 0.15
-"""From the healthy client's first look for its route to the beginning of the trouble."""
+"""Seconds from the healthy client's start to the start of the misbehaviour."""
 ANSWER_SECONDS_MAX = 30.0
 METHOD = (
     "p99 of `mqclient bench` at 970/s, ms: median (least to most) of the quietest rounds; "
@@ -55,14 +56,16 @@ START, STEADY = PHASES = ("its first second", "after it")
 
 @dataclass(frozen=True)
 class Size:
-    """How many misbehave, and for how many seconds: at the start, and after it.
+    """The amounts of one run.
 
-    rounds: that count, the quietest of at most `rounds_max`: no more are run than it takes.
-    touched_bytes: of memory before each time, what broker and system may take for them.
-    apart: kinds that are measured once more with the generator on one core and the broker, or the
-    sink, on the others, as from another machine. limits: those of them that show the limit, and
-    have no goal for the ratio, where the broker is left with one core: Python's work on the trouble
-    and the client's requests wait for each other there.
+    counts: number of misbehaving clients of each kind. start_seconds, steady_seconds: length of the
+    first phase and of the time after it. rounds: number of quiet rounds that count; at most
+    `rounds_max` rounds are run to find them. touched_bytes: memory made available before each
+    measurement, for what the broker and the kernel may use. apart: kinds that are measured a second
+    time with the generator on one core and the broker or the sink on the others, as if the
+    generator were another machine. limits: kinds of `apart` that have no goal for the ratio if the
+    broker has only one core, because the Python code that handles the misbehaving clients and the
+    healthy client's requests then wait for each other.
     """
 
     counts: dict[str, int]
@@ -112,20 +115,21 @@ SMALL = Size(
 
 @dataclass(frozen=True)
 class Cores:
-    """Where the generator may run, and where the broker or the sink."""
+    """The cores for the load generator, and the cores for the broker or the sink."""
 
     generator: frozenset[int]
     server: frozenset[int]
 
     @classmethod
     def choose(cls, is_apart: bool) -> Self:
-        """All for both; apart: one for the generator, the others for the server."""
+        """All cores for both; if apart, one core for the generator and the others for the
+        server."""
         every = frozenset(os.sched_getaffinity(0))
         one = frozenset([min(every)])
         return cls(one, every - one) if is_apart and every > one else cls(every, every)
 
     def name(self) -> str:
-        """How a case tells of it."""
+        """The words for it in the name of a case."""
         if self.generator == self.server:
             return ""
         count = len(self.server)
@@ -133,15 +137,15 @@ class Cores:
 
 
 def _keep_on(pid: int, cores: frozenset[int]) -> None:
-    """All threads of a process, and those they start, run on these cores."""
+    """Pin all threads of a process, and the threads that they start, to these cores."""
     for task in Path(f"/proc/{pid}/task").iterdir():
         os.sched_setaffinity(int(task.name), cores)
 
 
 class Trouble:
-    """A process of `lib.trouble`, connected; at it from `begin` to the end of the `with` block.
+    """A connected process of `lib.trouble`; misbehaves from `begin` to the end of the `with` block.
 
-    done: afterwards, what it did.
+    done: its counts, after the block.
     """
 
     def __init__(self, kind: str, address: str, count: int, cores: Cores) -> None:
@@ -154,7 +158,7 @@ class Trouble:
         return self
 
     def begin(self) -> None:
-        """Let it misbehave."""
+        """Start the misbehaviour."""
         self._process.write_line("begin")
 
     def __exit__(self, *_error: object) -> None:
@@ -166,7 +170,7 @@ class Trouble:
 
 
 class Sink:
-    """Takes everything and answers nothing, while the `with` block lasts."""
+    """A process that reads everything and answers nothing, for the time of the `with` block."""
 
     def __init__(self, cores: Cores) -> None:
         command = [sys.executable, "-m", "benches.lib.trouble", SINK]
@@ -187,7 +191,7 @@ class Peak:
 
     def __init__(self, cluster: Ours) -> None:
         self.megabytes = 0.0
-        # Its map is not walked, as for other benches: that keeps the broker itself waiting.
+        # Not smaps_rollup, which other benches read: reading it blocks the broker.
         self._status = Path(f"/proc/{cluster.pids[-1]}/status")
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch)
@@ -209,9 +213,10 @@ class Peak:
 
 @dataclass
 class Round:
-    """One with each: p99 in ms, by phase. before, after: the client alone.
+    """One round: p99 of the healthy client in ms, by phase.
 
-    memory_mb, answered_busy, closed: of the time at the broker.
+    before, after: the client alone. beside: with the load on the sink. among: with the load on the
+    broker. memory_mb, answered_busy, closed: measured while the broker had the load.
     """
 
     before: float
@@ -224,15 +229,15 @@ class Round:
 
     @property
     def worst_alone(self) -> float:
-        """How loud the machine was, as far as the client alone can tell."""
+        """The higher of the two p99 alone: shows how busy the machine was with other work."""
         return max(self.before, self.after)
 
 
 @dataclass
 class Found:
-    """What the rounds with one kind of trouble found.
+    """The rounds with one kind of misbehaviour.
 
-    has_goal: whether the ratio is judged; memory always is.
+    has_goal: whether the ratio is judged; memory is always judged.
     """
 
     has_goal: bool = True
@@ -240,15 +245,15 @@ class Found:
 
     @property
     def memory_mb(self) -> float:
-        """The most of all rounds, also of those that do not count."""
+        """The maximum of all rounds, including the rounds that do not count."""
         return max(one.memory_mb for one in self.rounds)
 
     def count_quiet(self, alone_max: float) -> int:
-        """Rounds in which the client alone had no more than that, ms."""
+        """Number of rounds in which the client alone had a p99 of at most `alone_max` ms."""
         return sum(one.worst_alone <= alone_max for one in self.rounds)
 
     def rows(self, name: str, count: int) -> Iterator[dict[str, object]]:
-        """A row for each phase, of the `count` quietest rounds."""
+        """A row for each phase, from the `count` quietest rounds."""
         quiet = sorted(self.rounds, key=lambda one: one.worst_alone)[:count]
         alone = [one.before for one in quiet]
         for phase in PHASES:
@@ -279,13 +284,13 @@ class Found:
 
 
 def main(smoke: bool = False) -> None:
-    """Run every kind of overload, and print what it does to memory and to a healthy client."""
+    """Run every kind of overload, and print its effect on memory and on a healthy client."""
     report = Report("overload", mode_of(smoke), METHOD, named_by=("who", "when"))
     run(SMALL if smoke else LARGE, report)
 
 
 def run(size: Size, report: Report) -> None:
-    """Run the kinds of overload that `size` counts."""
+    """Run the kinds of overload that `size` names."""
     allow_open_files()
     with (
         tempfile.TemporaryDirectory(prefix="mqbench-") as folder,
@@ -296,7 +301,8 @@ def run(size: Size, report: Report) -> None:
         alone: list[float] = []
         for kind, count in size.counts.items():
             wanted = [False, True] if kind in size.apart else [False]
-            for cores in dict.fromkeys(map(Cores.choose, wanted)):  # one, where there is one core
+            # On a machine with one core, both choices are the same.
+            for cores in dict.fromkeys(map(Cores.choose, wanted)):
                 found = _measure(cluster, kind, size, cores, alone)
                 no_goal = "" if found.has_goal else ": no goal"
                 name = f"{count:,} {kind}{cores.name()}{no_goal}"
@@ -307,7 +313,7 @@ def run(size: Size, report: Report) -> None:
 
 
 def _measure(cluster: Ours, kind: str, size: Size, cores: Cores, alone: list[float]) -> Found:
-    """alone: all that the client had alone so far, ms; those of this kind are added."""
+    """Measure one kind; appends each p99 of the client alone, in ms, to `alone`."""
     is_limit = kind in size.limits and cores.name() != "" and len(cores.server) == 1
     found = Found(has_goal=not is_limit)
     _keep_on(cluster.pids[-1], cores.server)
@@ -344,7 +350,7 @@ def _among(cluster: Ours, kind: str, size: Size, cores: Cores, one: Round) -> No
 
 
 def _follow(cluster: Ours, trouble: Trouble, size: Size, p99: dict[str, float]) -> None:
-    """The healthy client while the trouble begins, and while it goes on."""
+    """Measure the healthy client while the misbehaviour starts, and afterwards."""
     began = threading.Timer(LEAD_SECONDS, trouble.begin)
     began.start()
     p99[START] = _p99(cluster, size.start_seconds)
@@ -353,7 +359,7 @@ def _follow(cluster: Ours, trouble: Trouble, size: Size, p99: dict[str, float]) 
 
 
 def _p99(cluster: Ours, seconds: float) -> float:
-    """Milliseconds, of the healthy client."""
+    """p99 of the healthy client, in milliseconds."""
     load: dict[str, object] = {"namesrv": cluster.namesrv, "topic": "Healthy"}
     times = {"warmup_s": WARMUP_SECONDS, "duration_s": seconds}
     report = run_produce({**load, **times}, rate=RATE)

@@ -1,11 +1,10 @@
-"""Where the broker's time goes: microseconds a message, by thread and by what the thread does.
+"""The broker's CPU time per message, by thread and by function.
 
-`python -m benches.cases.profile ROW...` loads our broker with rows of `versus_java`: once for what
-its threads cost, and once for the shares of that, under `perf`, which makes each switch of threads
-dearer. Functions have names in a build that kept them:
-`CARGO_PROFILE_RELEASE_STRIP=none CARGO_PROFILE_RELEASE_DEBUG=line-tables-only maturin develop
---release`. Prints tables; `artifacts/benches/profile-ROW.folded` holds the stacks of the kernel and
-the functions, for any viewer of flame graphs. No bench: it judges nothing.
+`python -m benches.cases.profile ROW...` loads our broker with rows of `versus_java` and samples it
+with `perf`. Function names need a build with symbols: `CARGO_PROFILE_RELEASE_STRIP=none
+CARGO_PROFILE_RELEASE_DEBUG=line-tables-only maturin develop --release`. Prints tables;
+`artifacts/benches/profile-ROW.folded` holds the stacks for a flame graph viewer. It has no goals,
+so `python -m benches` does not run it.
 """
 
 from __future__ import annotations
@@ -32,21 +31,21 @@ WARM_RUNS = 5
 TOUCHED_BYTES = 5 << 30
 HERTZ = 1_999
 LEAST_SHARE = 0.02
-"""Of a thread; what has less is told together."""
+"""Functions with a smaller share of their thread are summed up in one line."""
 UNNAMED_MAX = 0.2
-"""Of the samples, and the build has no names."""
+"""If a larger share of the samples has no function name, the build has no symbols."""
 KERNEL_BASE = 1 << 63
 _ENTRY = re.compile(r"(?:__x64_|__arm64_)?sys_(\w+)|(asm_exc_\w+|asm_sysvec_\w+|ret_from_fork\w*)")
 _NUMBER = re.compile(r"[-_]?\d+$")
 _NOISE = re.compile(r"::h[0-9a-f]{16}$|\bmq_(?=[a-z]+::)|\{\{?closure\}?\}|\{impl#\d+\}|::(?=::)")
 
 Stack = tuple[str, ...]
-"""A thread's name, and its frames from the outermost one that is known to the innermost."""
+"""A thread's name, and its known frames from the outermost to the innermost."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benches.cases.profile", description=__doc__)
-    parser.add_argument("rows", nargs="+", metavar="ROW", help="of versus_java")
+    parser.add_argument("rows", nargs="+", metavar="ROW", help="row of versus_java to profile")
     arguments = parser.parse_args()
     if shutil.which("perf") is None:
         parser.exit(1, "perf is not installed (Debian: linux-perf)\n")
@@ -57,7 +56,7 @@ def main() -> int:
 
 
 def profile(name: str) -> None:
-    """One row: load, look, print. BenchFailed for a row that is not there or loads no broker."""
+    """Load, sample and print one row. BenchFailed if it does not exist or loads no broker."""
     try:
         how = row_of(name).how
     except ValueError as reason:
@@ -106,7 +105,7 @@ class _Perf:
         self._process.wait()
 
     def stacks(self) -> Counter[Stack]:
-        """How often each was met; raises BenchFailed where functions have no names."""
+        """Samples per stack; raises BenchFailed if the functions have no names."""
         command = ["perf", "script", "-F", "comm,ip,sym", "-i", str(self._output)]
         answer = subprocess.run(command, capture_output=True, text=True, errors="replace")
         found = Counter(_stack(lines) for lines in _samples(answer.stdout))
@@ -119,7 +118,7 @@ class _Perf:
 
 
 def _samples(text: str) -> Iterator[list[str]]:
-    """The lines of one sample each: the thread, then its frames from the innermost on."""
+    """Yields the lines of each sample: the thread, then its frames, innermost first."""
     for block in text.split("\n\n"):
         lines = [line.strip() for line in block.splitlines() if line.strip()]
         if len(lines) > 1:
@@ -127,7 +126,10 @@ def _samples(text: str) -> Iterator[list[str]]:
 
 
 def _stack(lines: list[str]) -> Stack:
-    """Of user space the innermost function alone: without frame pointers the others are guesses."""
+    """The stack of one sample.
+
+    In user space only the innermost function: without frame pointers the callers are guesses.
+    """
     frames = [line.partition(" ") for line in lines[1:]]
     kernel = [name for address, _, name in frames if int(address, 16) >= KERNEL_BASE]
     thread = _NUMBER.sub("", lines[0].split()[0])
@@ -137,7 +139,7 @@ def _stack(lines: list[str]) -> Stack:
 
 
 def _what(stack: Stack) -> str:
-    """A function of ours, or what the kernel was asked for."""
+    """The name of our function, or of the system call or interrupt."""
     if stack[1] != "kernel":
         return stack[1]
     for name in stack[2:]:
@@ -147,7 +149,7 @@ def _what(stack: Stack) -> str:
 
 
 def _together(used: dict[str, float]) -> dict[str, float]:
-    """Threads that differ by a number are of one kind."""
+    """Sum up threads whose names differ only by a number."""
     kinds: dict[str, float] = {}
     for name, seconds in used.items():
         kind = _NUMBER.sub("", name)
@@ -156,7 +158,7 @@ def _together(used: dict[str, float]) -> dict[str, float]:
 
 
 def _print(stacks: Counter[Stack], microseconds: dict[str, float]) -> None:
-    """A table of Markdown."""
+    """Print a Markdown table."""
     total = sum(microseconds.values())
     print("| thread | what | µs a message | of it |\n|---|---|---|---|")
     for thread, spent in sorted(microseconds.items(), key=lambda item: -item[1]):

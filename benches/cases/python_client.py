@@ -1,8 +1,8 @@
-"""Python clients against our broker: ours, asyncio and threads, and others on the same work.
+"""Python clients against our broker: ours with asyncio and with threads, compared with others.
 
-The others are the PyPI wheel `rocketmq` and RocketMQ's Java client, in turns with ours, round by
-round. What is consumed is read: every body, and a property of each message. `python -m
-benches.cases.python_client --long` has longer rounds and more of them.
+The others are the PyPI wheel `rocketmq` and RocketMQ's Java client; the clients alternate round by
+round. Consumers read the body and one property of every message, because our client decodes them
+only on access. `python -m benches.cases.python_client --long` runs more and longer rounds.
 """
 
 import argparse
@@ -39,33 +39,33 @@ SHORT = Mode("large", seconds=1.0, warmup_seconds=0.3, rounds=3)
 LONG = Mode("long", LARGE.seconds, LARGE.warmup_seconds, LARGE.rounds)
 BACKLOG_MESSAGES = {"smoke": 2_000, "large": 200_000, "long": 200_000}
 WHEEL_SHARE = 4
-"""The wheel reads so much less of the backlog: it takes a tenth of our rate."""
+"""The wheel reads only 1/4 of the backlog, because its rate is a tenth of ours."""
 JAVA_WARMUP = {"smoke": 0.2, "large": 4.0, "long": 10.0}
-"""Seconds of sending before all, in which the JVM compiles what it needs."""
+"""Seconds of sending before the first case, in which the JVM compiles the hot code."""
 CONSUME_DEADLINE_SECONDS = 60.0
 TOPIC = "BenchPython"
 BODY = bytes(1024)
 SMALL_BODY = bytes(128)
 BATCH = 32
 UNIQUE_KEY = "UNIQ_KEY"
-"""The property that consumers read: with it all of a message's properties are decoded."""
+"""The property that consumers read; reading one property decodes all properties of a message."""
 OTHERS = ("wheel", "java")
 ASKED_TOPIC = "BenchAsked"
 ORDERLY_TOPIC = "BenchOrderly"
 ORDERLY_QUEUES = 16
 ORDERLY_SHARE_MIN = 0.25
-"""Least rate of orderly consumption, as a share of the batch handler's on the same topic."""
+"""Lowest rate of orderly consumption, as a share of the batch handler's rate on the topic."""
 LITE_PULL_SHARE_MIN = 0.5
-"""Least rate of `async for` over a lite pull consumer, as a share of the batch handler's."""
+"""Lowest rate of `async for` over a lite pull consumer, as a share of the batch handler's rate."""
 
 Exchange = Callable[[Cluster, int, float], Coroutine[Any, Any, float]]
 Rate = Callable[[float], float]
-"""Runs for so many seconds; messages per second."""
+"""Runs a load for the given seconds and returns messages per second."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """The broker, the report, and the clients that are here."""
+    """The broker, the report, and the installed clients."""
 
     report: Report
     mode: Mode
@@ -75,11 +75,11 @@ class Bench:
 
     @property
     def backlog(self) -> int:
-        """Messages of the topic that consumers read."""
+        """Number of messages in the topic that consumers read."""
         return BACKLOG_MESSAGES[self.mode.name]
 
     def row(self, case: str, ours: Rate, others: Mapping[str, Rate], warm: bool = True) -> None:
-        """Measure one case, the clients in turns; a client without a rate has an empty cell."""
+        """Measure one case, alternating the clients; a client without a rate gets an empty cell."""
         rates = {"ours": ours, **others}
         if warm:
             for rate in rates.values():
@@ -96,11 +96,11 @@ class Bench:
         self.report.add(case, rounds)
 
     def by_wheel(self, rate: Callable[[Wheel, float], float]) -> dict[str, Rate]:
-        """The wheel's rate, if it is here."""
+        """The wheel's rate, if it is installed."""
         return {} if self.wheel is None else {"wheel": partial(rate, self.wheel)}
 
     def by_java(self, **load: int) -> dict[str, Rate]:
-        """The Java client's rate of sends, if it is here; see `JavaSend`."""
+        """The Java client's send rate, if Java is installed; see `JavaSend`."""
         if self.java is None:
             return {}
         load_of_it = JavaSend(self.java, **load)
@@ -139,7 +139,7 @@ def _wheel(folder: Path) -> Wheel | None:
 
 @contextmanager
 def _java_client(folder: Path) -> Iterator[JavaClient | None]:
-    """One JVM for all cases; None, said why, where there is no JDK."""
+    """One JVM for all cases; None without a JDK, after printing the reason."""
     folder.mkdir()
     try:
         if absent := java_rocketmq.missing():
@@ -182,7 +182,7 @@ def _send_rows(bench: Bench) -> None:
 
 
 def _exchange_rows(bench: Bench) -> None:
-    """Transactions from the half message to the commit, and requests until their reply."""
+    """Transactions from the half message to the commit, and requests up to their reply."""
     for in_flight in (1, 64):
         for name, exchange in (("transactions", transact), ("requests with a reply", request)):
             rate = partial(_exchanged, exchange, bench.cluster, in_flight)
@@ -194,7 +194,7 @@ def _exchanged(exchange: Exchange, cluster: Cluster, in_flight: int, seconds: fl
 
 
 async def transact(cluster: Cluster, in_flight: int, seconds: float) -> float:
-    """Committed transactions per second of tasks that make one after the other."""
+    """Committed transactions per second of tasks that each run one after the other."""
 
     async def one(producer: TransactionProducer) -> None:
         async with producer.transaction(Message(TOPIC, BODY)) as transaction:
@@ -206,7 +206,7 @@ async def transact(cluster: Cluster, in_flight: int, seconds: float) -> float:
 
 
 async def request(cluster: Cluster, in_flight: int, seconds: float) -> float:
-    """Replies per second to tasks that ask one after the other; a push consumer answers."""
+    """Replies per second to tasks that each send one request at a time to a push consumer."""
     async with (
         Producer(cluster.namesrv, group="BenchAskers") as asker,
         Producer(cluster.namesrv, group="BenchRepliers") as replier,
@@ -227,7 +227,7 @@ async def request(cluster: Cluster, in_flight: int, seconds: float) -> float:
 
 
 async def _repeat(work: Callable[[], Awaitable[object]], in_flight: int, seconds: float) -> float:
-    """How often per second `in_flight` tasks do their work."""
+    """Calls of `work` per second by `in_flight` tasks."""
     await work()
     started = time.monotonic()
     done = 0
@@ -270,7 +270,7 @@ def _consume_rows(bench: Bench) -> None:
 
 
 def _lite_pull_row(bench: Bench) -> None:
-    """The same backlog by `async for`, in turns with the batch handler on the loop."""
+    """Read the backlog with `async for`, alternating with the batch handler on the loop."""
     rounds = []
     for _ in range(bench.mode.rounds):
         batch = asyncio.run(consume(bench.cluster, bench.backlog))
@@ -281,7 +281,8 @@ def _lite_pull_row(bench: Bench) -> None:
 
 
 def _orderly_rows(bench: Bench) -> None:
-    """A backlog in 16 queues: in order, and message by message, in turns with the batch handler."""
+    """Read a backlog of 16 queues in order and message by message, compared with the batch
+    handler."""
     with Admin(bench.cluster.namesrv) as admin:
         config = TopicConfig(
             ORDERLY_TOPIC, read_queue_nums=ORDERLY_QUEUES, write_queue_nums=ORDERLY_QUEUES
@@ -319,9 +320,9 @@ def _consumed(
 
 
 async def send(cluster: Cluster, in_flight: int, seconds: float, batch: int = 0) -> float:
-    """Messages per second of `in_flight` tasks that send one after the other.
+    """Messages per second of `in_flight` tasks that each send one request at a time.
 
-    batch: messages of 128 B sent together; 0 sends messages of 1 KiB singly.
+    batch: number of 128 B messages per send; 0 sends single messages of 1 KiB.
     """
     sent = 0
 
@@ -376,11 +377,11 @@ async def consume(
     orderly: bool = False,
     one_message: bool = False,
 ) -> float:
-    """Messages per second from the first one handled to the last of the backlog.
+    """Messages per second, from the first handled message to the last one of the backlog.
 
-    one_message: by a handler of one message on the loop. Every handler reads each message, as
-    Java's client has decoded all of it by then and ours has not: raises RuntimeError if less was
-    read than was sent.
+    one_message: use a handler on the loop that takes one message. Every handler reads each message,
+    because Java's client has already decoded it and ours decodes on access. Raises RuntimeError if
+    fewer bytes were read than sent.
     """
     seen, read, started = 0, 0, 0.0
     done = asyncio.Event()
@@ -431,7 +432,8 @@ async def consume(
 
 
 async def iterate(cluster: Cluster, messages: int) -> float:
-    """Messages per second of a loop over a lite pull consumer, read as `consume` reads them."""
+    """Messages per second of a loop over a lite pull consumer; reads each message as `consume`
+    does."""
     seen, read, started = 0, 0, 0.0
     group = f"bench_python_{time.monotonic_ns()}"
     async with LitePullConsumer(group, cluster.namesrv, consume_from="earliest") as consumer:
@@ -450,14 +452,16 @@ async def iterate(cluster: Cluster, messages: int) -> float:
 
 
 def read_all(batch: list[ReceivedMessage]) -> int:
-    """Bytes of all bodies, and of a property that each has."""
+    """Bytes of all bodies and of one property of each message."""
     return sum(len(one.body) + len(one.properties[UNIQUE_KEY]) for one in batch)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--smoke", action="store_true", help="seconds only: does it run?")
-    parser.add_argument("--long", action="store_true", help="longer rounds, and more: 8 minutes")
+    parser.add_argument(
+        "--smoke", action="store_true", help="run for seconds, only to see that it works"
+    )
+    parser.add_argument("--long", action="store_true", help="run more and longer rounds, 8 minutes")
     arguments = vars(parser.parse_args())
     with saying_no():
         main(**arguments)

@@ -1,4 +1,4 @@
-"""Many of everything: what connections, topics, queues, groups and held pulls cost a broker."""
+"""What many connections, topics, queues, groups and held pulls cost a broker."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from mqserver.running import allow_open_files
 LARGE = Shape(connections=10_000, topics=10_000, queues_each=5, groups=1_000, holds=100_000)
 SMALL = Shape(connections=200, topics=200, queues_each=5, groups=20, holds=2_000)
 SETTLE_SECONDS = {"smoke": 0.0, "large": 12.0}
-"""Statistics of what was read and sent are taken each 10 s."""
+"""The broker collects statistics of reads and sends every 10 s."""
 IDLE_SECONDS = {"smoke": 0.5, "large": 61.0}
-"""Each minute connections are looked at, and what moved is logged."""
+"""Every minute the broker checks its connections and logs its statistics."""
 LOAD_SECONDS = {"smoke": 0.3, "large": 2.0}
 ROUNDS = {"smoke": 1, "large": 3}
 CREATING_LINES = 128
-"""Each has one send in flight, as a synchronous producer."""
+"""Connections that create the topics; each has one send in flight, as a synchronous producer."""
 THREADS_TOLD = 3
 BUSY = int(ResponseCode.SYSTEM_BUSY)
 METHOD = (
-    "one round, sends in turns with empty servers; a client process of plain sockets for the "
-    "crowd, `mqclient bench` for the load"
+    "one round, sends alternate with empty servers; one process with plain sockets is the crowd "
+    "of clients, `mqclient bench` is the load"
 )
 
 IDLE_CPU_PERCENT_MAX = 2.0
@@ -51,7 +51,7 @@ REGISTER_MS_MAX = 50.0
 
 
 def main(smoke: bool = False) -> None:
-    """Gather the crowd step by step, and print what each step costs."""
+    """Build up the crowd of clients step by step, and print what each step costs."""
     mode = mode_of(smoke)
     shape = SMALL if smoke else LARGE
     report = Report("scale", mode, METHOD)
@@ -72,7 +72,7 @@ def main(smoke: bool = False) -> None:
 
 
 def _run(cluster: Ours, small: Ours, shape: Shape, rows: Rows, mode: str) -> None:
-    """small: servers that have nothing else to do, for sends in turns."""
+    """small: servers without a crowd, whose sends alternate with those of `cluster`."""
     broker = broker_of(cluster)
     took, refused = create_by_sends(broker, shape)
     rows.judge(f"create {shape.topics:,} topics by sends", took, "s", CREATE_SECONDS_MAX)
@@ -85,13 +85,14 @@ def _run(cluster: Ours, small: Ours, shape: Shape, rows: Rows, mode: str) -> Non
     with Crowd(broker, shape) as crowd:
         _gather(cluster, crowd, shape, rows, mode)
         _rest(cluster, rows, mode)
-        crowd.beat()  # else the broker soon takes its clients for gone
-        gc.freeze()  # the crowd is this process's too
+        crowd.beat()  # otherwise the broker soon closes the clients as expired
+        gc.freeze()  # the collector of this process need not scan the crowd's objects
         _compare(cluster, small, rows, mode)
         before_mb = cluster.cost.anonymous_mb()
         rows.judge("anonymous memory, loaded", before_mb, "MB", ANONYMOUS_MB_MAX)
         crowd.beat()
-        # The first ones fill what other things left free; the same once more has to grow.
+        # The first pulls used memory that was free inside the process; the second ones make it
+        # grow.
         holds = crowd.hold()
         hold_bytes = (cluster.cost.anonymous_mb() - before_mb) * 2**20 / holds
         rows.judge("memory of one more held pull", hold_bytes, "B", HOLD_BYTES_MAX)
@@ -119,7 +120,7 @@ def _gather(cluster: Ours, crowd: Crowd, shape: Shape, rows: Rows, mode: str) ->
 
 
 def _rest(cluster: Ours, rows: Rows, mode: str) -> None:
-    """Do nothing, and say what that costs."""
+    """Measure the CPU and the memory of the idle broker."""
     cost, began = cluster.cost, time.monotonic()
     used, threads = cost.cpu_seconds(), cost.cpu_of_threads()
     time.sleep(IDLE_SECONDS[mode])
@@ -133,7 +134,7 @@ def _rest(cluster: Ours, rows: Rows, mode: str) -> None:
 
 
 def _compare(cluster: Ours, small: Ours, rows: Rows, mode: str) -> None:
-    """Sends beside the crowd, and to servers without one, in turns."""
+    """Compare sends to the broker with the crowd and to servers without one, alternating."""
     seconds = LOAD_SECONDS[mode]
     rounds = [
         (_throughput(small, seconds), _throughput(cluster, seconds)) for _ in range(ROUNDS[mode])
@@ -153,11 +154,11 @@ def _throughput(cluster: Ours, seconds: float) -> float:
 
 
 def create_by_sends(broker: str, shape: Shape) -> tuple[float, int]:
-    """Send a message to each topic that does not exist yet; seconds, and busy answers."""
+    """Create each topic by a send; returns the seconds and the number of busy answers."""
     host, _, port = broker.rpartition(":")
     lines = [Line((host, int(port)), "127.0.0.1") for _ in range(CREATING_LINES)]
     left = list(range(shape.topics))
-    refused: list[int] = []  # busy: tried again, as clients do
+    refused: list[int] = []  # answered busy and sent again, as clients do
     began = time.monotonic()
     while left:
         now, left = left[:CREATING_LINES], left[CREATING_LINES:]
@@ -173,10 +174,10 @@ def create_by_sends(broker: str, shape: Shape) -> tuple[float, int]:
 
 
 def register(namesrv: str, broker: str, rounds: int = 5) -> float:
-    """Register the broker's topics as another broker's; milliseconds, the best of the rounds.
+    """Register the broker's topics as if another broker did; milliseconds of the best round.
 
-    From the table to the NameServer's answer: encoded here as a broker encodes it, sent, read and
-    taken into the routes there.
+    The time runs from encoding the table, as a broker does, to the NameServer's answer after it has
+    updated its routes.
     """
     call = calls.all_topic_config()
     with Probe(broker) as probe:

@@ -1,7 +1,7 @@
-"""Spark beside our broker: reads and writes of 1 KiB messages, next to what PySpark can do at best.
+"""Spark with our broker: reads and writes of 1 KiB messages, compared with PySpark's best rate.
 
 The yardstick is a Python data source that yields the same Arrow batches from memory. The broker and
-Spark (`local[2]`) share the cores. All rows of a round run one after another, round by round.
+Spark (`local[2]`) share the cores. A round runs all rows, one after another.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ from mqstore.offline import open as open_store
 
 MESSAGES = {"smoke": 2_000, "large": 400_000}
 TASKS = 4
-"""Of each read, those of the yardstick included."""
+"""Number of tasks of each read, including the reads of the yardstick."""
 THREE_COLUMNS = "queue_id int, queue_offset long, store_timestamp timestamp"
 SINK_TOPIC = "BenchSparkSink"
 YARDSTICK, YARDSTICK_OF_THREE = "yardstick, all columns", "yardstick, three columns"
 PARQUET, PARQUET_OF_THREE = "Parquet, all columns", "Parquet, three columns"
 GOALS = {"batch read, all columns": 0.5, "store read, all columns": 0.8}
-"""The least share of the yardstick's rate."""
-METHOD = "1 KiB, local[2] and the broker on the same cores, all rows in turns, medians of {} rounds"
+"""Lowest rate, as a share of the yardstick's rate."""
+METHOD = "1 KiB, local[2] and the broker share the cores, each round runs all rows, medians of {}"
 
 
 def main(smoke: bool = False) -> None:
-    """Run all rows in turns, and print their rates beside the yardstick's and Parquet's."""
+    """Run all rows in each round, and print their rates relative to the yardstick and to
+    Parquet."""
     mode = mode_of(smoke)
     if shutil.which("java") is None:
         raise BenchFailed("no `java` on the PATH: Spark needs Java 17")
@@ -55,14 +56,14 @@ def main(smoke: bool = False) -> None:
 
 
 Row = Callable[[], int]
-"""Runs once; the number of messages that were read or written."""
+"""Runs once and returns the number of messages that it read or wrote."""
 Rates = dict[str, list[float]]
 
 
 def _rounds(rows: dict[str, Row], rounds: int) -> tuple[Rates, Rates]:
-    """The rows a second of each row in each round, and CPU seconds per row.
+    """Messages per second and CPU seconds per message of each row, in each round.
 
-    One round before the others does not count. CPU is that of all processes, the broker included.
+    A first round does not count. CPU is the time of all processes, including the broker.
     """
     rates: Rates = {name: [] for name in rows}
     costs: Rates = {name: [] for name in rows}
@@ -79,7 +80,7 @@ def _rounds(rows: dict[str, Row], rounds: int) -> tuple[Rates, Rates]:
 
 
 def _cpu_seconds() -> float:
-    """CPU time of this process and its descendants, those that have ended included."""
+    """CPU time of this process and its descendants, including the ended ones."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for folder in Path("/proc").glob("[0-9]*"):
@@ -121,7 +122,7 @@ class Bench:
     scratch: Path
     mode: Mode
     backlog_end: int
-    """The log's end before the writes of this run."""
+    """The end offset of the log before the writes of this run."""
 
     def rows(self) -> dict[str, Row]:
         """Each row by its name, in the order of a round."""
@@ -187,7 +188,7 @@ class Bench:
         return MESSAGES[self.mode.name]
 
     def _tasks(self) -> int:
-        """What tasks do on a worker, one after another in this process."""
+        """Run the tasks of a read one after another in this process, as a Spark worker does."""
         from mqclient.spark.source import RocketMQDataSource
 
         source = RocketMQDataSource(self._options())
@@ -195,7 +196,8 @@ class Bench:
         return sum(batch.num_rows for task in reader.partitions() for batch in reader.read(task))
 
     def _batches(self, schema: str | None) -> dict[str, str]:
-        """A file with a batch of what the broker's rows are, and how often it is to be yielded."""
+        """Options of the yardstick: a file with one batch of the broker's rows, and its
+        repetitions."""
         import pyarrow as pa
 
         table = self._read(schema).limit(10_000).toArrow()
@@ -211,7 +213,7 @@ class Bench:
 
 @contextmanager
 def session(scratch: Path, cores: int = 2) -> Iterator[Any]:
-    """A Spark session on some cores, whose workers run this Python."""
+    """A Spark session with `cores` cores, whose workers run this Python."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable

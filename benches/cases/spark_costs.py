@@ -1,8 +1,8 @@
-"""What Spark's reads cost beside their rates: planning, micro-batches, memory, executors.
+"""Costs of Spark's reads other than rates: planning, micro-batches, memory, number of cores.
 
-Planning asks for what 10,000 queues hold. A micro-batch of one message shows what each of them
-costs besides its rows. Memory is what a task that reads with all columns adds to an idle Python
-worker. Batch reads run on one core and on two.
+Planning asks the broker for the offsets of 10,000 queues. A micro-batch of one message shows the
+fixed cost of a micro-batch. Memory is the growth of an idle Python worker. Batch reads run on one
+core and on two.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MICRO_BATCHES = {"smoke": 2, "large": 20}
 MICRO_BATCH_TOPIC = "BenchMicroBatch"
 TASKS = 4
 GOALS = {"plan_s": 1.0, "micro_batch_s": 0.35, "memory_mb": 64.0}
-"""At most: seconds of planning, seconds of a micro-batch of one message, megabytes of a worker."""
+"""Upper limits: seconds of planning, seconds of a micro-batch with one message, megabytes."""
 METHOD = "1 KiB, broker and Spark on the same cores, medians of {} rounds"
 
 MEMORY_OF_A_TASK = """
@@ -44,11 +44,11 @@ before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 rows = sum(batch.num_rows for batch in reader.read(task))
 print(rows, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
-"""A worker that has imported and planned, before and after it reads one task."""
+"""Prints the memory that reading one task adds to a worker that has imported and planned."""
 
 
 def main(smoke: bool = False) -> None:
-    """Run all rows, and print them beside their goals."""
+    """Run all rows, and print them with their goals."""
     mode = mode_of(smoke)
     with (
         tempfile.TemporaryDirectory(prefix="mqbench-") as scratch,
@@ -77,7 +77,7 @@ def _goal(case: str, figure: str, value: float) -> dict[str, Any]:
 
 
 def _planning(cluster: Ours, mode: Mode) -> float:
-    """Seconds that the driver's side takes to plan a batch read of many queues."""
+    """Seconds that the driver takes to plan a batch read of many queues."""
     from mqclient.spark.source import RocketMQDataSource
 
     count = TOPICS[mode.name]
@@ -107,7 +107,7 @@ def _memory(cluster: Ours, mode: Mode) -> float:
 
 
 def _batch_rate(spark: Any, cluster: Ours, mode: Mode) -> float:
-    """Rows a second of a batch read with all columns; the first read does not count."""
+    """Messages per second of a batch read with all columns; the first read does not count."""
     reader = spark.read.format("rocketmq").option("nameserver", cluster.namesrv)
     frame = reader.options(topic=BACKLOG_TOPIC, partitions=str(TASKS)).load()
     taken = []
@@ -144,7 +144,7 @@ def _micro_batch(spark: Any, cluster: Ours, mode: Mode, scratch: Path) -> float:
 
 
 def _create(cluster: Ours, topics: list[str], queues: int) -> None:
-    """Make topics, and wait until the NameServer knows them."""
+    """Create topics, and wait until the NameServer knows them."""
     with Admin(cluster.namesrv) as admin:
         (name,) = admin.brokers.clusters().cluster_addr_table
         for topic in topics:

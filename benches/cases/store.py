@@ -1,7 +1,7 @@
-"""The store and its offline tools beside the numbers they must reach.
+"""The store and its offline tools, with the goals that they must reach.
 
-Large: the Rust benches with optimisation, then the Python cases on an optimised `_core`; a few
-minutes. Smoke: everything once, without judging.
+Large: runs the optimised Rust benches, then the Python cases with an optimised `_core`; a few
+minutes. Smoke: runs everything once, without judging.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from benches.lib.harness import ROOT, Report, mode_of, verdict
 from mqstore import _core
 
 DISK_BYTES_PER_FLUSH_MAX = 8_192
-"""A flush of one 1 KiB message must not write more: the limit of SYNC_FLUSH."""
+"""Most bytes that a SYNC_FLUSH of one 1 KiB message may write to the disk."""
 SCALES = {"k/s": 1e3, "M/s": 1e6, "GB/s": 1e9}
-"""What a unit is in the figures' own, where it is not 1."""
+"""Factor from a figure to its unit; 1 for units that are not listed."""
 
 
 @dataclass(frozen=True)
 class Number:
-    """A figure and what it must be: at least or at most `goal`, None where nothing is asked."""
+    """A figure that must be at least or at most `goal`; None for a figure without a goal."""
 
     what: str
     figure: str
@@ -36,7 +36,8 @@ class Number:
     is_least: bool = True
 
     def row(self, figures: dict[str, float], judge: bool) -> dict[str, object]:
-        """The row of the table; a number that was not measured is missed, whatever its goal."""
+        """The row of the table; a number that was not measured counts as missed, even without a
+        goal."""
         found = figures.get(self.figure)
         value = None if found is None else found / SCALES.get(self.unit, 1.0)
         row: dict[str, object] = {"number": self.what, "measured": value, "unit": self.unit}
@@ -54,7 +55,7 @@ class Number:
 
 
 def at_most(what: str, figure: str, unit: str, goal: float) -> Number:
-    """A number that may not be larger."""
+    """A number that must not be larger than its goal."""
     return Number(what, figure, unit, goal, is_least=False)
 
 
@@ -105,7 +106,7 @@ NUMBERS = (
 
 
 def main(smoke: bool = False) -> None:
-    """Measure everything and print the table; a figure that was not measured is a goal missed."""
+    """Measure everything and print the table."""
     if not (smoke or _core.OPTIMISED):
         raise RuntimeError(
             "mqstore._core is a development build; "

@@ -1,11 +1,11 @@
-"""What a broker takes once memory takes nothing more for the disk: beside the disk's own rate.
+"""The broker's sustained rate once the page cache is full, compared with the disk's own rate.
 
-The system holds writes back until a part of memory is full of them, and from then on lets writers
-go on as fast as the disk is. One process writes files as large as the log's, and a broker gets
-messages, 64 in flight on one connection, in turns; the first seconds do not count, nor does what
-still waits in memory. Before each, memory is filled with a file, as it is on a machine that has run
-for long: pages then go round, where those that nobody used yet are ten times as dear in a virtual
-machine. The disk is that of TMPDIR.
+The kernel buffers dirty pages up to a share of memory, and then slows writers down to the speed of
+the disk. Two loads alternate: one thread writes files as large as the log's, and a broker receives
+messages, 64 in flight on one connection. The first seconds do not count, nor do bytes that are
+still dirty in memory. Before each load, memory is filled with the pages of a file, as on a machine
+that has run for a long time: the kernel then recycles pages. Pages that were never used cost ten
+times as much in a virtual machine. The disk is the one of TMPDIR.
 """
 
 from __future__ import annotations
@@ -33,19 +33,20 @@ PIECE = bytes(range(256)) * (1 << 12)
 FILE_BYTES = 1 << 30
 MB = 1e6
 SPARE_SECONDS = 1.0
-"""The load goes on for longer than it is counted."""
+"""Seconds that the load runs beyond the counted time."""
 METHOD = (
-    "medians of {} rounds in turns; {:g} s each, of which those after the first {:g} count, "
-    "less by how much more waits in memory for the disk"
+    "medians of {} alternating rounds of {:g} s, without the first {:g} s; only bytes that "
+    "reached the disk count"
 )
 
 
 @dataclass(frozen=True)
 class Size:
-    """For how long. filling_seconds: until as much waits for the disk as the system lets.
+    """The amounts of one run.
 
-    memory_share: of the memory that is available, filled before. free_bytes: of the disk, for what
-    one round writes.
+    filling_seconds: time until the kernel has as many dirty pages as it allows. memory_share: share
+    of the available memory that is filled before each load. free_bytes: disk space for the writes
+    of one round.
     """
 
     filling_seconds: float
@@ -60,7 +61,7 @@ SMALL = Size(filling_seconds=0.1, seconds=0.2, rounds=1, memory_share=0.001, fre
 
 
 def main(smoke: bool = False) -> None:
-    """Measure both, and print what the broker has of the disk's rate."""
+    """Measure the disk and the broker, and print the broker's share of the disk's rate."""
     size = SMALL if smoke else LARGE
     round_seconds = size.filling_seconds + size.seconds
     method = METHOD.format(size.rounds, round_seconds, size.filling_seconds)
@@ -83,13 +84,13 @@ def main(smoke: bool = False) -> None:
 
 
 def _memory_bytes(name: str) -> int:
-    """A line of the system's account of memory."""
+    """A value of /proc/meminfo."""
     lines = Path("/proc/meminfo").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:")) * 1024
 
 
 def _make_filler(path: Path, size: Size) -> Path:
-    """A file that fills the available memory, if the disk has room for a round beside it."""
+    """Write a file that fills the available memory; fails if a round would not fit on the disk."""
     byte_count = _memory_bytes("MemAvailable") * size.memory_share
     check_room(str(path.parent), byte_count + size.free_bytes)
     with path.open("wb", buffering=0) as file:
@@ -99,7 +100,7 @@ def _make_filler(path: Path, size: Size) -> Path:
 
 
 def _folder(filler: Path) -> tempfile.TemporaryDirectory[str]:
-    """Where a round writes; nothing of the round before is left to be written, memory is full."""
+    """A new folder for a round, after flushing the round before and filling memory."""
     os.sync()
     with filler.open("rb", buffering=0) as file:
         while file.read(len(PIECE)):
@@ -108,7 +109,7 @@ def _folder(filler: Path) -> tempfile.TemporaryDirectory[str]:
 
 
 def _rate(size: Size, taken: Callable[[], int]) -> float:
-    """Bytes a second that reach the disk of those that the system has `taken` by now."""
+    """Bytes per second that reach the disk; `taken` returns the bytes written so far."""
 
     def written() -> int:
         return taken() - _memory_bytes("Dirty") - _memory_bytes("Writeback")
@@ -120,7 +121,7 @@ def _rate(size: Size, taken: Callable[[], int]) -> float:
 
 
 def _disk_rate(size: Size, filler: Path) -> float:
-    """Bytes a second of a thread that does nothing but write."""
+    """Bytes per second of a thread that only writes."""
     taken, over = [0], threading.Event()
     with _folder(filler) as folder, ThreadPoolExecutor(1) as pool:
         writing = pool.submit(_write, Path(folder), taken, over)
@@ -133,7 +134,7 @@ def _disk_rate(size: Size, filler: Path) -> float:
 
 
 def _write(folder: Path, taken: list[int], over: threading.Event) -> None:
-    """Write files of the log's size one after the other until it is `over`."""
+    """Write files of the log's size one after the other until `over` is set."""
     while not over.is_set():
         with (folder / f"{taken[0]:020}").open("wb", buffering=0) as file:
             os.posix_fallocate(file.fileno(), 0, FILE_BYTES)
@@ -142,7 +143,7 @@ def _write(folder: Path, taken: list[int], over: threading.Event) -> None:
 
 
 def _broker_rate(size: Size, filler: Path) -> tuple[float, float, float]:
-    """Bytes and messages a second, and milliseconds that a hundredth of the sends took at least."""
+    """Bytes and messages per second, and the p99 of the sends in milliseconds."""
     with (
         _folder(filler) as folder,
         Ours(Path(folder) / "ours", {}) as cluster,

@@ -1,4 +1,4 @@
-"""Transactions over the wire: half messages, and the ends that commit them, a second."""
+"""Transactions per second over the wire: half messages and their commits."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from mqserver.probe import Probe
 from mqstore.names import AUTO_CREATE_TOPIC
 
 COUNT = {"smoke": 2_000, "large": 100_000}
-"""Transactions of one round."""
+"""Number of transactions of one round."""
 ROUNDS = {"smoke": 1, "large": 3}
 WINDOW = 256
-"""Half messages that may wait for replies, on one connection."""
+"""Half messages in flight on the connection."""
 RATE_MIN = 20_000.0
 PREPARED, COMMIT = 4, 8
 GROUP, TOPIC, BODY = "bench_transactions", "BenchTransactions", b"x" * 128
@@ -29,15 +29,16 @@ QUEUES = 4
 RECEIVE_BYTES = 1 << 18
 SECONDS_MAX = 60.0
 METHOD = (
-    "whole rounds, the median counts: from the first half message to the last committed one in "
-    "its queue; one connection of one Python process, 256 half messages in flight, ends oneway"
+    "median of rounds; a round lasts from the first half message until the last committed message "
+    "is in its queue; one connection of one Python process, 256 half messages in flight, "
+    "commits oneway"
 )
 _LENGTH = struct.Struct(">i")
 _PLACE = re.compile(rb'"msgId":"[0-9A-F]{16}([0-9A-F]{16})"|"queueOffset":"(\d+)"')
 
 
 def main(smoke: bool = False) -> None:
-    """Commit so many transactions, a few times."""
+    """Run the rounds and print the median rate."""
     mode = mode_of(smoke)
     report = Report("transactions", mode, METHOD)
     rows = Rows(report)
@@ -58,7 +59,7 @@ def main(smoke: bool = False) -> None:
 
 
 def run(address: str, topic: str, count: int) -> float:
-    """Commit `count` transactions in a new topic; how many a second."""
+    """Commit `count` transactions in a new topic; transactions per second."""
     host, _, port = address.rpartition(":")
     with (
         Probe(address, timeout=SECONDS_MAX) as probe,
@@ -84,13 +85,14 @@ def run(address: str, topic: str, count: int) -> float:
 
 
 class Replies:
-    """Cuts a stream into replies to half messages."""
+    """Splits a stream into replies to half messages."""
 
     def __init__(self) -> None:
         self._left = b""
 
     def take(self, data: bytes) -> list[tuple[int, int]]:
-        """Queue offset and log offset of each half message whose reply ends in these bytes."""
+        """Queue offset and log offset of each half message whose reply is complete with these
+        bytes."""
         if not data:
             raise ConnectionError("the broker closed the connection")
         data = self._left + data
@@ -128,7 +130,7 @@ def half(topic: str, number: int) -> bytes:
 
 
 def end(queue_offset: int, physical_offset: int) -> bytes:
-    """The commit of a half message, oneway as clients send it."""
+    """The commit of a half message, oneway, as clients send it."""
     header = (
         b'{"code":37,"flag":%d,"language":"JAVA","opaque":0,"serializeTypeCurrentRPC":"JSON",'
         b'"version":407,"extFields":{"producerGroup":"%b","tranStateTableOffset":"%d",'

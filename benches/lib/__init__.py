@@ -1,1 +1,1 @@
-"""What the cases share: the harness, servers, loads, and clients that load them."""
+"""Code shared by the cases: the harness, servers, loads and client drivers."""

@@ -1,4 +1,4 @@
-"""What this machine does right now, to hold a figure against: memory, CPU, disk, loopback."""
+"""Measures the machine's current speed, to relate figures to it: memory, CPU, disk, loopback."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 COPIED_BYTES = 16 << 20
 COUNTED = 200_000
 FLUSHED_BYTES = 1_280
-"""A record of a 1 KiB message, about."""
+"""About the size of a 1 KiB message's record."""
 FLUSH_FILE_BYTES = 16 << 20
 FLUSHES = 200
 ROUND_TRIPS = 2_000
@@ -25,7 +25,7 @@ ECHO_START_SECONDS_MAX = 10.0
 
 
 def memcpy_s() -> float:
-    """Seconds to copy 16 MiB within memory: more than the caches nearest to a core hold."""
+    """Seconds to copy 16 MiB in memory, which is more than the inner CPU caches hold."""
     source, target = _COPIED
     started = time.perf_counter()
     target[:] = source
@@ -33,7 +33,7 @@ def memcpy_s() -> float:
 
 
 def cpu_s(count: int = COUNTED) -> float:
-    """Seconds of a counting loop in the interpreter."""
+    """Seconds of a loop of `count` steps in the interpreter."""
     total = 0
     started = time.perf_counter()
     for number in range(count):
@@ -42,25 +42,25 @@ def cpu_s(count: int = COUNTED) -> float:
 
 
 def work_s() -> float:
-    """Memory and CPU together, in equal parts on the machine the baseline is of."""
+    """Seconds of memory and CPU work, in equal parts on the machine of the baseline."""
     return sum(memcpy_s() for _ in range(4)) + cpu_s()
 
 
 def fdatasync_s(folder: Path, flushes: int = FLUSHES) -> float:
-    """Median seconds to write a record into a file that has its size and to flush it."""
+    """Median seconds to write a record into a preallocated file and to flush it."""
     with disk(folder) as file:
         return statistics.median(file.flush_s() for _ in range(flushes))
 
 
 class Disk:
-    """A file that has its size: flushing a record in it leaves the journal alone."""
+    """A preallocated file, so that a flush of a record does not write the journal."""
 
     def __init__(self, file: int) -> None:
         self._file = file
         self._at = 0
 
     def flush_s(self) -> float:
-        """Seconds to write a record behind the last one, and to flush it."""
+        """Seconds to write a record after the last one and to flush it."""
         started = time.perf_counter()
         os.pwrite(self._file, _RECORD, self._at)
         os.fdatasync(self._file)
@@ -71,13 +71,16 @@ class Disk:
         return taken
 
     def flushes_s(self, count: int) -> float:
-        """Seconds of so many, slow ones included: what work of many flushes waits for."""
+        """Seconds of `count` flushes in a row, including slow ones."""
         return sum(self.flush_s() for _ in range(count))
 
 
 @contextmanager
 def disk(folder: Path) -> Iterator[Disk]:
-    """The disk's calibration, as long as the block runs: making and deleting the file disturbs."""
+    """The disk's calibration for the time of the block.
+
+    The file exists for the whole block, because creating and deleting it would disturb.
+    """
     path = folder / "calibrate.tmp"
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -90,13 +93,13 @@ def disk(folder: Path) -> Iterator[Disk]:
 
 
 class Echo:
-    """A process of our own at the other end of a loopback connection."""
+    """A loopback connection to a process that echoes everything."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
 
     def round_trip_s(self, count: int = ROUND_TRIPS) -> float:
-        """Seconds of `count` round trips of a record's bytes, one after the other."""
+        """Seconds of `count` round trips of a record, one after the other."""
         started = time.perf_counter()
         for _ in range(count):
             self._connection.sendall(_RECORD)
@@ -104,14 +107,14 @@ class Echo:
         return time.perf_counter() - started
 
     def stream_s(self, count: int = STREAMED) -> float:
-        """Seconds until `count` records came back, with `IN_FLIGHT` on their way."""
+        """Seconds until `count` records came back, with `IN_FLIGHT` records in flight."""
         left, unsent = count * FLUSHED_BYTES, (count - IN_FLIGHT) * FLUSHED_BYTES
         started = time.perf_counter()
         self._connection.sendall(_RECORDS[: min(count, IN_FLIGHT) * FLUSHED_BYTES])
         while left > 0:
             received = len(self._connection.recv(1 << 16))
             if not received:
-                raise ConnectionError("the echo process has gone")
+                raise ConnectionError("the echo process has ended")
             left -= received
             if unsent > 0:
                 self._connection.sendall(_RECORDS[: min(received, unsent)])
@@ -121,7 +124,7 @@ class Echo:
 
 @contextmanager
 def echo() -> Iterator[Echo]:
-    """The loopback calibration, as long as the block runs."""
+    """The loopback calibration for the time of the block."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(ECHO_START_SECONDS_MAX)
         port = str(listener.getsockname()[1])
@@ -136,7 +139,7 @@ def echo() -> Iterator[Echo]:
 
 
 def _echo(port: int) -> None:
-    """The other process: sends everything back until the connection is closed."""
+    """Run the echo process: send everything back until the connection is closed."""
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         while received := connection.recv(1 << 16):
@@ -147,7 +150,7 @@ def _receive(connection: socket.socket, size: int) -> None:
     while size > 0:
         received = connection.recv(size)
         if not received:
-            raise ConnectionError("the echo process has gone")
+            raise ConnectionError("the echo process has ended")
         size -= len(received)
 
 

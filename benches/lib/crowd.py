@@ -1,4 +1,4 @@
-"""A crowd of clients on plain sockets: more connections and waiting pulls than clients could be."""
+"""A crowd of clients on plain sockets: more connections and held pulls than real clients could."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mqclient.wire.frame import Frame, decode, encode
 
 SECONDS_MAX = 60.0
 CONNECTIONS_PER_ADDRESS = 10_000
-"""A source address has some 28,000 ports, of which others are still closing."""
+"""A source address has some 28,000 ports, and some of them are still closing."""
 SUSPEND = 2
 HOLD_MS = 600_000
 _LENGTH = struct.Struct(">i")
@@ -24,10 +24,10 @@ _LENGTH = struct.Struct(">i")
 
 @dataclass(frozen=True)
 class Shape:
-    """How many there are of each.
+    """The numbers of connections, topics, queues, groups and held pulls.
 
-    Connection n is member n // groups of group n % groups; each member holds a pull for each of
-    its queues, and has `topics_each` topics to itself.
+    Connection n is member n // groups of group n % groups. Each member has `topics_each` topics of
+    its own, and a held pull for each of their queues.
     """
 
     connections: int
@@ -38,7 +38,7 @@ class Shape:
 
     @property
     def topics_each(self) -> int:
-        """Topics that a member reads."""
+        """Number of topics that a member reads."""
         return max(1, self.holds // self.connections // self.queues_each)
 
     def group(self, member: int) -> str:
@@ -46,19 +46,19 @@ class Shape:
         return f"Crowd-{member % self.groups}"
 
     def topics_of_group(self, group: int) -> list[str]:
-        """What a group subscribes to."""
+        """The topics that a group subscribes to."""
         members = -(-self.connections // self.groups)
         first, count = group * members * self.topics_each, members * self.topics_each
         return [topic_name((first + n) % self.topics) for n in range(count)]
 
     def topics_of(self, member: int) -> list[str]:
-        """What a connection reads."""
+        """The topics that a connection reads."""
         place = member // self.groups * self.topics_each
         return self.topics_of_group(member % self.groups)[place : place + self.topics_each]
 
 
 def topic_name(number: int) -> str:
-    """The name of a topic of the crowd."""
+    """The name of the crowd's topic `number`."""
     return f"Crowd-topic-{number:06}"
 
 
@@ -71,7 +71,7 @@ class Line:
         self._rest = b""
 
     def frames(self) -> Iterable[Frame]:
-        """Whole frames of one read."""
+        """The complete frames of one read."""
         data = self.socket.recv(1 << 18)
         if not data:
             raise ConnectionError("the broker closed a connection of the crowd")
@@ -110,7 +110,7 @@ class Crowd:
         self.beat()
 
     def beat(self) -> None:
-        """One heartbeat of everybody."""
+        """Send one heartbeat on every connection."""
         shape = self._shape
         ask_all(self._lines, lambda number: [self._heartbeat(number, shape)])
 
@@ -124,7 +124,8 @@ class Crowd:
         return Frame(int(RequestCode.HEART_BEAT), {}, data.to_json())
 
     def await_dispatch(self) -> None:
-        """Wait until each topic's first message is in its queue: a send is answered before that."""
+        """Wait until each topic's first message is in its queue, because a send is answered
+        earlier."""
 
         def requests(number: int) -> list[Frame]:
             topics = self._shape.topics_of(number)
@@ -133,10 +134,10 @@ class Crowd:
         ask_all(self._lines, requests)
 
     def hold(self) -> int:
-        """Have everybody wait for messages; how many pulls wait now.
+        """Let every connection wait for messages; returns the number of held pulls.
 
-        Each connection's last request is no pull. It is answered when the pulls before it were
-        served, so one that was not held has had its answer by then.
+        Each connection's last request is not a pull. The broker answers it after it has processed
+        the pulls before it, so a pull that was not held has been answered by then.
         """
         pulls: list[int] = []
 
@@ -152,7 +153,7 @@ class Crowd:
     def _pulls(self, number: int) -> Iterable[Frame]:
         for topic in self._shape.topics_of(number):
             for queue in range(self._shape.queues_each):
-                end = int(queue == 0)  # the send that made the topic
+                end = int(queue == 0)  # the message that created the topic
                 yield self._pull(number, topic, queue, end)
 
     def _pull(self, number: int, topic: str, queue: int, offset: int) -> Frame:
@@ -171,8 +172,8 @@ def ask_all(
 ) -> list[int]:
     """Send each line's requests and wait for the expected number of replies.
 
-    Returns the last reply's code of each line. Raises RuntimeError on another code than accepted
-    ones and on more replies than expected, TimeoutError if some are missing.
+    Returns the code of each line's last reply. Raises RuntimeError for a code that is not accepted
+    and for more replies than expected, TimeoutError if replies are missing.
     """
     waiting: dict[int, list[int]] = {}
     codes = [0] * len(lines)
@@ -207,7 +208,7 @@ def ask_all(
 
 
 def send_frame(topic: str, queues: int, body: bytes = b"hello") -> Frame:
-    """A send that makes its topic, if there is none yet."""
+    """A send request that creates its topic if it does not exist."""
     fields = {"a": "crowd", "b": topic, "c": AUTO_CREATE_TOPIC, "d": str(queues), "e": "0"}
     fields |= {"f": "0", "g": "1795248219385", "h": "0", "i": "", "j": "0", "k": "false"}
     return Frame(int(RequestCode.SEND_MESSAGE_V2), fields | {"m": "false"}, body)

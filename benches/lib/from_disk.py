@@ -1,9 +1,10 @@
-"""What a message costs the broker that has to be read from the disk.
+"""CPU that the broker spends on a message that it must read from the disk.
 
-The oldest messages of a store, whose pages are thrown out of memory before each round. A mapped
-page cannot be thrown out, and a broker maps what it reads: each round reads a topic that nobody has
-read. Beside it, as what the kernel itself takes, bare reads of the pages of another such topic: it
-is judged what the broker adds to those and to what reading from memory costs.
+The broker reads the oldest messages of a store, whose pages are dropped from the page cache before
+each round. Mapped pages cannot be dropped, and the broker maps the files that it reads, so each
+round reads a topic that was never read before. The cost of the kernel alone is measured with bare
+reads of the pages of another such topic. The goal limits what the broker adds to these bare reads
+and to a read from memory.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ UNIT = struct.Struct(">qi8x")
 
 
 def topics(rounds: int) -> list[str]:
-    """One to warm up, one for each round, and one for the limit."""
+    """One topic for warm-up, one for each round, and one for the bare reads."""
     return [*(f"FlatDisk{number}" for number in range(rounds + 1)), LIMIT_TOPIC]
 
 
 def fill(cluster: Ours, rounds: int, count: int) -> None:
-    """Send what is read later, so many messages of each topic."""
+    """Send `count` messages to each of these topics, to read them later."""
     for topic in topics(rounds):
         send(cluster, topic, count)
 
 
 def measure(small: Ours, large: Ours, rounds: int, rows: Rows, ratio_max: float) -> None:
-    """Read in turns from the disk, and the same from the memory of an empty store."""
+    """Alternate reads from the disk with the same reads from the memory of a small store."""
     folder = large.folder / "store"
     found: list[tuple[float, float, float]] = []
     for topic in topics(rounds)[:-1]:
@@ -59,7 +60,7 @@ def measure(small: Ours, large: Ours, rounds: int, rows: Rows, ratio_max: float)
 
 
 def forget(paths: Iterable[Path]) -> None:
-    """Throw the pages of these files out of memory, but for those that a process has mapped."""
+    """Drop the pages of these files from the page cache, except pages that a process has mapped."""
     os.sync()
     for path in paths:
         if path.is_file():
@@ -68,7 +69,7 @@ def forget(paths: Iterable[Path]) -> None:
 
 
 def _read_once(cluster: Ours, topic: str) -> tuple[float, float]:
-    """Microseconds of CPU and bytes from the disk, per message."""
+    """Microseconds of CPU and bytes read from the disk, per message."""
     used, read = sum(cluster.cost.cpu_of_threads().values()), cluster.cost.read_mb()
     report = no_problems(run_consume({"namesrv": cluster.namesrv, "topic": topic}))
     used = sum(cluster.cost.cpu_of_threads().values()) - used
@@ -78,7 +79,7 @@ def _read_once(cluster: Ours, topic: str) -> tuple[float, float]:
 
 
 def _limit_us(folder: Path) -> float:
-    """CPU per message of reading the pages of a topic's messages, one after the other."""
+    """Microseconds of CPU per message to read the pages of a topic's messages in order."""
     forget(folder.rglob("0*"))
     units = _units(folder / "consumequeue" / LIMIT_TOPIC)
     at, end = min(start for start, _ in units), max(start + size for start, size in units)
@@ -95,6 +96,6 @@ def _limit_us(folder: Path) -> float:
 
 
 def _units(folder: Path) -> list[tuple[int, int]]:
-    """Place and size of each message of a topic, as far as they are in its queues' files."""
+    """Log offset and size of each message of a topic, from the files of its queues."""
     read = (UNIT.iter_unpack(path.read_bytes()) for path in folder.glob("*/0*"))
     return [unit for of_file in read for unit in of_file if unit[1]]

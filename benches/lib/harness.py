@@ -1,4 +1,4 @@
-"""What benches share: how long they run, where they ran, what processes cost, how results look."""
+"""Shared by all benches: run length, environment, cost of processes, and the report."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "artifacts" / "benches"
-"""Where JSON results go; ignored by git."""
+"""Folder for JSON results; ignored by git."""
 
 
 class BenchFailed(Exception):
-    """A bench ran and says no; the text is all there is to say."""
+    """A bench ran and failed; the text is for the user, without a traceback."""
 
 
 @contextmanager
 def saying_no() -> Iterator[None]:
-    """What a process of benches runs in: one that says no ends it with 1 and its words."""
+    """End the process with exit code 1 and the text of BenchFailed, if a bench fails."""
     try:
         yield
     except BenchFailed as reason:
@@ -36,9 +36,10 @@ def saying_no() -> Iterator[None]:
 
 
 def fail_if_missed(goals: Sequence[str]) -> None:
-    """The rule of all benches: a goal that is not met fails a run, once all is printed and saved.
+    """Fail a run that missed goals; called after the results are printed and saved.
 
-    goals: those missed, each with what was found; none in a smoke run, whose figures say nothing.
+    goals: the missed goals with the measured figures. A smoke run has none, because its figures
+    mean nothing.
     """
     if goals:
         raise BenchFailed(f"goals not met: {'; '.join(goals)}")
@@ -46,10 +47,11 @@ def fail_if_missed(goals: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Mode:
-    """How much to run.
+    """The amount of work of a run.
 
-    seconds: of one measured round. warmup_seconds: once per case, not measured. rounds: measured
-    rounds, of which the median counts. judges: a goal that is missed fails the run.
+    seconds: length of a measured round. warmup_seconds: length of the warm-up before each case.
+    rounds: number of measured rounds; the median counts. judges: whether a missed goal fails the
+    run.
     """
 
     name: str
@@ -69,7 +71,7 @@ def mode_of(smoke: bool) -> Mode:
 
 
 def environment() -> dict[str, Any]:
-    """The machine and the versions, as they belong beside every figure."""
+    """The machine and the versions, which are saved with every result."""
     cpu = [line for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
     memory = [line for line in _lines("/proc/meminfo") if line.startswith("MemTotal")]
     return {
@@ -85,15 +87,15 @@ def environment() -> dict[str, Any]:
 
 
 _TOUCH = "import mmap, sys; m = mmap.mmap(-1, int(sys.argv[1])); m.madvise(23, 0, len(m))"
-"""Writes one byte into each page of so much memory (MADV_POPULATE_WRITE), and gives it back."""
+"""Allocates memory, touches each page of it (MADV_POPULATE_WRITE), and frees it."""
 
 
 def touch_memory(byte_count: int) -> None:
-    """Have free memory that the next load may take at the speed of memory.
+    """Free memory that the next load can use at full speed.
 
-    In a virtual machine what was free for a while is used at a tenth of that speed, as its host
-    supplies it page by page: it would be the host that is measured. At most half of what is
-    available. Ends without a word where the kernel has no such call (before 5.14).
+    In a virtual machine, memory that has been free for a while is ten times slower at its first
+    use, because the host supplies it page by page; the figure would then show the host. Touches at
+    most half of the available memory. Does nothing on kernels before 5.14, which lack the call.
     """
     available = [line for line in _lines("/proc/meminfo") if line.startswith("MemAvailable")]
     most = int(available[0].split()[1]) * 1024 // 2
@@ -102,15 +104,15 @@ def touch_memory(byte_count: int) -> None:
 
 
 def check_room(folder: str, byte_count: float) -> None:
-    """Better not begun than refused half way, with the disk full for everybody."""
+    """Fail before the run if the disk has less free space than it needs."""
     free = shutil.disk_usage(folder).free
     if free < byte_count:
         there, needed = (f"{size / 2**30:.0f} GiB" for size in (free, byte_count))
-        raise BenchFailed(f"{folder} has {there} free, {needed} are needed")
+        raise BenchFailed(f"{folder} has {there} free, but the bench needs {needed}; set TMPDIR")
 
 
 class ProcessCost:
-    """What a process has used so far, from /proc. Linux only."""
+    """CPU, memory and disk use of a process so far, from /proc. Linux only."""
 
     _TICK = os.sysconf("SC_CLK_TCK")
 
@@ -123,7 +125,7 @@ class ProcessCost:
         return (int(after_name[11]) + int(after_name[12])) / self._TICK
 
     def cpu_of_threads(self) -> dict[str, float]:
-        """Seconds that its threads used, those of one name together."""
+        """CPU seconds by thread name; threads with the same name are summed up."""
         used: dict[str, float] = {}
         for task in (self._folder / "task").iterdir():
             try:
@@ -135,20 +137,20 @@ class ProcessCost:
         return used
 
     def anonymous_mb(self) -> float:
-        """Memory that is its own: no file behind it, nothing shared."""
+        """Anonymous memory: no file backs it."""
         return self._mapped_kb()["Anonymous"] / 1024
 
     def file_mb(self) -> float:
-        """Memory with a file behind it that is mapped now: the page cache's, mostly."""
+        """File-backed memory that is mapped now; most of it is page cache."""
         mapped = self._mapped_kb()
         return (mapped["Rss"] - mapped["Anonymous"]) / 1024
 
     def written_mb(self) -> float:
-        """Bytes it made the system write to a disk."""
+        """Megabytes that it made the kernel write to a disk."""
         return self._moved_mb("write_bytes:")
 
     def read_mb(self) -> float:
-        """Bytes it made the system read from a disk."""
+        """Megabytes that it made the kernel read from a disk."""
         return self._moved_mb("read_bytes:")
 
     def _moved_mb(self, name: str) -> float:
@@ -163,10 +165,10 @@ class ProcessCost:
 
 @dataclass
 class Report:
-    """Rows of figures with the place they were measured in.
+    """Rows of figures, with the environment in which they were measured.
 
-    method: how, where it is not by the mode's rounds. named_by: the columns that tell rows apart.
-    A row with a goal says in its column `met` what `verdict` says.
+    method: the text on how the figures were measured, default the rounds of the mode. named_by: the
+    columns that identify a row. A row with a goal has the result of `verdict` in its column `met`.
     """
 
     bench: str
@@ -177,7 +179,7 @@ class Report:
     environment: dict[str, Any] = field(default_factory=environment)
 
     def add(self, case: str, rounds: Iterable[dict[str, float]], **labels: Any) -> dict[str, Any]:
-        """Add a row: the median of every figure over the rounds, None where one has none."""
+        """Add a row with the median of every figure over the rounds; None if no round has it."""
         rounds = list(rounds)
         figures = {name: _median([one[name] for one in rounds]) for name in rounds[0]}
         row = {"case": case, **labels, **figures}
@@ -197,15 +199,15 @@ class Report:
 
     def missed(self) -> list[str]:
         """The rows whose goal is not met, with their figures."""
-        return [self._told(row) for row in self.rows if row.get("met") == verdict(False)]
+        return [self._summary(row) for row in self.rows if row.get("met") == verdict(False)]
 
-    def _told(self, row: dict[str, Any]) -> str:
+    def _summary(self, row: dict[str, Any]) -> str:
         name = ", ".join(str(row[column]) for column in self.named_by)
         others = (column for column in row if column not in (*self.named_by, "met"))
         return f"{name}: {', '.join(f'{column} {_cell(row[column])}' for column in others)}"
 
     def markdown(self) -> str:
-        """The rows as a table, and the environment under it."""
+        """The rows as a Markdown table, followed by the environment."""
         columns = list(dict.fromkeys(name for row in self.rows for name in row))
         lines = [columns, ["---"] * len(columns)]
         lines += [[_cell(row.get(name)) for name in columns] for row in self.rows]
@@ -216,7 +218,7 @@ class Report:
 
 
 def verdict(is_met: bool) -> str:
-    """What a row says in its column `met`."""
+    """The value of a row's column `met`."""
     return "yes" if is_met else "no"
 
 

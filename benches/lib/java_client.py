@@ -1,4 +1,4 @@
-"""RocketMQ's Java client as a load: one JVM, warm over brokers and rounds (java/src/)."""
+"""RocketMQ's Java client as a load: one JVM that stays warm between brokers (java/src/)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class JavaClient(ServerProcess):
         super().__init__(command, cwd=home, ready="ready")
 
     def call(self, command: str, **fields: object) -> dict[str, Any]:
-        """Run one command; RuntimeError with Java's words when it failed."""
+        """Run one command; raises RuntimeError with Java's message if it failed."""
         number = next(self._ids)
         self.write_line(json.dumps({"id": number, "do": command, **fields}))
         line = self.await_line(f'{{"id":{number},', ANSWER_SECONDS_MAX)
@@ -43,8 +43,8 @@ class JavaClient(ServerProcess):
 class JavaSend:
     """`threads` threads that send synchronously through one producer; see Sending.java.
 
-    rate: messages offered per second, 0 for as fast as they can. in_flight: so many sends with
-    callbacks instead of the threads; see AsyncSending.java.
+    rate: offered messages per second, 0 for as fast as possible. in_flight: if set, this number of
+    concurrent sends with callbacks instead of threads; see AsyncSending.java.
     """
 
     client: JavaClient
@@ -55,7 +55,7 @@ class JavaSend:
     in_flight: int = 0
 
     def run(self, cluster: Cluster, seconds: float) -> dict[str, Any]:
-        """Load the cluster's broker; the driver's report."""
+        """Load the cluster's broker; returns the driver's report."""
         load = {"threads": self.threads, "batch": self.batch, "bodyBytes": self.body_bytes}
         pace = {"rate": self.rate, "inFlight": self.in_flight}
         fields = {"namesrv": cluster.namesrv, "topic": TOPIC, **load, **pace}
@@ -66,7 +66,7 @@ class JavaSend:
             self.client.call("close", namesrv=cluster.namesrv)
 
     def at_rate(self, rate: float) -> JavaSend:
-        """The same, at an offered rate."""
+        """The same load at an offered rate."""
         return replace(self, rate=rate)
 
 
@@ -74,7 +74,7 @@ class JavaSend:
 class JavaConsume:
     """A push consumer that reads a backlog of `messages` from its start; see Backlog.java.
 
-    at_once: most messages its listener is given in a call.
+    at_once: most messages per call of its listener.
     """
 
     client: JavaClient
@@ -82,7 +82,7 @@ class JavaConsume:
     at_once: int = 32
 
     def run(self, cluster: Cluster, seconds: float) -> dict[str, Any]:
-        """Read all of it, however many seconds it takes; the driver's report."""
+        """Read the whole backlog, ignoring `seconds`; returns the driver's report."""
         group = f"bench_consumer_{next(_groups)}"
         fields = {"namesrv": cluster.namesrv, "topic": BACKLOG_TOPIC, "group": group}
         counts = {"count": self.messages, "atOnce": self.at_once}

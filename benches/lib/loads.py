@@ -1,4 +1,4 @@
-"""The loads that brokers are measured with, and one round of one of them."""
+"""The loads for brokers, and one measured round of a load."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BACKLOG_TOPIC = "BenchBacklog"
 BACKLOG_SETTLE_SECONDS = 60.0
 QUIET_SECONDS = 0.1
 QUIET_SHARE = 0.2
-"""Of a core, and the broker counts as done with what was before."""
+"""A broker that uses at most this share of a core has finished its earlier work."""
 SETTLE_SECONDS_MAX = 10.0
 
 
@@ -22,7 +22,7 @@ SETTLE_SECONDS_MAX = 10.0
 class Case:
     """One load: `threads` connections with `in_flight` requests each.
 
-    consume: read the backlog, again and again, instead of sending.
+    consume: read the backlog repeatedly instead of sending.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Case:
     headers: str = "json"
 
     def run(self, cluster: Cluster, seconds: float) -> dict[str, Any]:
-        """Load the cluster's broker; the generator's report."""
+        """Load the cluster's broker; returns the generator's report."""
         load = {
             "namesrv": cluster.namesrv,
             "topic": BACKLOG_TOPIC if self.consume else "BenchProduce",
@@ -61,17 +61,18 @@ SYNC_FLUSH = (
 
 
 class Loads(Protocol):
-    """Anything that can load a broker for some seconds: the native generator, the Java client."""
+    """A load that runs for some seconds: by the native generator or the Java client."""
 
     def run(self, cluster: Cluster, seconds: float) -> dict[str, Any]:
-        """Load the cluster's broker; the generator's report.
+        """Load the cluster's broker; returns the generator's report.
 
-        It may say "unit": of what its messages are; and "more": figures of its own.
+        The report may have "unit", if it counts something else than messages, and "more", with
+        additional figures.
         """
 
 
 def measure(load: Loads, cluster: Cluster, seconds: float) -> dict[str, Any]:
-    """Run one measured round: throughput, latency, and what it cost the broker."""
+    """Run one measured round; returns throughput, latency, and the broker's CPU and memory."""
     cpu_before = cluster.cost.cpu_seconds()
     report = load.run(cluster, seconds)
     cpu = cluster.cost.cpu_seconds() - cpu_before
@@ -89,7 +90,7 @@ def measure(load: Loads, cluster: Cluster, seconds: float) -> dict[str, Any]:
 
 
 def settle(cluster: Cluster) -> None:
-    """Wait until the broker is done with those who have gone."""
+    """Wait until the broker has cleaned up after clients that disconnected."""
     deadline = time.monotonic() + SETTLE_SECONDS_MAX
     while time.monotonic() < deadline:
         before = cluster.cost.cpu_seconds()
@@ -100,26 +101,26 @@ def settle(cluster: Cluster) -> None:
 
 
 def send(cluster: Cluster, topic: str, count: int) -> None:
-    """So many messages to a topic, one after the other; raises BenchFailed if one failed.
+    """Send `count` messages to a topic, one after the other; raises BenchFailed if one failed.
 
-    Consumers find a topic that this made: a broker tells the NameServer of it some time later.
+    Then wait until the NameServer knows the topic: the broker registers a new topic with a delay.
     """
     no_problems(run_produce({"namesrv": cluster.namesrv, "topic": topic, "count": count}))
     cluster.route(topic)
 
 
 def no_problems(report: dict[str, Any]) -> dict[str, Any]:
-    """The same; raises BenchFailed with what went wrong in a run of the generator."""
+    """Return the report; raises BenchFailed if it lists problems."""
     if report["problems"]:
         raise BenchFailed("; ".join(report["problems"]))
     return report
 
 
 def make_backlog(cluster: Cluster, messages: int, topic: str = BACKLOG_TOPIC) -> None:
-    """Fill a topic, and wait until all of it can be read."""
+    """Fill a topic, and wait until all messages can be read."""
     load: dict[str, object] = {"namesrv": cluster.namesrv, "topic": topic}
     left = messages
-    while left > 0:  # a busy broker refuses some
+    while left > 0:  # a busy broker refuses some messages
         count = {"warmup_s": 0.0, "duration_s": 600.0, "count": left}
         left -= run_produce({**load, **count}, in_flight=64)["messages"]
     cluster.route(topic)
@@ -130,5 +131,5 @@ def make_backlog(cluster: Cluster, messages: int, topic: str = BACKLOG_TOPIC) ->
 
 
 def _readable(load: dict[str, object]) -> int:
-    """Messages of the backlog that can be read now."""
+    """Number of messages of the backlog that can be read now."""
     return int(run_consume({**load, "warmup_s": 0.0, "duration_s": 600.0})["messages"])

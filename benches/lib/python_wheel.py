@@ -1,6 +1,6 @@
-"""The PyPI wheel `rocketmq`: RocketMQ's C++ client with a Python face.
+"""The PyPI wheel `rocketmq`: a Python wrapper of RocketMQ's C++ client.
 
-The driver below runs in an environment of its own and knows nothing of this project.
+The driver below runs in a separate virtual environment and does not import this project.
 """
 
 import os
@@ -19,7 +19,7 @@ from rocketmq.client import Message, Producer, PushConsumer
 
 def message(topic):
     made = Message(topic)
-    made.set_body(b"x" * 1024)  # it is a C string to the wheel
+    made.set_body(b"x" * 1024)  # the wheel passes a C string: no zero bytes
     return made
 
 def send(namesrv, topic, threads, seconds):
@@ -53,24 +53,24 @@ def consume(namesrv, topic, messages, group):
     consumer.set_namesrv_addr(namesrv)
     consumer.subscribe(topic, handle)
     consumer.start()
-    if not done.wait(60): print("only", seen, "of", messages, "came", flush=True)
+    if not done.wait(60): print("received only", seen, "of", messages, flush=True)
     else: print("RATE", seen / (time.monotonic() - started), flush=True)
 
 {"send": send, "consume": consume}[sys.argv[1]](*sys.argv[2:])
 import os
-os._exit(0)  # its threads may not end
+os._exit(0)  # the wheel's threads may not end
 """
 
 
 class WheelMissing(Exception):
-    """The wheel cannot be had here; the text says why."""
+    """The wheel cannot be installed or does not run; the text gives the reason."""
 
 
 class Wheel:
     """The wheel, installed under `folder`. Raises WheelMissing."""
 
     def __init__(self, folder: Path) -> None:
-        self._home = folder / "home"  # it writes logs there
+        self._home = folder / "home"  # the wheel writes its logs there
         self._home.mkdir(parents=True)
         self._driver = folder / "driver.py"
         self._driver.write_text(DRIVER)
@@ -91,7 +91,7 @@ class Wheel:
         return self._run("send", namesrv, topic, str(threads), str(seconds))
 
     def consume(self, namesrv: str, topic: str, messages: int) -> float:
-        """Messages per second from the first one handled to the last of the backlog."""
+        """Messages per second, from the first handled message to the last one of the backlog."""
         self._groups += 1
         group = f"bench_wheel_{os.getpid()}_{self._groups}"
         return self._run("consume", namesrv, topic, str(messages), group)

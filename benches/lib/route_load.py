@@ -1,4 +1,4 @@
-"""What NameServers are loaded with: registrations, and clients that ask for routes."""
+"""Loads for NameServers: registrations and route requests."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from mqclient.wire.headers.namesrv import RegisterBrokerRequestHeader
 from mqserver.probe import Probe
 
 CONNECTIONS, WINDOW = 4, 32
-"""Connections of a load, requests in flight on each."""
+"""Number of connections of a load, and requests in flight on each."""
 RECEIVE_BYTES = 1 << 18
 SILENCE_SECONDS_MAX = 10.0
 
 
 def registration(number: int, wrapper: TopicConfigSerializeWrapper) -> Frame:
-    """What a broker sends."""
+    """The registration request of broker `number`."""
     body = RegisterBrokerBody(wrapper).encode()
     header = RegisterBrokerRequestHeader(
         broker_name=f"broker-{number:03}",
@@ -39,7 +39,7 @@ def registration(number: int, wrapper: TopicConfigSerializeWrapper) -> Frame:
 
 
 def tell(probe: Probe, frame: Frame) -> None:
-    """Send a registration; RuntimeError if it is refused."""
+    """Send a registration; raises RuntimeError if the NameServer refuses it."""
     reply = probe.call(frame)
     if reply.code:
         raise RuntimeError(f"code {reply.code}: {reply.remark}")
@@ -52,7 +52,7 @@ def ask(
     connections: int = CONNECTIONS,
     window: int = WINDOW,
 ) -> list[float]:
-    """Ask for routes for so long; the seconds each answer took, in order of the connections."""
+    """Send route requests for `seconds`; returns the latency of each answer, in seconds."""
     host, _, port = namesrv.rpartition(":")
     times: list[float] = []
     place = count(random.randrange(len(frames)))
@@ -92,7 +92,7 @@ class Counter:
         self._head = b""
 
     def count(self, data: bytes) -> int:
-        """Frames that end within these bytes, which follow those given before."""
+        """The number of frames that end within `data`, the next bytes of the stream."""
         if not data:
             raise ConnectionError("the NameServer closed the connection")
         ended, at = 0, 0

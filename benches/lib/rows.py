@@ -1,4 +1,4 @@
-"""Rows of a report that have a goal."""
+"""Rows of a report, with and without a goal."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from benches.lib.harness import Report, verdict
 
 
 class Rows:
-    """Figures beside their goals."""
+    """Adds figures and goals to a report."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
 
     def note(self, case: str, figure: float, unit: str) -> None:
-        """A figure without a goal."""
+        """Add a figure without a goal."""
         self._add({"case": case, "figure": figure, "unit": unit})
 
     def judge(self, case: str, figure: float, unit: str, limit: float, least: bool = False) -> None:
-        """A figure that should be at most `limit`, or at least that."""
+        """Add a figure that should be at most `limit`, or with `least` at least `limit`."""
         met = figure >= limit if least else figure <= limit
         goal = f"{'>=' if least else '<='} {limit:g}"
         row: dict[str, Any] = {"case": case, "figure": figure, "unit": unit, "goal": goal}

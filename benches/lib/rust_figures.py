@@ -1,4 +1,4 @@
-"""Figures of the Rust benches: criterion's estimates, and what the others print as JSON."""
+"""Figures of the Rust benches: criterion's estimates, and the JSON output of other benches."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from benches.lib.harness import RESULTS, ROOT
 
 Figures = dict[str, float]
 PROFILE = "release"
-"""The cargo profile measured: what a wheel is built with."""
+"""The measured cargo profile, which is also the profile of the wheels."""
 
 
 def criterion(bench: str, smoke: bool) -> Figures:
     """Rates (bytes or elements per second) or milliseconds of each case of a criterion bench.
 
-    Smoke runs each case once, in the development profile that the tests use, and has no figures.
+    A smoke run executes each case once, in the development profile of the tests, without figures.
     """
     if smoke:
         _cargo("test", "--bench", bench)
@@ -37,13 +37,13 @@ def criterion(bench: str, smoke: bool) -> Figures:
 
 
 def printed(bench: str, smoke: bool) -> dict[str, Figures]:
-    """What a bench prints: figures by part."""
+    """The figures that a bench prints as JSON, by part."""
     words = ("test",) if smoke else ("bench", "--profile", PROFILE)
     return _last_line(_cargo(*words, "--bench", bench))
 
 
 def example(name: str, smoke: bool, *arguments: str) -> dict[str, Figures]:
-    """What an example prints: figures by case. Smoke leaves it out: tests compile it."""
+    """The figures that an example prints, by case. A smoke run skips it: the tests compile it."""
     if smoke:
         return {}
     words = ("run", "--profile", PROFILE, "--example", name, "--", *arguments)
@@ -51,7 +51,7 @@ def example(name: str, smoke: bool, *arguments: str) -> dict[str, Figures]:
 
 
 def _rate(folder: Path) -> float:
-    """Per second where the bench says how much one run goes through, else its milliseconds."""
+    """The rate per second if the bench has a throughput, otherwise the milliseconds of one run."""
     estimates = json.loads((folder / "estimates.json").read_text())
     seconds: float = estimates["median"]["point_estimate"] / 1e9
     throughput = json.loads((folder / "benchmark.json").read_text())["throughput"]

@@ -1,4 +1,4 @@
-"""A NameServer and a broker as an operator starts them: ours, or Java RocketMQ."""
+"""Starts a NameServer and a broker as an operator does: ours, or Java RocketMQ."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ BOOTED = "boot success"
 BOOT_SECONDS_MAX = 60.0
 ROUTE_SECONDS_MAX = 60.0
 HEAP = ("-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=1g", "-XX:+UseG1GC")
-"""What RocketMQ's own scripts use, scaled to a small machine."""
+"""The flags of RocketMQ's own scripts, scaled to a small machine."""
 NO_TLS = "-Dtls.server.mode=disabled"
-"""Else each start makes RSA keys, for seconds."""
+"""Without it each start generates RSA keys, which takes seconds."""
 
 
 _INSTALLED = ("env", "-u", "PYTHONDONTWRITEBYTECODE", f"PYTHONPATH={ROOT}")
-"""With its bytecode kept from the first start on, as pip leaves it; else each start compiles."""
+"""Lets Python cache bytecode, as pip does for installed packages; otherwise each start compiles."""
 
 
 class Cluster:
-    """Both servers under a folder; stopped at the end of the `with` block.
+    """A NameServer and a broker under a folder; stopped at the end of the `with` block.
 
-    start_ms: from each server's exec to its open port, NameServer and broker.
+    start_ms: milliseconds from exec to the open port, for NameServer and broker.
     """
 
     name = ""
@@ -53,7 +53,7 @@ class Cluster:
         self.folder.mkdir(parents=True)
         try:
             self._start()
-            self.route(AUTO_CREATE_TOPIC)  # RocketMQ 5 is up before the NameServer knows of it
+            self.route(AUTO_CREATE_TOPIC)  # RocketMQ 5 reports its start before it has registered
         except BaseException as error:
             error.add_note(f"while starting {self.name}")
             self._stop()
@@ -65,26 +65,26 @@ class Cluster:
 
     @property
     def cost(self) -> ProcessCost:
-        """The broker's process."""
+        """Costs of the broker's process."""
         return ProcessCost(self._processes[-1].pid)
 
     @property
     def namesrv_cost(self) -> ProcessCost:
-        """The NameServer's process."""
+        """Costs of the NameServer's process."""
         return ProcessCost(self._processes[0].pid)
 
     @property
     def pids(self) -> list[int]:
-        """Both servers."""
+        """The pids of both servers, the NameServer first."""
         return [process.pid for process in self._processes]
 
     def store_bytes(self) -> int:
-        """What the files under the folder take of the disk."""
+        """Disk space of the files under the folder."""
         names = (Path(at) / name for at, _, found in os.walk(self.folder) for name in found)
         return sum(name.stat().st_blocks * 512 for name in names if name.exists())
 
     def route(self, topic: str) -> TopicRouteData:
-        """What the NameServer says of a topic, as soon as the broker has told it of that topic."""
+        """The NameServer's route for a topic; waits until the broker has registered the topic."""
         call = calls.route(topic)
         deadline = time.monotonic() + ROUTE_SECONDS_MAX
         with Probe(self.namesrv) as namesrv:
@@ -95,7 +95,7 @@ class Cluster:
         return route
 
     def restart_empty(self) -> None:
-        """Stop both servers, delete all they stored, and start them again."""
+        """Stop both servers, delete their files, and start them again."""
         self._stop()
         shutil.rmtree(self.folder)
         self.__enter__()
@@ -104,7 +104,7 @@ class Cluster:
         raise NotImplementedError
 
     def _run(self, command: list[str], port: int) -> None:
-        """Start a server; returns when its port is open and it says that it is up."""
+        """Start a server; returns when its port is open and it has logged that it is up."""
         started = time.monotonic()
         process = ServerProcess(command, cwd=self.folder)
         self._processes.append(process)
@@ -139,7 +139,7 @@ class Cluster:
 
 
 class Ours(Cluster):
-    """mqserver, a process each."""
+    """mqserver, each server in its own process."""
 
     name = "mqstack"
 
@@ -158,7 +158,7 @@ class Ours(Cluster):
 
 
 class Java(Cluster):
-    """Java RocketMQ 4.9.7, a JVM each."""
+    """Java RocketMQ 4.9.7, each server in its own JVM."""
 
     name = "java-4.9.7"
     project: Project = INTEROP
@@ -176,7 +176,7 @@ class Java(Cluster):
 
     def _stop(self) -> None:
         for process in reversed(self._processes):
-            process.kill()  # an orderly end takes it five seconds, and nobody needs the store
+            process.kill()  # a clean shutdown takes five seconds; the store is not needed
         super()._stop()
 
     def _java(self, main: str, conf: Path, *flags: str) -> list[str]:

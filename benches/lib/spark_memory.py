@@ -1,4 +1,4 @@
-"""A data source that yields the same Arrow batch from memory: what PySpark can do at best."""
+"""A data source that yields the same Arrow batch from memory: the best rate of PySpark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["MemorySource"]
 
 @dataclass
 class Share(InputPartition):  # type: ignore[misc]  # pyspark is not typed for us
-    """How often one task yields the batch."""
+    """The share of one task. times: how often it yields the batch."""
 
     times: int
 
@@ -35,13 +35,13 @@ class MemorySource(DataSource):  # type: ignore[misc]
             return from_arrow_schema(pa.ipc.open_file(file).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A read of all tasks."""
+        """A reader that splits the batches over the tasks."""
         times, tasks = int(self.options["times"]), int(self.options["tasks"])
         return MemoryReader(self.options["path"], times, tasks)
 
 
 class MemoryReader(DataSourceReader):  # type: ignore[misc]
-    """Yields the batch of a file, again and again."""
+    """Yields the batch of a file repeatedly."""
 
     def __init__(self, path: str, times: int, tasks: int) -> None:
         self._path = path
@@ -49,14 +49,14 @@ class MemoryReader(DataSourceReader):  # type: ignore[misc]
         self._tasks = tasks
 
     def partitions(self) -> list[InputPartition]:
-        """Shares of the same size."""
+        """One share for each task, all of about the same size."""
         return [
             Share(self._times * (task + 1) // self._tasks - self._times * task // self._tasks)
             for task in range(self._tasks)
         ]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """The batch, as often as the share says."""
+        """Yield the batch `partition.times` times."""
         with pa.OSFile(self._path) as file:
             batch = pa.ipc.open_file(file).get_batch(0)
         for _ in range(partition.times):

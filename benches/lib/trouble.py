@@ -1,10 +1,10 @@
-"""Clients that misbehave, as a process: `python -m benches.lib.trouble KIND HOST:PORT COUNT`.
+"""Misbehaving clients, as a process: `python -m benches.lib.trouble KIND HOST:PORT COUNT`.
 
-Says "ready" once all are connected, misbehaves from the first line that comes in until the second,
-then says as JSON what it did. Everything but `stopped-at-once` is offered at a bounded rate and in
-small pieces, as it comes from a network, so that it takes the same of the machine whoever it is
-sent to. SINK instead of a kind is who takes anything and answers nothing: with it in the place of
-the broker, the rest of the machine is as busy as with the broker.
+Prints "ready" once all clients are connected, misbehaves from the first line on stdin until the
+second one, then prints its counts as JSON. All kinds except `stopped-at-once` send at a bounded
+rate and in small pieces, as a network delivers them, so that they cost the machine the same with
+any receiver. The kind "sink" is a server that reads everything and answers nothing: in the place of
+the broker it shows the load of the generator alone.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ from mqserver.running import allow_open_files
 from mqstore.names import OWNER_GROUP
 
 PULLS_EACH = 400
-"""Of 32 KiB each, were they read: the sockets take a few hundred of that."""
+"""Pulls of each client, with 32 KiB of answer each: far more than the socket buffers hold."""
 INLINE_SUBSCRIPTION = 4
 DRIBBLE_BYTES = 7
-"""Of each slow sender, per second."""
+"""Bytes per second of each slow sender."""
 SLICE_SECONDS = 0.001
 PIECE_BYTES = 1 << 16
-"""Sent in one call: some systems take no thread off its core within one, and a megabyte is long."""
+"""Most bytes of one send call: some kernels do not preempt a thread within a call, and a megabyte
+takes long."""
 READERS_PER_SECOND = 1_500
-"""Who stop reading: their requests are 210 MB a second together, as what floods ask is."""
+"""Stopped readers that start per second. Together they send 210 MB/s, like the floods."""
 FLOOD_BYTES = 1 << 20
 FLOOD_FRAMES_PER_SECOND = 200
-"""Of all together, a megabyte each."""
+"""Frames per second of all flooding clients together, a megabyte each."""
 HALF_FRAMES_PER_SECOND = 100
 SYSTEM_BUSY = 2
 BACKLOG = 4_096
@@ -49,7 +50,7 @@ BACKLOG = 4_096
 
 @dataclass
 class Done:
-    """What was done. answered_busy: replies with RocketMQ's code 2."""
+    """Counts of what the clients did. answered_busy: replies with RocketMQ's code 2."""
 
     sent: int = 0
     answers: int = 0
@@ -58,7 +59,7 @@ class Done:
 
 
 class Client:
-    """One that misbehaves; what it is answered is counted as it reads."""
+    """One misbehaving client; it counts the answers that it reads."""
 
     def __init__(self, address: tuple[str, int], done: Done) -> None:
         self.socket = socket.create_connection(address, 30.0)
@@ -68,26 +69,27 @@ class Client:
         self._unread = b""
 
     def offer(self, data: bytes) -> bool:
-        """Send a piece of it, or of what is still on its way; whether it would take another."""
+        """Send a piece of `data`, or of the unfinished frame; True if the socket takes more of
+        it."""
         if not self._unsent:
             self._done.sent += 1
             self._unsent = memoryview(data)
         return self.push()
 
     def push(self) -> bool:
-        """Send a piece of what is on its way; whether there is more that the socket would take."""
+        """Send a piece of the unfinished frame; True if more is left and the socket takes it."""
         if not self._unsent:
             return False
         left = len(self._unsent)
         try:
             sent = self.socket.send(self._unsent[:PIECE_BYTES])
-        except OSError:  # full, or closed by the broker
+        except OSError:  # the buffer is full, or the broker closed the connection
             return False
         self._unsent = self._unsent[sent:]
         return sent == PIECE_BYTES < left
 
     def take_answers(self) -> None:
-        """Read all that is there."""
+        """Read and count all answers that have arrived."""
         with contextlib.suppress(OSError):
             while data := self.socket.recv(PIECE_BYTES):
                 self._unread += data
@@ -105,7 +107,7 @@ Step = Callable[[int], None]
 
 
 def _one_by_one(turns: Iterator[Client], data: bytes, per_second: int) -> Step:
-    """One after another sends it, as much of it as its socket takes, a piece at a time."""
+    """One client after another sends `data`, in pieces, as far as its socket takes it."""
     pieces_per_second = per_second * math.ceil(len(data) / PIECE_BYTES)
     current: Client | None = None
     due = 0.0
@@ -131,12 +133,12 @@ def _pulls() -> bytes:
 
 
 def stopped_readers(clients: list[Client]) -> Step:
-    """Each asks for the backlog many times at once, and reads nothing."""
+    """Each client pulls the backlog many times at once and reads no answer."""
     return _one_by_one(iter(clients), _pulls(), READERS_PER_SECOND)
 
 
 def stopped_at_once(clients: list[Client]) -> Step:
-    """The same, all of them as soon as they can."""
+    """The same, but all clients send as soon as they can."""
     pulls = _pulls()
 
     def step(slice_: int) -> None:
@@ -149,7 +151,7 @@ def stopped_at_once(clients: list[Client]) -> Step:
 
 
 def slow_senders(clients: list[Client]) -> Step:
-    """Each sends a frame a few bytes at a time, spread over the second."""
+    """Each client sends a frame a few bytes at a time, spread over the second."""
     frame = encode(send_frame("Dribbled", 4, bytes(4_096)))
     slices = round(1 / SLICE_SECONDS)
 
@@ -162,12 +164,13 @@ def slow_senders(clients: list[Client]) -> Step:
 
 
 def floods(clients: list[Client]) -> Step:
-    """Requests of a megabyte that Python refuses as they come."""
+    """Requests of a megabyte that the broker's Python code refuses quickly."""
     return _flood(clients, b'{"clientID":"x"}' + bytes(FLOOD_BYTES))
 
 
 def slow_floods(clients: list[Client]) -> Step:
-    """Those that take Python longer than they take to come; 64 MiB of them may wait."""
+    """Requests that take the broker's Python code longer than their transfer; 64 MiB may queue
+    up."""
     unknown = b'"unknown":[' + b"0," * (FLOOD_BYTES >> 3) + b"0]"
     return _flood(clients, b'{"clientID":"x",' + unknown + b" " * FLOOD_BYTES + b"}")
 
@@ -191,7 +194,7 @@ def _flood(clients: list[Client], body: bytes) -> Step:
 
 
 def half_frames(clients: list[Client]) -> Step:
-    """Each sends most of a megabyte and never the rest."""
+    """Each client sends most of a frame of a megabyte and never the rest."""
     half = encode(Frame(int(RequestCode.HEART_BEAT), {}, bytes(FLOOD_BYTES)))[:-100_000]
     return _one_by_one(iter(clients), half, HALF_FRAMES_PER_SECOND)
 
@@ -208,7 +211,7 @@ SINK = "sink"
 
 
 def _paced() -> Iterator[int]:
-    """Numbers of slices of time, each when it is due, from one line that comes in to the next."""
+    """Yields the number of each time slice when it is due, from one line on stdin to the next."""
     over = threading.Event()
 
     def await_end() -> None:
@@ -226,11 +229,11 @@ def _paced() -> Iterator[int]:
         if behind < 0:
             over.wait(-behind)
         else:
-            began += behind  # what could not be offered in time is not offered at once later
+            began += behind  # do not catch up in a burst after a delay
 
 
 def misbehave(kind: str, address: tuple[str, int], count: int) -> None:
-    """Be so many clients of that kind."""
+    """Run `count` clients of one kind."""
     done = Done()
     clients = [Client(address, done) for _ in range(count)]
     step = KINDS[kind](clients)
@@ -251,7 +254,7 @@ def _is_closed(one: socket.socket) -> bool:
 
 
 def sink() -> None:
-    """Accept everybody, read everything, answer nothing."""
+    """Accept every connection, read everything, answer nothing."""
     buffer = memoryview(bytearray(1 << 18))
     with socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as server, select.epoll() as poll:
         sockets: dict[int, socket.socket] = {}
@@ -279,7 +282,7 @@ def _read(one: socket.socket, buffer: memoryview) -> bool:
 
 
 def main() -> None:
-    """Be a kind of trouble, or the sink."""
+    """Run the misbehaving clients or the sink."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kind", choices=[*KINDS, SINK])
     parser.add_argument("address", nargs="?", default="")

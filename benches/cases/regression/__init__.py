@@ -1,7 +1,7 @@
-"""Is anything slower than it was? Ratios to this machine's own speed, beside a stored baseline.
+"""Finds slowdowns: compares each case, relative to the machine's own speed, with a baseline.
 
-`make bench` runs it and fails where a case is over 15 % worse; `python -m benches --save-baseline`
-stores what is measured now as what later runs are compared with.
+`make bench` runs it and fails if a case is more than 15 % slower. `python -m benches
+--save-baseline` measures and stores a new baseline.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from mqstore import _core
 BASELINE = ROOT / "benches" / "baseline.json"
 CASES = "benches/cases/regression/cases.py"
 ATTEMPTS = 3
-"""A case counts as worse when it is in each of so many measurements."""
+"""A case counts as worse only if it is worse in each of this number of measurements."""
 PASSES = 3
-"""Whole measurements that a baseline is the median of."""
+"""A baseline is the median of this number of complete measurements."""
 SPREAD_MAX = 30.0
-"""Percent that a case may differ by among them: more would hide what the run is to find."""
+"""Largest spread of a case over these measurements, in percent: more would hide slowdowns."""
 
 
 def main(smoke: bool = False) -> None:
-    """Compare with the baseline; raises BenchFailed, naming the cases, where some are worse."""
+    """Compare with the baseline; raises BenchFailed with the names of the cases that are worse."""
     if smoke:
         _check_names(measure(smoke=True))
         return
@@ -48,7 +48,7 @@ def main(smoke: bool = False) -> None:
         ]
         if not slow:
             break
-        print(f"measuring again, as over the limit: {', '.join(slow)}", flush=True)
+        print(f"over the limit, measuring again: {', '.join(slow)}", flush=True)
         again = measure(only=slow)
         now |= {case: min(now[case], ratio) for case, ratio in again.items()}
     changes = compare(now, baseline, spread)
@@ -57,7 +57,7 @@ def main(smoke: bool = False) -> None:
 
 
 def save_baseline() -> None:
-    """Measure and store; the file belongs into the change that moves the figures."""
+    """Measure and store a baseline. Commit the file with the change that moves the figures."""
     _require_optimised()
     passes = [measure() for _ in range(PASSES)]
     cases = {case: round(statistics.median(one[case] for one in passes), 4) for case in passes[0]}
@@ -70,7 +70,7 @@ def save_baseline() -> None:
 
 
 def measure(smoke: bool = False, only: Sequence[str] = ()) -> Ratios:
-    """Each case's time over its calibration's; all cases, or those named."""
+    """Each case's time divided by its calibration's time, for all cases or the named ones."""
     with tempfile.TemporaryDirectory(prefix="mqbench-") as folder:
         path = Path(folder) / "cases.json"
         chosen = [f"{CASES}::test_{case}" for case in only] or [CASES]
@@ -91,19 +91,19 @@ def measure(smoke: bool = False, only: Sequence[str] = ()) -> Ratios:
 
 
 def _baseline() -> tuple[Ratios, dict[str, float]]:
-    """Its ratios, and their spread as a share."""
+    """The ratios of the baseline, and their spread as a fraction."""
     if not BASELINE.exists():
         raise BenchFailed("no baseline; first: python -m benches --save-baseline")
     content = json.loads(BASELINE.read_text())
     there, here = content["environment"], environment()
     if any(there[name] != here[name] for name in ("cpu", "cores")):
-        print(f"The baseline is of another machine: {there['cores']} x {there['cpu']}")
+        print(f"The baseline was measured on another machine: {there['cores']} x {there['cpu']}")
     spread = {case: percent / 100 for case, percent in content["spread_percent"].items()}
     return content["cases"], spread
 
 
 def _check_names(now: Ratios) -> None:
-    """A case without a baseline would never be compared."""
+    """Fail if a case has no baseline, because it would never be compared."""
     known, _ = _baseline()
     if unlike := sorted(now.keys() ^ known.keys()):
         raise BenchFailed(f"cases and baseline differ: {', '.join(unlike)}; save a baseline")
@@ -112,12 +112,15 @@ def _check_names(now: Ratios) -> None:
 def _judge(changes: list[Change]) -> None:
     if bad := worse(changes):
         names = ", ".join(change.case for change in bad)
-        anew = "if that is meant, a new baseline: python -m benches --save-baseline"
-        raise BenchFailed(f"worse than the baseline: {names}; {anew}")
+        accept = "to accept that, save a new baseline: python -m benches --save-baseline"
+        raise BenchFailed(f"worse than the baseline: {names}; {accept}")
 
 
 def _one_core() -> None:
-    """For all: a round trip takes 13 us within a core, 55 across, as the scheduler happens to."""
+    """Pin this process and its children to one core.
+
+    A round trip takes 13 us within a core and 55 us across cores, depending on the scheduler.
+    """
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 

@@ -1,11 +1,12 @@
-"""What is held against the baseline, each case in turns with the calibration that it depends on.
+"""The regression cases; each alternates with a calibration of the resource that it depends on.
 
-pytest-benchmark cases of a fixed amount of work; `python -m benches regression` runs them. A case's
-ratio is its fourth best round over the fourth best calibration, of as many of both in turns: what
-disturbs only adds, and good moments are rare. With flushes it is the median of the rounds' own
-ratios, as a disk's speed changes for a while and is met by both. All run on one core, but for a
-start, and for many in flight, where one core has modes: how many travel together.
-MQSTACK_BENCH_SMOKE: one short round each.
+pytest-benchmark cases with a fixed amount of work; `python -m benches regression` runs them. A
+case's ratio is its fourth best round divided by the fourth best calibration, because disturbances
+only add time and undisturbed rounds are rare. Cases with flushes use the median of the ratios of
+each round, because a disk changes its speed for a while and then slows case and calibration alike.
+All cases run on one core, except the start and 64 sends in flight: on one core the number of sends
+that travel together varies between runs.
+MQSTACK_BENCH_SMOKE: run one short round of each case.
 """
 
 from __future__ import annotations
@@ -49,18 +50,18 @@ Against = Callable[[Work], None]
 
 
 def times(count: int) -> int:
-    """So many, or what a smoke run takes of it."""
+    """`count`, or one hundredth of it in a smoke run."""
     return max(1, int(count * SHARE))
 
 
 def fourth_best(taken: Sequence[float], marks: Sequence[float]) -> float:
-    """Of either, of those there are."""
+    """The fourth best time divided by the fourth best calibration, or the worst of fewer rounds."""
     rank = min(3, len(taken) - 1)
     return sorted(taken)[rank] / sorted(marks)[rank]
 
 
 def of_the_rounds(taken: Sequence[float], marks: Sequence[float]) -> float:
-    """The median of each round's ratio to the calibration before it."""
+    """The median over rounds of the time divided by the calibration before it."""
     return statistics.median(map(truediv, taken, marks))
 
 
@@ -70,7 +71,7 @@ def hold(
     work: Work,
     ratio: Callable[[Sequence[float], Sequence[float]], float] = fourth_best,
 ) -> None:
-    """Run rounds of both in turns and note the ratio."""
+    """Run rounds that alternate the calibration and the work, and record the ratio."""
     marks: list[float] = []
     benchmark.pedantic(
         work,
@@ -83,7 +84,7 @@ def hold(
 
 @contextmanager
 def every_core() -> Iterator[None]:
-    """For what starts in the block."""
+    """Processes that start in this block may use all cores."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, range(os.cpu_count() or 1))
     try:
@@ -94,7 +95,7 @@ def every_core() -> Iterator[None]:
 
 @pytest.fixture
 def against_work(benchmark: Any) -> Against:
-    """Of the CPU and of memory."""
+    """Calibration for work of the CPU and of memory."""
     return partial(hold, benchmark, calibrate.work_s)
 
 
@@ -112,7 +113,7 @@ def disk(folder: Path) -> Iterator[calibrate.Disk]:
 
 @pytest.fixture
 def against_disk(benchmark: Any, disk: calibrate.Disk) -> Against:
-    """Of flushes."""
+    """Calibration for flushes."""
     return partial(hold, benchmark, lambda: disk.flushes_s(times(500)), ratio=of_the_rounds)
 
 
@@ -120,9 +121,9 @@ def against_disk(benchmark: Any, disk: calibrate.Disk) -> Against:
 def against_disk_and_wire(
     benchmark: Any, disk: calibrate.Disk, loopback: calibrate.Echo
 ) -> Against:
-    """Of flushes one by one, and of processes that wake each other twice for each.
+    """Calibration for single flushes, with two wake-ups of another process for each.
 
-    A wake-up takes 9 us in one hour and 28 in another, when flushes take the same time.
+    A wake-up takes 9 us in one hour and 28 us in another, while flushes take the same time.
     """
     count = times(500)
 
@@ -134,22 +135,22 @@ def against_disk_and_wire(
 
 @pytest.fixture
 def against_disk_and_cpu(benchmark: Any, disk: calibrate.Disk) -> Against:
-    """Of flushes that many wait for together, and of what each of the many costs the CPU."""
+    """Calibration for flushes shared by many sends, and for the CPU cost of each send."""
     cpu = partial(calibrate.cpu_s, 3 * calibrate.COUNTED)
     return partial(hold, benchmark, lambda: disk.flushes_s(times(500)) + cpu(), ratio=of_the_rounds)
 
 
 @pytest.fixture
 def against_wire(benchmark: Any, loopback: calibrate.Echo) -> Against:
-    """Of the loopback and of two processes that wake each other."""
+    """Calibration for loopback round trips between two processes that wake each other."""
     return partial(hold, benchmark, loopback.round_trip_s)
 
 
 @pytest.fixture
 def against_stream(benchmark: Any, loopback: calibrate.Echo) -> Against:
-    """Of the loopback with many records on their way, and of the CPU.
+    """Calibration for the loopback with many records in flight, and for the CPU.
 
-    One record at a time says nothing about them: it follows how soon a sleeping process wakes.
+    One record at a time would not fit: its time depends on how soon a sleeping process wakes up.
     """
     return partial(hold, benchmark, lambda: loopback.stream_s(times(10_000)) + calibrate.cpu_s())
 
@@ -174,7 +175,7 @@ def sync_server(folder: Path) -> Iterator[Ours]:
 
 
 def send(cluster: Ours, count: int, threads: int = 1, **settings: object) -> None:
-    """So many messages from the native client."""
+    """Send `count` messages with the native client."""
     load = {**LOAD, "namesrv": cluster.namesrv, "topic": "BenchRegression", "threads": threads}
     run_produce({**load, "count": times(count)}, **settings)
 
@@ -259,7 +260,7 @@ def test_send_1_in_flight(against_wire: Against, server: Ours) -> None:
 
 def test_send_64_in_flight(against_stream: Against, folder: Path) -> None:
     with every_core(), Ours(folder / "every-core", {}) as server:
-        touch_memory(times(1 << 30))  # what all rounds store, twice
+        touch_memory(times(1 << 30))  # twice what all rounds store
         against_stream(lambda: send(server, 30_000, in_flight=64))
 
 

@@ -1,4 +1,4 @@
-"""Ratios now beside ratios then: what got worse, and the table that says so."""
+"""Compares ratios with the baseline: which cases got worse, and the table that shows it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 Ratios = dict[str, float]
-"""A case's time over its calibration's time: less is better."""
+"""A case's time divided by its calibration's time: less is better."""
 LIMIT = 0.15
-"""More than this above the baseline is worse; as much below it is worth a new baseline.
+"""Above the baseline by more than this is worse; below by as much deserves a new baseline.
 
-A case whose ratios differed by more among the baseline's own measurements has that spread for its
-limit: less than that says nothing about it.
+A case whose spread was larger when the baseline was measured has this spread as its limit, because
+a smaller difference may be chance.
 """
 
 
 @dataclass(frozen=True)
 class Change:
-    """before, now: None for a case that is new, or that was not measured any more."""
+    """One case. before: None if the case is new. now: None if it was not measured any more."""
 
     case: str
     before: float | None
@@ -26,12 +26,12 @@ class Change:
 
     @property
     def grown(self) -> float | None:
-        """0.2 is a fifth slower than before."""
+        """The relative change; 0.2 is a fifth slower than before."""
         return None if self.before is None or self.now is None else self.now / self.before - 1
 
     @property
     def verdict(self) -> str:
-        """worse, better, same, new or gone."""
+        """One of "worse", "better", "same", "new" or "gone"."""
         if self.now is None:
             return "gone"
         if self.grown is None:
@@ -44,10 +44,10 @@ class Change:
 def compare(
     now: Ratios, baseline: Ratios, spread: Mapping[str, float] | None = None
 ) -> list[Change]:
-    """A change for every case of either, the worst first; raises ValueError for no figure at all.
+    """A change for every case of either side, the worst first.
 
-    spread: by how much a case's ratios differed when the baseline was made, 0.2 is a fifth. A
-    ratio that is not above zero measured nothing.
+    spread: how much a case's ratios differed when the baseline was made, 0.2 is a fifth. Raises
+    ValueError for a ratio that is not above zero, because then nothing was measured.
     """
     spread = spread or {}
     for case, ratio in [*now.items(), *baseline.items()]:
@@ -62,12 +62,12 @@ def compare(
 
 
 def worse(changes: list[Change]) -> list[Change]:
-    """What makes a run fail: slower than the limit, or not measured any more."""
+    """Changes that make a run fail: slower than the limit, or not measured any more."""
     return [change for change in changes if change.verdict in ("worse", "gone")]
 
 
 def markdown(changes: list[Change]) -> str:
-    """The table, a line for each change."""
+    """A table with a line for each change."""
     lines = ["| case | baseline | now | change | limit | |", "|---|---|---|---|---|---|"]
     for change in changes:
         grown = "" if change.grown is None else f"{change.grown:+.0%}"

@@ -1,7 +1,7 @@
-"""Stored messages to Python objects, to Arrow and to text, from a store's files.
+"""Reads the messages of a store's files as Python objects, as Arrow and as text.
 
-pytest-benchmark cases; `python -m benches store` runs them. MQSTACK_BENCH_MESSAGES: how many
-messages the store has.
+pytest-benchmark cases; `python -m benches store` runs them. MQSTACK_BENCH_MESSAGES: number of
+messages in the store.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BODY = bytes(128)
 PROPERTIES = encode_properties(
     {"UNIQ_KEY": "C000020A48944E0E2F2A689C3F880000", "CLUSTER": "DefaultCluster", "TAGS": "TagA"}
 )
-"""Records of 297 bytes, such as a producer's plain send makes."""
+"""With these, a record has 297 bytes, like a producer's plain send."""
 MESSAGES = int(os.environ.get("MQSTACK_BENCH_MESSAGES", "5000"))
 BATCH = 500
 PULL_COUNT = 32
@@ -52,7 +52,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> StoreReader:
 
 @pytest.fixture
 def measure(benchmark: Any) -> Measure:
-    """Times a piece of work that says how many messages it went through."""
+    """Times a function that returns the number of messages it processed."""
 
     def run(work: Work) -> None:
         benchmark.extra_info["messages"] = benchmark(work)
@@ -62,7 +62,7 @@ def measure(benchmark: Any) -> Measure:
 
 @pytest.fixture
 def pulled(reader: StoreReader) -> bytes:
-    """What a pull of 32 messages brings."""
+    """The bytes of a pull of 32 messages."""
     size = next(reader.records()).store_size
     return bytes(next(reader.chunks()).body[: size * PULL_COUNT])
 
@@ -107,7 +107,7 @@ def test_a_store_as_arrow_places_only(measure: Measure, reader: StoreReader) -> 
 
 
 def test_dump_without_bodies(measure: Measure, reader: StoreReader, tmp_path: Path) -> None:
-    """Into a file: a pipe's reader would be measured as well."""
+    """Dumps to a file: with a pipe, its reader would be measured too."""
     words = [sys.executable, "-c", "import sys; from mqstore.cli import main; sys.exit(main())"]
     words += ["dump", str(reader.path), "--body", "none", "--output", "jsonl"]
     written = tmp_path / "dump.jsonl"

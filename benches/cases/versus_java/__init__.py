@@ -1,8 +1,8 @@
-"""The same loads against Java RocketMQ 4.9.7 and 5.3.3 and against us, on this machine.
+"""The same loads against our servers and against Java RocketMQ 4.9.7 and 5.3.3, on this machine.
 
-`python -m benches versus_java` runs every row, 45 minutes; `python -m benches.cases.versus_java
---only ROW` one of them and keeps the others' results. Needs JDK 17 and Maven, which fetches
-RocketMQ once.
+`python -m benches versus_java` runs every row and takes 45 minutes; `python -m
+benches.cases.versus_java --only ROW` runs one row and keeps the results of the others. Needs JDK
+17, and Maven to download RocketMQ once.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ ROUNDS = 5
 SECONDS = 4.0
 WARMUP_SECONDS = 2.0
 SCRATCH = RESULTS / "versus_java"
-"""Where results go that are not for keeping."""
+"""Folder for results that are not committed."""
 SMOKE = (0.2, 0.1, 1)
-"""Seconds of a round and of a warm-up run, rounds."""
+"""Seconds of a round, seconds of a warm-up run, number of rounds."""
 
 
 def main(smoke: bool = False) -> None:
-    """Run every row, or a few small ones; says why if Java is not here."""
+    """Run every row, or a few small ones. Without Java, prints the reason and runs none."""
     if smoke:
         run_smoke()
         return
@@ -47,7 +47,7 @@ def run(
     warmup_seconds: float = WARMUP_SECONDS,
     home: Path = results.HERE,
 ) -> None:
-    """Measure these rows, keep their results beside those of the others, and write RESULTS.md.
+    """Measure these rows, save their results, and write RESULTS.md from the results of all rows.
 
     Fails at the end if one of these rows misses a goal.
     """
@@ -63,7 +63,7 @@ def run(
 
 
 def run_smoke() -> None:
-    """A small row of ours alone, one of ours beside a Java broker; results go into artifacts."""
+    """Run one small row of ours alone and one with a Java broker; results go into artifacts."""
     _measure(row_of("routes-4"), SCRATCH, SMOKE, (Ours,))
     if missing := java_rocketmq.missing():
         print(f"Java is skipped, {missing}")
@@ -73,7 +73,7 @@ def run_smoke() -> None:
 
 
 def row_of(name: str) -> Row:
-    """Raises ValueError with the names there are."""
+    """The row with this name; raises ValueError, listing the known names."""
     found = next((row for row in ROWS if row.name == name), None)
     if found is None:
         raise ValueError(f"no row {name!r}; rows: {', '.join(row.name for row in ROWS)}")

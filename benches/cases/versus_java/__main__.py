@@ -12,13 +12,17 @@ from benches.lib.harness import saying_no
 parser = argparse.ArgumentParser(prog="python -m benches.cases.versus_java", description=__doc__)
 names = [row.name for row in ROWS]
 parser.add_argument("--only", nargs="+", metavar="ROW", choices=names, help=", ".join(names))
-parser.add_argument("--rounds", type=int, default=versus_java.ROUNDS, help="of every broker")
-parser.add_argument("--seconds", type=float, default=versus_java.SECONDS, help="of a round")
-parser.add_argument("--warmup", type=float, default=versus_java.WARMUP_SECONDS, help="seconds")
-parser.add_argument("--try", dest="scratch", action="store_true", help="results into artifacts/")
-parser.add_argument("--render", action="store_true", help="only write RESULTS.md anew")
-parser.add_argument("--smoke", action="store_true", help="seconds only: does it run?")
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # servers are stopped, stores deleted
+parser.add_argument("--rounds", type=int, default=versus_java.ROUNDS, help="rounds per broker")
+parser.add_argument("--seconds", type=float, default=versus_java.SECONDS, help="length of a round")
+parser.add_argument(
+    "--warmup", type=float, default=versus_java.WARMUP_SECONDS, help="seconds of a warm-up run"
+)
+parser.add_argument(
+    "--try", dest="scratch", action="store_true", help="write results to artifacts/"
+)
+parser.add_argument("--render", action="store_true", help="only write RESULTS.md again")
+parser.add_argument("--smoke", action="store_true", help="run for seconds, to see that it works")
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that servers stop and stores go
 chosen = parser.parse_args()
 if chosen.smoke:
     versus_java.main(smoke=True)

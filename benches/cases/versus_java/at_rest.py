@@ -1,4 +1,4 @@
-"""Rows about the processes themselves: how soon they are open, and what memory they take."""
+"""Rows about the processes themselves: their start time and their memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benches.lib.loads import Case
 from benches.lib.servers import Cluster
 
 IDLE_SECONDS = 2.0
-"""What starts late has started."""
+"""Seconds after which background work of the start has ended."""
 FILL = Case("fill", produce={"in_flight": 64})
 IN_PROCESS = """
 import time
@@ -28,7 +28,7 @@ print(took * 1000)
 
 @dataclass(frozen=True)
 class Start:
-    """From a server's exec to its open port, empty stores; ours also within a warm interpreter."""
+    """Time from a server's exec to its open port, with an empty store; ours also in process."""
 
     seconds: float | None = 0.0
 
@@ -45,7 +45,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Memory:
-    """Idle after a start, and after a load of sends."""
+    """Memory after a start, and after a load of sends."""
 
     seconds: float | None = None
 

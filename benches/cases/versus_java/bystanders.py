@@ -1,4 +1,4 @@
-"""CPU that is not of the bench: rounds beside much of it are not worth keeping."""
+"""CPU used by processes outside the bench: rounds with much of it are dropped."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 class Bystanders:
-    """CPU of everything but our processes, the host's among it, from when it is made."""
+    """CPU used since the construction by everything except our processes, including the host."""
 
     def __init__(self, pids: Sequence[int]) -> None:
         self._costs = [ProcessCost(pid) for pid in (os.getpid(), *pids)]
         self._before = self._now()
 
     def share(self) -> float:
-        """0.25 of two cores: half a core was used by others."""
+        """The share of all cores that others used: with two cores, 0.25 is half a core."""
         wall, all_cpu, ours = (
             now - before for now, before in zip(self._now(), self._before, strict=True)
         )
@@ -32,8 +32,9 @@ class Bystanders:
 
 
 def taken_seconds(stat: str) -> float:
-    """User, nice and system time of all processes, and what a virtual machine's host kept for
-    others (proc_stat(5)); interrupts are nobody's.
+    """User, nice and system time of all processes, plus the time stolen by the host (proc_stat(5)).
+
+    Without interrupts, which the kernel charges to no process.
     """
     fields = stat.split(maxsplit=9)
     return sum(int(fields[at]) for at in (1, 2, 3, 8)) / _TICK

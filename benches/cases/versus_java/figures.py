@@ -1,4 +1,4 @@
-"""How figures are called and written."""
+"""Names of the figures and their format."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ NAMES = {
     "namesrv_start_ms": "NameServer, exec to open port, ms",
     "call_ms": "both from the call, warm interpreter, ms",
 }
-"""In the order of the tables' columns."""
+"""Figures and their column titles, in the order of the columns."""
 
 
 def written(value: float | None) -> str:
-    """A figure with three digits or more; nothing for none."""
+    """A figure with at least three digits; empty for None."""
     if value is None:
         return ""
     if abs(value) >= 100:

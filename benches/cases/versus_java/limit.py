@@ -1,6 +1,7 @@
-"""The limit: a server that answers and stores nothing, as one more broker of a row.
+"""The limit: a server that only answers and stores nothing, measured like a broker.
 
-A broker hardly gives the client more than that on this machine: a goal above it is out of reach.
+It shows about the highest rate that any broker can reach with this client on this machine; a goal
+above it is out of reach.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ COMPILE = ("rustc", "-O", "--edition", "2024", "-C", "codegen-units=1")
 
 
 class Limit(Cluster):
-    """rust/bench/examples/limit.rs, NameServer and broker in one process.
+    """rust/bench/examples/limit.rs: NameServer and broker in one process.
 
-    With SYNC_FLUSH it writes what it reads to a file and flushes that before it answers.
+    With SYNC_FLUSH it writes each request to a file and flushes the file before it answers.
     """
 
     name = "limit"
@@ -35,5 +36,5 @@ class Limit(Cluster):
 
 
 def missing() -> str | None:
-    """Why it cannot be built, None if it can."""
+    """The reason why it cannot be built; None if it can."""
     return None if shutil.which("rustc") else "there is no rustc"

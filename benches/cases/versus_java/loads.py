@@ -1,7 +1,7 @@
-"""What else brokers are asked for by the native client: latency to the reader, connections, oneway.
+"""More loads of the native client: latency up to the reader, connections, oneway sends.
 
-Each load's report says what it counts; `failed` is what must be 0 for its figures to be worth
-anything: messages that were not sent in time, not answered, refused, lost or twice there.
+In each report `failed` must be 0, or the figures mean nothing: it counts messages that were not
+sent in time, not answered, refused, lost or duplicated.
 """
 
 from __future__ import annotations
@@ -15,24 +15,25 @@ from mqclient.cli.bench import run_connect, run_latency, run_produce
 from mqstore.names import AUTO_CREATE_TOPIC
 
 FAILURES = ("unsent", "unanswered", "refused", "lost", "duplicates", "failed", "dropped")
-"""Totals of a report."""
+"""Totals of a report whose sum is `failed`."""
 LATENCY_IN_FLIGHT_MAX = 1024
 HOLD_SECONDS = 1.0
-"""All heartbeats are answered by then."""
+"""Seconds that the connections stay open, so that all heartbeats are answered."""
 STILL_SECONDS = 5.0
-"""Whatever is not stored when nothing more was for so long, is lost. A Java broker that was flooded
-may take seconds to answer where its queues end."""
+"""A message is lost if it is not stored after this many seconds without progress. A flooded Java
+broker may take seconds to return the end offsets of its queues."""
 ONEWAY_WINDOW = 64
 ONEWAY_SECONDS_MAX = 0.5
-"""A Java broker keeps what it read and did not get to in memory; a longer flood fills that."""
+"""Seconds of a flood at most: a Java broker keeps unprocessed requests in memory and would run out
+of it."""
 
 
 @dataclass(frozen=True)
 class Latency:
-    """Messages at a rate that all brokers keep, each from when it was due until its reader has it.
+    """Messages at a rate that all brokers reach; latency from due time to the reader.
 
-    The reader waits at the ends of the four queues, as `mqclient bench consume --tail` does. That
-    would tell the same from a message's birth, to the millisecond only: there is no row of it.
+    The reader waits at the ends of the four queues. `mqclient bench consume --tail` measures the
+    same from the message's born timestamp, but only in milliseconds, so it has no row.
     """
 
     rate: float
@@ -48,21 +49,22 @@ class Latency:
 
 @dataclass(frozen=True)
 class Connections:
-    """So many producers at once, each of which says who it is; then all of them leave.
+    """Opens `connections` connections at once, sends a heartbeat on each, then closes all.
 
-    A connection is open when the kernel has it, before the broker has: a broker that accepts slowly
-    shows there only where the kernel's queue is full. So the time to the answer of each one's first
-    heartbeat is a figure as well. No limit is measured: that server takes a thread for each.
+    A connection counts as open once the kernel has accepted it, which is before the broker does; a
+    slowly accepting broker is visible only when the kernel's queue is full. Therefore the time up
+    to the answer to the first heartbeat is a figure too. The limit server is not measured, because
+    it starts a thread for each connection.
     """
 
     connections: int
 
     def run(self, cluster: Cluster, seconds: float) -> dict[str, Any]:
-        """However many seconds it takes; the generator's report, of connections."""
+        """Ignores `seconds`; returns the generator's report, with connections as unit."""
         load: dict[str, object] = {"namesrv": cluster.namesrv, "topic": AUTO_CREATE_TOPIC}
         held = {**load, "duration_s": HOLD_SECONDS}
         report = run_connect(held, connections=self.connections, rate=0.0)
-        settle(cluster)  # it has to forget them: not in the next broker's turn
+        settle(cluster)  # its cleanup of the connections must not disturb the next broker's round
         beats = report.get("heartbeat_us", {})
         more = {f"heartbeat_{name}_us": beats.get(name) for name in ("p50", "p99")}
         unheard = self.connections - report["totals"].get("heartbeats", 0)
@@ -73,14 +75,14 @@ class Connections:
 
 @dataclass(frozen=True)
 class Oneway:
-    """Sends that ask for no answer, as fast as the socket takes them; those that are stored count.
+    """Oneway sends as fast as the socket takes them; only stored messages count.
 
-    That is by how much the queues' ends have moved, over the time from the first send until they
-    moved for the last time. A broker that takes more than it can store drops the rest, unsaid.
+    The rate is the growth of the queues' end offsets, divided by the time from the first send to
+    the last growth. A broker that receives more than it can store drops the rest silently.
     """
 
     def run(self, cluster: Cluster, seconds: float) -> dict[str, Any]:
-        """The generator's report, of what was stored."""
+        """Run the generator; its report, counting stored messages only."""
         load = {"namesrv": cluster.namesrv, "topic": "BenchOneway", "timeout_s": STILL_SECONDS}
         report = run_produce(
             {**load, "warmup_s": 0.0, "duration_s": min(seconds, ONEWAY_SECONDS_MAX)},

@@ -1,4 +1,4 @@
-"""One SVG per row: every broker's median, with a line from its least to its most."""
+"""One SVG per row: every broker's median, with a line from its minimum to its maximum."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 760, 280
 
 
 def draw(row: Row, measured: Measured, path: Path) -> bool:
-    """Write the plot of the row's main figure; False where no round has it."""
+    """Write the plot of the row's main figure; False if no round has it."""
     bars = [
         (name, measured.median(name, row.plot), measured.values(name, row.plot))
         for name in measured.rounds
@@ -55,7 +55,7 @@ def _chart(title: str, bars: list[tuple[str, float, list[float]]]) -> pygal.Bar:
 
 
 def _without_scripts(root: Element) -> Element:
-    """A picture, no program."""
+    """Remove the scripts that pygal embeds: the file is only a picture."""
     for parent in root.iter():
         for script in parent.findall("script"):
             parent.remove(script)

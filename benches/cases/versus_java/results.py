@@ -1,4 +1,4 @@
-"""Results of rows: kept as JSON, one file a row, and written as RESULTS.md with a plot each."""
+"""Saves the results of each row as a JSON file, and writes RESULTS.md with a plot per row."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ METHOD = """\
 **Method.** `python -m benches versus_java` measures all rows, `python -m benches.cases.versus_java
 --only ROW` measures one; each row is one run, and `results/` holds its raw rounds. Load
 generator, NameServers and brokers share the machine. The brokers of a row run at the same time
-and take their rounds in turns, so that a noisy machine is noisy for all of them; the rows of
-start and memory start each broker anew for every round. Before a round, all dirty pages are
+and their rounds alternate, so that a noisy machine is noisy for all of them; the rows of
+start and memory restart each broker for every round. Before a round, all dirty pages are
 written to the disk and 700 MiB of memory are touched per second of the round, because a virtual
 machine's host supplies unused memory slowly. A broker whose store has passed 2 GiB continues with
 an empty store. Java brokers are warmed by the row's own load with 64 requests in flight, in 4 to
@@ -45,22 +45,22 @@ over the rounds; rates also have their least and most.
 | CPU | user and system time of the server's process |
 | Java's, in a goal | the better of the two Java brokers in the same run |
 | limit | a server that answers and stores nothing (`rust/bench/examples/limit.rs`), in the same \
-turns: about the most that a broker can reach with this client; with SYNC_FLUSH it writes \
-and flushes what it reads |
-| percentile | of one request, from the call to the answer; in the native client's backlog, of one \
-pull of up to 32 messages; the Java client's backlog has none |
+alternating rounds: about the highest rate that a broker can reach with this client; with \
+SYNC_FLUSH it writes and flushes each request |
+| percentile | latency of one request, from the call to the answer; with the native client's \
+backlog, of one pull of up to 32 messages; the Java client's backlog has none |
 | open loop | each request has a time when it is due, and its latency counts from that time |
-| from sender to reader | from when a message is due until a reader that waits at 4 queues has it |
-| at once | a connection is open when the kernel has it, so the time to its first heartbeat's \
-answer is another column |
-| oneway | what is stored counts: by how far the queues' ends move, over the time until they stop |
+| from sender to reader | from a message's due time until a reader that waits at 4 queues has it |
+| at once | a connection is open once the kernel has accepted it, so the time to the answer of \
+its first heartbeat is another column |
+| oneway | only stored messages count: growth of the queues' end offsets, until they stop growing |
 | routes | 128 requests in flight for the rate; 8, one per connection, for the percentiles |
 | failed | not sent in time, not answered, refused, lost, or received twice |
 """
 
 
 def keep(row: Row, session: Session, measured: Measured, home: Path) -> None:
-    """Write one row's file; another run of the row replaces it."""
+    """Save one row's results; a later run of the row replaces them."""
     path = home / "results" / f"{row.name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     content = {
@@ -91,14 +91,14 @@ def write(rows: tuple[Row, ...], home: Path) -> Path:
 
 
 def summary(row: Row, measured: Measured) -> str:
-    """A row's table and verdicts."""
+    """A row's table and the verdicts on its goals."""
     lines = [f"### {row.title}\n", *_table(measured), ""]
     lines += [f"- {_judged(verdict)}" for verdict in _verdicts(row, measured)]
     return "\n".join(lines)
 
 
 def missed(row: Row, measured: Measured) -> list[str]:
-    """Goals of a row that are not met, and those whose figures were not measured."""
+    """Goals of a row that are not met or whose figures were not measured."""
     judged = ((goal, goal.judge(measured)) for goal in row.goals)
     return [
         f"{row.name}: {_asked(goal)}: {_found(verdict) if verdict else 'not measured'}"
@@ -144,8 +144,8 @@ def _section(row: Row, content: dict[str, Any], home: Path) -> str:
     count = max(len(rounds) for rounds in measured.rounds.values())
     seconds = content["seconds"] if row.how.seconds is None else row.how.seconds
     length = f"Rounds: {count}" + (f" of {seconds:g} s" if seconds else "")
-    told = ("time", "commit", "cpu", "cores", "memory_mb", "kernel", "python", "java")
-    parts.append(f"{length}; {', '.join(f'{name} {where[name]}' for name in told)}.\n")
+    shown = ("time", "commit", "cpu", "cores", "memory_mb", "kernel", "python", "java")
+    parts.append(f"{length}; {', '.join(f'{name} {where[name]}' for name in shown)}.\n")
     return "\n".join(parts)
 
 

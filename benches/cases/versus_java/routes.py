@@ -1,4 +1,4 @@
-"""The NameServer's row: routes per second of a topic that so many brokers have."""
+"""The NameServer's row: route requests per second for a topic of many brokers."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ from mqserver.probe import Probe
 
 TOPIC, OTHER = "BenchRoutes", "BenchOther"
 ALONE = 8
-"""Connections with one request each."""
+"""Connections with one request in flight each, for the percentiles."""
 ALONE_SHARE = 0.25
-"""Of a round's seconds, on top of them."""
+"""Length of the load for the percentiles, as a share of a round; it follows the round."""
 
 
 @dataclass(frozen=True)
 class Routes:
-    """Every NameServer in turns; the topic's brokers only register, on a connection that stays.
+    """Routes of a topic of `brokers` brokers; the rounds of all NameServers alternate.
 
-    The rate is with all requests of `ask` in flight, whose times are those of the window; the
-    percentiles are of a shorter load after it, one request on each of a few connections.
+    The brokers only register and stay connected. The rate is measured with all requests of `ask` in
+    flight. The percentiles come from a shorter load after it, with one request in flight on each of
+    a few connections: with more, they would show the time in the queue.
     """
 
     brokers: int
     seconds: float | None = None
 
     def run(self, session: Session) -> Measured:
-        """Rounds in turns, all NameServers up all the time."""
+        """Run alternating rounds while all NameServers are up."""
         measured = Measured({kind.name: [] for kind in session.kinds})
         with ExitStack() as stack:
             clusters = []
@@ -54,8 +55,8 @@ class Routes:
 
 
 def register(probe: Probe, brokers: int) -> None:
-    """Make `brokers` brokers known that have the topic, and nothing else."""
-    # RocketMQ 5 refuses an unknown broker that registers one topic only: a change needs a whole.
+    """Register `brokers` brokers that have the topic."""
+    # RocketMQ 5 takes a registration of one topic as a change, and refuses it for a new broker.
     topics = TopicConfigSerializeWrapper({name: TopicConfig(name, 8, 8) for name in (TOPIC, OTHER)})
     for number in range(brokers):
         tell(probe, registration(number, topics))
@@ -67,7 +68,7 @@ def register(probe: Probe, brokers: int) -> None:
 
 
 def _rate(namesrv: str, seconds: float) -> float:
-    """Answers per second."""
+    """Route answers per second."""
     began = time.monotonic()
     answers = len(ask(namesrv, [encode(calls.route(TOPIC).request)], seconds))
     return answers / (time.monotonic() - began)

@@ -1,4 +1,4 @@
-"""What a row of the comparison is: how it is measured, what it must reach, and whether it does."""
+"""A row of the comparison: its measurement, its goals, and the verdict on them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from benches.lib.servers import Cluster, Java, Java5, Ours
 KINDS: tuple[type[Cluster], ...] = (Ours, Java, Java5)
 OURS, LIMIT = Ours.name, Limit.name
 Figures = dict[str, float | None]
-"""One round of one broker."""
+"""The figures of one round of one broker."""
 
 
 @dataclass
 class Session:
     """One run of one row.
 
-    folder: a temporary one. seconds: of a measured round. warmup_seconds: of one run of a warm-up.
-    rounds: measured rounds of every broker.
+    folder: temporary files. seconds: length of a measured round. warmup_seconds: length of a
+    warm-up run. rounds: measured rounds of every broker.
     """
 
     folder: Path
@@ -39,18 +39,18 @@ class Session:
 
     @cached_property
     def client(self) -> JavaClient:
-        """The Java client's JVM; started when first asked for."""
+        """The Java client's JVM; started at the first access."""
         home = self.new_folder("client")
         home.mkdir()
         return JavaClient(home)
 
     def new_folder(self, name: str) -> Path:
-        """A path that is not there yet."""
+        """A path that does not exist yet."""
         return self.folder / f"{name}-{next(self._folders)}"
 
     @property
     def client_pids(self) -> list[int]:
-        """The JVM, if it was started."""
+        """The pid of the JVM, if it was started."""
         return [self.client.pid] if "client" in self.__dict__ else []
 
     def stop(self) -> None:
@@ -61,13 +61,13 @@ class Session:
 
 @dataclass
 class Measured:
-    """The rounds of every broker, in the order they were run; note: what else to know."""
+    """The rounds of every broker in the order of their run; note: a remark for the report."""
 
     rounds: dict[str, list[Figures]]
     note: str = ""
 
     def median(self, broker: str, figure: str) -> float | None:
-        """Over the rounds that have the figure."""
+        """The median over the rounds that have the figure."""
         known = self.values(broker, figure)
         return statistics.median(known) if known else None
 
@@ -82,14 +82,14 @@ class How(Protocol):
 
     @property
     def seconds(self) -> float | None:
-        """Of a round, where it is not the session's; 0 where a round ends by itself."""
+        """Length of a round: None for the session's length, 0 if a round ends by itself."""
 
     def run(self, session: Session) -> Measured:
-        """Measure every broker `session.rounds` times, in turns."""
+        """Measure every broker `session.rounds` times, alternating between the brokers."""
 
 
 class Need(Enum):
-    """How a median of ours is judged: by a limit, or by the best Java broker's in the same run."""
+    """How our median is judged: by a fixed value, or by the best Java broker of the same run."""
 
     AT_LEAST = "≥ {}"
     AT_MOST = "≤ {}"
@@ -99,14 +99,14 @@ class Need(Enum):
 
 @dataclass(frozen=True)
 class Goal:
-    """A figure and what it must be."""
+    """A figure and the value that it must reach."""
 
     figure: str
     need: Need
     value: float
 
     def judge(self, measured: Measured, server: str = OURS) -> Verdict | None:
-        """Ours, or another server in its place; None where a figure was not measured."""
+        """The verdict on our server or another one; None if a figure was not measured."""
         ours = measured.median(server, self.figure)
         if ours is None:
             return None
@@ -124,7 +124,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Verdict:
-    """found: the median, or its ratio to Java's."""
+    """The result for one goal. found: the median, or its ratio to Java's median."""
 
     goal: Goal
     found: float
@@ -133,7 +133,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Row:
-    """name: a file's name; title: a heading; plot: the figure that is drawn."""
+    """One row. name: its file name. title: its heading. plot: the figure in the plot."""
 
     name: str
     title: str
@@ -143,14 +143,14 @@ class Row:
 
 
 def ratios(measured: Measured, figure: str) -> dict[str, float]:
-    """Ours over each Java broker's median."""
+    """Our median divided by each Java broker's median."""
     ours = measured.median(OURS, figure)
     others = _java_medians(measured, figure)
     return {} if ours is None else {name: ours / other for name, other in others.items()}
 
 
 def of_limit(measured: Measured, figure: str) -> float | None:
-    """Ours over the limit's median, where the limit was measured."""
+    """Our median divided by the limit's median; None if the limit was not measured."""
     ours, limit = measured.median(OURS, figure), measured.median(LIMIT, figure)
     return ours / limit if ours is not None and limit else None
 

@@ -1,4 +1,4 @@
-"""The rows, with the goals that the design sets; "better than Java" where it sets none."""
+"""The rows with the goals of the design; the goal is "better than Java" if it sets none."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ BATCH_THREADS = 16
 
 
 def at_least(figure: str, value: float) -> Goal:
-    """A median that may not be lower."""
+    """A goal: the median must not be lower than `value`."""
     return Goal(figure, Need.AT_LEAST, value)
 
 
 def at_most(figure: str, value: float) -> Goal:
-    """A median that may not be higher."""
+    """A goal: the median must not be higher than `value`."""
     return Goal(figure, Need.AT_MOST, value)
 
 
 def times_java(value: float = 1.0, figure: str = RATE) -> Goal:
-    """So many times the faster Java server's rate."""
+    """A goal: the median must be at least `value` times the faster Java server's."""
     return Goal(figure, Need.TIMES_JAVA, value)
 
 
 def routes(brokers: int, goal: float) -> Row:
-    """The NameServer's routes of a topic that so many brokers have."""
+    """A row: routes per second of a topic of `brokers` brokers."""
     return Row(
         f"routes-{brokers}",
         f"NameServer, routes of a topic of {brokers} brokers",
@@ -47,7 +47,7 @@ def routes(brokers: int, goal: float) -> Row:
 
 
 def java_send(threads: int, batch: int = 1, body_bytes: int = 1024, flush: str = ASYNC) -> Load:
-    """The Java client's synchronous sends."""
+    """A load: the Java client's synchronous sends."""
     return Load(
         lambda session: JavaSend(session.client, threads, batch, body_bytes),
         flush,
@@ -59,7 +59,7 @@ def java_send(threads: int, batch: int = 1, body_bytes: int = 1024, flush: str =
 def native(
     case: Case, flush: str = ASYNC, seconds: float | None = None, limit: bool = False
 ) -> Load:
-    """Our generator's load."""
+    """A load of our own generator."""
     is_lone_sync = flush == SYNC and case.threads == 1
     return Load(lambda _: case, flush, case.consume, seconds, is_lone_sync, limit)
 

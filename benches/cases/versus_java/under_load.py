@@ -1,4 +1,4 @@
-"""Rows where brokers are loaded in turns: as fast as the load can, or at the same offered rate."""
+"""Rows that load the brokers one after the other, at full speed or at the same offered rate."""
 
 from __future__ import annotations
 
@@ -18,30 +18,31 @@ from benches.lib.loads import Case, Loads, make_backlog, measure
 from benches.lib.servers import Cluster, Java
 
 STORE_BYTES_MAX = 2 << 30
-"""A broker whose files take more goes on with an empty store."""
+"""A broker whose store has grown beyond this restarts with an empty store."""
 COMPILE = Case("warm-up", produce={"in_flight": 64})
-"""What warms a JVM soonest: little of the CPU goes to the client."""
+"""The load that warms a JVM fastest, because the client needs little of the CPU."""
 WARM_RUNS_MIN, WARM_RUNS_MAX = 4, 8
 WARM_GROWTH = 1.2
-"""Warm is what does not get this much faster from one run to the next."""
+"""A broker is warm when its rate grows by less than this factor from one run to the next."""
 REWARM_SECONDS = 0.5
 PACED_IN_FLIGHT_MAX = 1024
 OTHERS_MAX, DROPPED_MAX = 0.1, 1
-"""A round beside more foreign CPU than this is dropped, so many times the rounds asked for."""
+"""A round is dropped if others used more than this share of the CPU. At most DROPPED_MAX times the
+requested number of rounds are dropped."""
 TOUCHED_BYTES_PER_SECOND = 700 << 20
-"""Of a round, so much of memory is touched before: what the fastest load fills."""
+"""Memory touched before a round, per second of the round: as much as the fastest load fills."""
 DISK_FLUSHES = 500
 ASYNC, SYNC = "ASYNC_FLUSH", "SYNC_FLUSH"
 
 
 @dataclass(frozen=True)
 class Load:
-    """A load on every broker in turns, all of them up all the time.
+    """A load on each broker, in alternating rounds while all brokers are up.
 
-    make: the load, when the session has what it needs. backlog: fill the topic that is read first.
-    seconds: of a round, where it is not the session's; 0 where it ends by itself. beside_disk:
-    measure the disk's fdatasync before each round as well, and what the broker adds to it.
-    beside_limit: a server that stores nothing takes its turns too, where there is a compiler.
+    make: creates the load for a session. backlog: fill the topic before the load reads it. seconds:
+    length of a round; None for the session's length, 0 if a round ends by itself. beside_disk:
+    measure the disk's fdatasync before each round, and report the difference to the broker's p50.
+    beside_limit: measure the limit server as well, if there is a Rust compiler.
     """
 
     make: Callable[[Session], Loads]
@@ -52,7 +53,7 @@ class Load:
     beside_limit: bool = False
 
     def run(self, session: Session) -> Measured:
-        """Rounds in turns."""
+        """Run alternating rounds."""
         with _Turns(self, session, self.make(session)) as turns:
             turns.take()
             return turns.measured
@@ -65,19 +66,19 @@ class Paced(Protocol):
         """Load the cluster's broker."""
 
     def at_rate(self, rate: float) -> Loads:
-        """The same at `rate` messages per second."""
+        """The same load, offered at `rate` messages per second."""
 
 
 @dataclass(frozen=True)
 class OpenLoop:
-    """The same offered rate for all: a share of what Java 4.9.7 takes at most, in the same run."""
+    """The same offered rate for all brokers: a share of Java 4.9.7's maximum in the same run."""
 
     make: Callable[[Session], Paced]
     share: float = 0.5
     seconds: float | None = None
 
     def run(self, session: Session) -> Measured:
-        """Find Java's maximum, then rounds in turns at the share of it."""
+        """Find Java's maximum, then run alternating rounds at the share of it."""
         load = self.make(session)
         with _Turns(Load(self.make), session, load) as turns:
             reference = next((c for c in turns.clusters if type(c) is Java), turns.clusters[0])
@@ -96,18 +97,19 @@ class NativeSend(Case):
     """A native load that can be paced."""
 
     def at_rate(self, rate: float) -> NativeSend:
-        """The same, at an offered rate: what is due is sent, however much waits for its reply."""
+        """The same load at an offered rate: sends start when due, even if earlier replies are
+        missing."""
         produce = {**self.produce, "rate": rate, "in_flight": PACED_IN_FLIGHT_MAX}
         return replace(self, produce=produce)
 
 
 def paced_java(threads: int) -> Callable[[Session], JavaSend]:
-    """The Java client's synchronous sends from so many threads."""
+    """The Java client's synchronous sends from `threads` threads."""
     return lambda session: JavaSend(session.client, threads)
 
 
 class _Turns:
-    """All brokers up and warm."""
+    """All brokers of a row, started and warmed up for the time of the `with` block."""
 
     def __init__(self, how: Load, session: Session, load: Loads) -> None:
         self.how = how
@@ -137,7 +139,7 @@ class _Turns:
         return [*self.session.kinds, *([limit.Limit] if is_there else [])]
 
     def take(self) -> None:
-        """Rounds until enough of them had the machine for themselves, or patience ends."""
+        """Run rounds until enough of them had a quiet machine, or too many were dropped."""
         dropped, most = 0, 0.0
         while len(next(iter(self.measured.rounds.values()))) < self.session.rounds:
             figures, share = self.round()
@@ -152,11 +154,11 @@ class _Turns:
         self.measured.note = others + again
 
     def round(self) -> tuple[dict[str, Figures], float]:
-        """Every broker once, and the CPU that others used meanwhile."""
+        """Measure every broker once; also returns the highest CPU share of other processes."""
         figures, share = {}, 0.0
         for cluster in self.clusters:
-            os.sync()  # what others left to be written
-            if not self.how.backlog:  # which is to stay in memory
+            os.sync()  # so that dirty pages of other brokers do not slow this one down
+            if not self.how.backlog:  # a backlog must stay in the page cache
                 touch_memory(round(TOUCHED_BYTES_PER_SECOND * self._seconds))
             pids = [pid for one in self.clusters for pid in one.pids]
             bystanders = Bystanders([*pids, *self.session.client_pids])
@@ -203,7 +205,7 @@ class _Turns:
         for number in range(WARM_RUNS_MAX):
             try:
                 rate = load.run(cluster, self.session.warmup_seconds)["messages_per_second"]
-            except RuntimeError:  # a JVM may be too busy compiling to take anything
+            except RuntimeError:  # a JVM may be too busy compiling to accept requests
                 continue
             if rate < last * WARM_GROWTH and number + 1 >= WARM_RUNS_MIN:
                 return
@@ -212,7 +214,7 @@ class _Turns:
 
 @contextmanager
 def _blaming(cluster: Cluster) -> Iterator[None]:
-    """An error says whose broker it was."""
+    """Add the broker's name to an error."""
     try:
         yield
     except Exception as error:
