@@ -1,4 +1,4 @@
-//! What the writer and the allocation thread tell each other.
+//! State that the writer shares with the allocation thread.
 
 use std::io;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use super::segment::Segment;
 use super::stall::Stall;
 use mq_base::clock::Clock;
 
-/// The longest time that the writer waits for the thread, milliseconds. Every other append waits
-/// too, so this is enough for a thread to wake up, not for a disk.
+/// The longest time that the writer waits for the allocation thread, milliseconds. Every other
+/// append waits too, so this is long enough for a thread to wake up, but not for a disk.
 const BRIEF_MS: i64 = 5;
 
-/// What the writer and the allocation thread tell each other.
+/// State that the writer shares with the allocation thread.
 pub(super) struct Ahead {
     clock: Arc<dyn Clock>,
-    /// The writer wakes the thread when it passes this log offset.
+    /// The writer wakes the thread when the end of the log reaches this log offset.
     pub wake_at: AtomicU64,
     pub state: Mutex<State>,
     pub for_thread: Condvar,
@@ -28,18 +28,19 @@ pub(super) struct Ahead {
 
 #[derive(Debug)]
 pub(super) struct State {
-    /// The next file, made before it is needed, and whether it has its name yet.
+    /// The next file, which the thread creates early, and whether the file has its final name.
     pub prepared: Option<Arc<Segment>>,
     pub is_named: bool,
-    /// Where the file behind the one that the writer took last starts: what lies before it is
-    /// made, though the log's list may not have it yet.
+    /// End of the prepared file that the writer took last. Every file that starts below it exists,
+    /// even if the list of segments does not have it yet.
     pub next_start: u64,
     /// Why the last round of the thread ended early.
     failure: Option<io::Error>,
-    /// The writer waits for the thread, or went away empty-handed: a failure is for it.
+    /// The writer waits for the thread, or gave up with `NotReady`. The thread reports its next
+    /// failure to the writer.
     pub is_asked: bool,
     pub is_awake: bool,
-    /// The thread makes the files; without it the writer does.
+    /// The thread creates the files; without the thread the writer creates them.
     pub is_running: bool,
 }
 
@@ -66,7 +67,7 @@ impl Ahead {
 }
 
 impl Ahead {
-    /// Called by the writer after each write; cheap unless there is work for the thread.
+    /// The writer calls this after each write. It is cheap unless the thread has work.
     pub fn passed(&self, offset: u64) {
         if offset >= self.wake_at.load(Ordering::Relaxed) {
             self.wake_at.store(u64::MAX, Ordering::Relaxed);
@@ -75,13 +76,13 @@ impl Ahead {
         }
     }
 
-    /// What the writer lacks while the disk is slow.
+    /// Returns the stall, which is on while the writer is held up by a slow disk.
     pub fn stall(&self) -> &Arc<Stall> {
         &self.stall
     }
 
-    /// The next file: the prepared one once it has its name, or one from `make` if no thread
-    /// prepares any.
+    /// Returns the next file: the prepared one as soon as it has its final name, or one from `make`
+    /// if no thread prepares files.
     pub fn next_file(
         &self,
         make: impl FnOnce() -> io::Result<Segment>,
@@ -102,19 +103,19 @@ impl Ahead {
         }
     }
 
-    /// Room up to `end` in the last file.
+    /// Makes sure that the writer may write up to `end` in the last file.
     pub fn room_in(&self, last: &Segment, end: u64) -> io::Result<()> {
         if last.try_grant_to(end)? {
             return Ok(());
         }
-        // Without the thread there is nobody in the way.
+        // Without the thread, nothing holds the locks that `try_grant_to` tries.
         let granted = |_: &mut State| Ok(last.try_grant_to(end)?.then_some(()));
         self.await_thread(granted).map(|_| ())
     }
 
-    /// What `get` finds, perhaps after a while; None if no thread is there to make it. `WouldBlock`
-    /// where the disk is slow: nobody waits for that here, the next try may succeed once the
-    /// stall is over.
+    /// Returns the value of `get`, after a wait of at most [`BRIEF_MS`] or, during a stall, without
+    /// a wait. None if no thread runs that could provide the value. `WouldBlock` if the disk is
+    /// slow: the caller can try again after the stall.
     fn await_thread<T>(
         &self,
         get: impl Fn(&mut State) -> io::Result<Option<T>>,
@@ -145,7 +146,7 @@ impl Ahead {
         }
     }
 
-    /// Says that the thread got something done, or could not.
+    /// Records the result of a step of the thread, and wakes the writer.
     pub fn tell(&self, failure: Option<io::Error>) {
         let mut state = self.state.lock();
         state.failure = failure;

@@ -1,4 +1,4 @@
-//! The allocation thread: blocks, warm pages and the next file, ready before the writer comes.
+//! The allocation thread: prepares blocks, pages and files before the writer needs them.
 
 use std::io;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use super::segments::Segments;
 use super::writer::Writer;
 use mq_base::services::Services;
 
-/// What the thread is called.
+/// Name of the thread.
 const THREAD: &str = "mq-allocate";
 
-/// Bytes kept warm ahead of the writer: 10 ms at the speed of memory. They cost memory and, with
-/// SYNC_FLUSH, a write of zeros, so an idle log should not have more of them.
+/// Number of bytes that are warmed ahead of the writer: 10 ms at the speed of memory. They cost
+/// memory and, with SYNC_FLUSH, a write of zeros, so an idle log should not have more of them.
 const WARM_BYTES: u64 = 16 << 20;
 
-/// The next file is made once the writer has passed this part of a file: then a roll waits for
-/// the disk only where that is behind by nearly a whole file.
+/// The thread creates the next file when the writer has filled 1/8 of the current one. A roll then
+/// waits for the disk only if the disk needs longer than the other 7/8 take to fill.
 const PREPARE_AFTER: u64 = 8;
-/// And it gets its name when the writer is in the last part of this size.
+/// The thread gives the next file its final name when the last 1/4 of the current file begins.
 const NAME_BEFORE: u64 = 4;
 
 /// The running thread; dropping it stops the thread and discards the prepared file.
@@ -36,8 +36,8 @@ impl Allocator {
     pub fn start(writer: &Writer, services: &Arc<Services>) -> io::Result<Self> {
         let segments = Arc::clone(writer.segments());
         let ahead = Arc::clone(writer.ahead());
-        // An empty log gets its first file prepared before the first append; any other log waits
-        // for the writer.
+        // The thread prepares the first file of an empty log at once. For any other log it waits
+        // until the writer needs something.
         let mut state = ahead.state.lock();
         (state.is_awake, state.is_running) = (segments.last().is_none(), true);
         drop(state);
@@ -63,7 +63,7 @@ impl Drop for Allocator {
         self.ahead.for_thread.notify_one();
         self.ahead.tell(None);
         if let Some(thread) = self.thread.take() {
-            // No panic ends it.
+            // A panic does not end this thread: `Services::round` catches it.
             let _ = thread.join();
         }
         let mut state = self.ahead.state.lock();
@@ -76,7 +76,7 @@ impl Drop for Allocator {
             false => files.discard(start),
         };
         if let Err(error) = removed {
-            tracing::warn!(%error, "the prepared log file could not be removed");
+            tracing::warn!(%error, start, "could not remove the prepared log file; it is unused");
         }
     }
 }
@@ -84,7 +84,7 @@ impl Drop for Allocator {
 struct Worker {
     segments: Arc<Segments>,
     ahead: Arc<Ahead>,
-    /// Blocks are reserved so many bytes at a time.
+    /// Number of bytes for which blocks are reserved at a time.
     step: u64,
     services: Arc<Services>,
 }
@@ -94,20 +94,20 @@ impl Worker {
         while self.wait() {
             let failure = self.work_or_say_why().err();
             if let Some(error) = &failure {
-                // The writer meets the same error when it gets there, and answers with it.
-                tracing::warn!(%error, "nothing is ready ahead of the commit log's writer");
+                // The writer gets the same error when it needs the file or the blocks.
+                tracing::warn!(%error, "could not prepare room in the commit log; appends may fail");
             }
             self.ahead.tell(failure);
         }
     }
 
-    /// A panic is an error like others: the thread goes on, and the writer hears of it.
+    /// Turns a panic into an error: the thread keeps running, and the writer gets the error.
     fn work_or_say_why(&self) -> io::Result<()> {
         let round = self.services.round(THREAD, || self.work());
         round.unwrap_or_else(|reason| Err(io::Error::other(reason)))
     }
 
-    /// Waits for the writer; false when stopped.
+    /// Waits until the writer wakes the thread; false if the thread should stop.
     fn wait(&self) -> bool {
         let mut state = self.ahead.state.lock();
         while !state.is_awake && state.is_running {
@@ -127,7 +127,8 @@ impl Worker {
         let mut next = None;
         let position = loop {
             let position = self.segments.appended().max(last.start());
-            // The file first, and long before it is needed: a disk may be slow to make one.
+            // The thread creates the file first, long before the writer needs it: the disk may be
+            // slow.
             if position >= prepare_at || self.ahead.state.lock().is_asked {
                 next = self.prepare(last.end())?.or(next);
                 self.name(position >= name_at)?;
@@ -148,13 +149,13 @@ impl Worker {
         }
         self.ahead.wake_at.store(wake_at, Ordering::Relaxed);
         if self.segments.appended() >= wake_at {
-            // The writer passed it before it was there to see.
+            // The writer passed `wake_at` before it was set, so it did not wake the thread.
             self.ahead.state.lock().is_awake = true;
         }
         Ok(())
     }
 
-    /// Readies one piece of a file for a writer at `position`; false if enough is ready.
+    /// Prepares one piece of a file for a writer at `position`; false if enough is prepared.
     fn make_ready(&self, segment: &Segment, position: u64) -> io::Result<bool> {
         let position = position.max(segment.start());
         if segment.reserved() < (position + self.step / 2).min(segment.end()) {
@@ -167,7 +168,7 @@ impl Worker {
         Ok(is_more)
     }
 
-    /// Makes the file that starts at `start`, not warm; None if it exists.
+    /// Creates the file that starts at `start`, without warming it; None if it exists already.
     fn prepare(&self, start: u64) -> io::Result<Option<Arc<Segment>>> {
         let is_rolled = self.segments.last().is_some_and(|last| last.end() != start);
         let is_made = |state: &State| state.prepared.is_some() || start < state.next_start;
@@ -182,8 +183,8 @@ impl Worker {
         Ok(Some(segment))
     }
 
-    /// Gives the prepared file its name if the writer `is_near` its start or waits for it. The
-    /// writer cannot: every append would wait for the disk meanwhile.
+    /// Gives the prepared file its final name if the writer `is_near` its start or waits for it.
+    /// The writer does not rename files itself, because every append would wait for the disk.
     fn name(&self, is_near: bool) -> io::Result<()> {
         let state = self.ahead.state.lock();
         let is_due = !state.is_named && (is_near || state.is_asked);
@@ -217,7 +218,7 @@ mod tests {
         disk: TestDisk,
     }
 
-    /// A log on a disk that may hang. The next write has the thread prepare the next file.
+    /// Creates a log on a disk that can be blocked. The next write makes the thread prepare a file.
     fn rig() -> Rig {
         let disk = TestDisk::new();
         let segments = Arc::new(Segments::open(disk.files(), SIZE).unwrap());
@@ -300,7 +301,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(5);
 
-    /// A rig whose next file does not come, and whose last one is ready a little further.
+    /// Creates a rig whose next file does not appear, and whose last file has some room left.
     fn stalled() -> Rig {
         let mut rig = rig();
         let segments = Arc::clone(rig.writer.segments());

@@ -1,4 +1,4 @@
-//! The files of a log in a directory, named by 20 digits.
+//! A directory of log files whose names are 20-digit offsets.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,18 +9,18 @@ use super::fs::{self, File, OpenOptions};
 
 const NAME_DIGITS: usize = 20;
 
-/// What a file is opened for.
+/// The purpose for which a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Reading only; such a file costs no map.
+    /// Reading only. Such a file is mapped with its first read, not when it is opened.
     Read,
-    /// Appending at the end of the log: nobody needs the bytes after a write.
+    /// Appending at the end of the log: a write may fill the rest of its page with zeros.
     Append,
-    /// Overwriting bytes in place, their neighbours stay.
+    /// Overwriting bytes in place: the bytes around them stay as they are.
     Mend,
 }
 
-/// A file of a set: the offset its name states, and its length.
+/// A file of the log: the offset in its name, and its length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileInfo {
     /// Offset of the file's first byte, bytes from the start of the log.
@@ -29,8 +29,8 @@ pub struct FileInfo {
     pub length: u64,
 }
 
-/// A directory of log files. New files are made in `workshop`, a directory of ours on the same
-/// file system, so that RocketMQ never meets a half-made one.
+/// A directory of log files. A new file is created in `workshop`, our own directory on the same
+/// file system, so that RocketMQ never opens a file that is only half prepared.
 #[derive(Debug, Clone)]
 pub struct Directory {
     path: PathBuf,
@@ -40,8 +40,8 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens the directory `path`, creating it and `workshop` if missing, and clears `workshop`
-    /// of files that were never published.
+    /// Opens the directory `path`. Creates `path` and `workshop` if they are missing, and removes
+    /// files from `workshop` that were never published.
     pub fn open(path: &Path, workshop: &Path, mode: WriteMode) -> io::Result<Self> {
         fs::create_dir_all(path)?;
         fs::create_dir_all(workshop)?;
@@ -64,7 +64,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Every file, lowest offset first.
+    /// Returns every file, lowest offset first.
     pub fn list(&self) -> io::Result<Vec<FileInfo>> {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.path)? {
@@ -94,23 +94,23 @@ impl Directory {
         }
     }
 
-    /// Makes a file of `length` zeros, not allocated, that is not yet seen under its name.
+    /// Creates a file of `length` zeros without blocks. It has no final name yet.
     pub(super) fn prepare(&self, start: u64, length: u64) -> io::Result<FileDisk> {
         let path = self.prepared_path_of(start);
         let mut options = OpenOptions::new();
-        // What an earlier, failed try left behind is cut to nothing first.
+        // Truncates a file that an earlier, failed attempt left.
         options.read(true).write(true).create(true).truncate(true);
         let file = fs::open_own(&path, &mut options)?;
         file.set_len(length)?;
         FileDisk::for_appending(file, &path, Arc::clone(&self.handle), self.mode, true)
     }
 
-    /// Puts a prepared file under its name.
+    /// Gives a prepared file its final name.
     pub(super) fn publish(&self, start: u64) -> io::Result<()> {
         fs::rename(self.prepared_path_of(start), self.path_of(start))
     }
 
-    /// Throws a prepared file away.
+    /// Removes a prepared file.
     pub(super) fn discard(&self, start: u64) -> io::Result<()> {
         fs::remove_file(self.prepared_path_of(start))
     }
@@ -130,18 +130,18 @@ impl Directory {
     }
 }
 
-/// RocketMQ's name of the file whose first byte is at `start`.
+/// Returns RocketMQ's name for the file whose first byte is at `start`.
 pub(super) fn file_name(start: u64) -> String {
     format!("{start:0NAME_DIGITS$}")
 }
 
-/// The offset a file name states, or None for a stray file.
+/// Returns the offset in a file name, or None if the name is not one of a log file.
 fn parse_name(name: &str) -> Option<u64> {
     let is_offset = name.len() == NAME_DIGITS && name.bytes().all(|byte| byte.is_ascii_digit());
     is_offset.then(|| name.parse().ok()).flatten()
 }
 
-/// Where the file at `path` starts, whether it has its name yet or is still in the workshop.
+/// Returns the start of the file at `path`, which may be in the log or still in the workshop.
 #[cfg(any(test, feature = "testing"))]
 pub(super) fn start_of(path: &Path) -> Option<u64> {
     parse_name(path.file_stem()?.to_str()?)
@@ -155,7 +155,7 @@ mod tests {
     use crate::{Allocator, Segments, WriteError, Writer};
     use mq_base::clock::SystemClock;
 
-    /// Tries again while the allocation thread is late, as on a busy machine.
+    /// Repeats a write while the allocation thread is late, which happens on a busy machine.
     fn patiently(mut write: impl FnMut() -> Result<(), WriteError>) {
         loop {
             match write() {
@@ -196,7 +196,7 @@ mod tests {
                 let mut out = vec![0; *size];
                 assert_eq!(reopened.read_at(*offset, &mut out).unwrap(), *size);
                 assert_eq!(out, vec![*record; *size], "{mode:?} {offset}");
-                // None where the file system cannot tell what is in memory.
+                // None if the file system does not support RWF_NOWAIT.
                 let count = reopened.read_at_nowait(*offset, &mut out).unwrap();
                 assert!(
                     count.is_none_or(|count| count == *size),

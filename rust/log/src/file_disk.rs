@@ -1,4 +1,5 @@
-//! A real file, written through a map or by pwrite, always read by pread.
+//! A file on disk. Appends use a map or `pwrite`; reads use `pread` or a map whose pages are
+//! resident.
 
 use std::cell::RefCell;
 use std::io;
@@ -16,24 +17,25 @@ use super::resident::{self, copy_from_map, is_resident, prefetch_append};
 use super::tape::Operation;
 use super::warm::{self, WarmPace, ZEROS, write_zeros};
 
-/// A longer append goes to the kernel as it is.
+/// A longer append is not copied into one buffer; each slice is its own `pwrite`.
 const ONE_CALL_BYTES_MAX: usize = 16 << 10;
 
 thread_local! {
-    /// An append and the zeros behind it.
+    /// Buffer for one append and the zeros that fill its last page.
     static APPEND: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// How bytes get into a file.
+/// How bytes are written to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteMode {
-    /// Copied into a map: the cheapest append, made durable in the background.
+    /// Copy into a map: the cheapest append; a flush thread makes it durable.
     Map,
-    /// `pwrite` and `fdatasync`: the cheapest small flush. A map marks a whole folio (up to
-    /// 1 MiB) dirty for one byte; pwrite only the blocks it touches. Blocks are overwritten with
-    /// zeros ahead, past the page cache: an fdatasync over blocks that were only reserved also
-    /// writes the inode, whose extents become written ones (measured on ext4: 60 % more flushes
-    /// a second with zeros, at the price of writing each byte twice).
+    /// `pwrite` and `fdatasync`: the cheapest small flush. A store through a map makes a whole
+    /// folio (up to 1 MiB) dirty for one byte; `pwrite` only the blocks that it touches. Blocks
+    /// ahead of the writer are overwritten with zeros by direct writes. Without them, an fdatasync
+    /// over blocks that were only reserved also writes the inode, because their extents change to
+    /// written ones (measured on ext4: 60 % more flushes a second with zeros, for writing each byte
+    /// twice).
     Write,
 }
 
@@ -42,19 +44,20 @@ pub enum WriteMode {
 pub struct FileDisk {
     file: File,
     map: Option<Guarded<MmapRaw>>,
-    /// For what is read while it is in memory; None inside if the file cannot be mapped.
+    /// Map for reading bytes that are in memory; None inside if the file cannot be mapped.
     read_map: OnceLock<Option<Guarded<MmapRaw>>>,
-    /// The file again, past the page cache: to write zeros ahead of [`WriteMode::Write`].
+    /// The same file opened with O_DIRECT, to write zeros ahead of the writer in
+    /// [`WriteMode::Write`].
     direct: Option<File>,
-    /// Length of the file, bytes, if it is appended to.
+    /// Length of the file in bytes when it was opened for appending.
     appended_length: Option<u64>,
-    /// The directory, synced with the first sync of a file that is new in it.
+    /// Directory of the file. The first sync of a new file also syncs its directory.
     directory: Arc<File>,
     name_is_durable: AtomicBool,
 }
 
 impl FileDisk {
-    /// A file to read, or to mend if it was opened for writing.
+    /// Wraps a file for reading, or for overwriting if it was opened for writing.
     pub(super) fn plain(file: File, directory: Arc<File>) -> Self {
         Self {
             file,
@@ -67,7 +70,8 @@ impl FileDisk {
         }
     }
 
-    /// The file at `path`, to append to; `is_new` if its name is not yet durable in `directory`.
+    /// Wraps the file at `path` for appending; `is_new` if its name is not yet durable in
+    /// `directory`.
     pub(super) fn for_appending(
         file: File,
         path: &Path,
@@ -83,23 +87,24 @@ impl FileDisk {
             WriteMode::Map => {
                 let length = usize::try_from(length).map_err(io::Error::other)?;
                 let map = MmapOptions::new().len(length).map_raw(&disk.file)?;
-                // See `warm::warm_map`; a system that refuses is only slower.
+                // See `warm::warm_map`. If the system refuses the advice, accesses are only slower.
                 let _ = map.advise(Advice::Random);
                 disk.map = Some(map.into());
             }
             WriteMode::Write => {
                 let mut options = OpenOptions::new();
                 options.write(true).custom_flags(O_DIRECT);
-                // A file system that knows no direct writes does without the zeros.
+                // A file system without direct writes works without the zeros.
                 disk.direct = open_own(path, &mut options).ok();
             }
         }
         Ok(disk)
     }
 
-    /// Writes the slices, and zeros up to the end of the page if they are the first to enter it:
-    /// a write to a part of a page that is not in memory would wait for the disk to read it. With
-    /// one call where it is not much: a call costs more than the copy.
+    /// Writes the slices. If they are the first bytes in their last page, the rest of that page is
+    /// filled with zeros: a write to a part of a page that is not in memory would wait until the
+    /// disk has read the page. A short append is one `pwrite`, because a system call costs more
+    /// than the copy.
     fn append(&self, start: u64, slices: &[&[u8]], length: u64) -> io::Result<()> {
         let total: usize = slices.iter().map(|slice| slice.len()).sum();
         let end = start + total as u64;
@@ -146,7 +151,7 @@ impl FileDisk {
         for slice in slices {
             // SAFETY: the range was checked against the map's length above. The map is raw, so no
             // reference to it exists. The blocks are allocated, so the store cannot fault for lack
-            // of space; the check below notices a page that was lost.
+            // of space; the check below notices a lost page.
             unsafe {
                 let target = map.as_mut_ptr().add(at);
                 std::ptr::copy_nonoverlapping(slice.as_ptr(), target, slice.len());
@@ -157,8 +162,8 @@ impl FileDisk {
         map.check()
     }
 
-    /// The map to read by, made with the first read: a file nobody reads has none. None once a
-    /// page of it was lost; what the file still has is read without it.
+    /// The map for reading. It is made by the first read, so a file that is never read has none.
+    /// None after a page of it was lost: the rest of the file is then read without the map.
     fn readable_map(&self) -> Option<&Guarded<MmapRaw>> {
         let open = || {
             let map = MmapOptions::new().map_raw_read_only(&self.file);
@@ -169,8 +174,8 @@ impl FileDisk {
         map.filter(|map| map.is_whole())
     }
 
-    /// An error if a file that is appended to is shorter than it was: a part of it is gone,
-    /// whether a map noticed or a write made the rest of it again.
+    /// Returns an error if a file that is appended to is shorter than when it was opened. This also
+    /// finds a truncation that a later write hid by making the file longer again.
     fn check_length(&self) -> io::Result<()> {
         let Some(expected) = self.appended_length else {
             return Ok(());
@@ -184,7 +189,7 @@ impl FileDisk {
         }
     }
 
-    /// Reads into `out`, as many bytes as there are; waits for the disk.
+    /// Reads into `out` until it is full or the file ends; waits for the disk.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while filled < out.len() {
@@ -201,18 +206,19 @@ impl FileDisk {
         Ok(filled)
     }
 
-    /// Reads what is in memory; None if the disk would have to be waited for. May read less than
-    /// asked for.
+    /// Reads bytes that are in memory; None if the read would wait for the disk. May read fewer
+    /// bytes than `out` holds.
     pub fn read_at_nowait(&self, offset: u64, out: &mut [u8]) -> io::Result<Option<usize>> {
         self.file.read_at_nowait(out, offset)
     }
 
-    /// Appends the pieces (offset, bytes), which ascend, to `out`; false, with `out` as it was, if
-    /// the disk would have to be waited for, or ends before they do.
+    /// Appends the pieces (offset, bytes) to `out`; the pieces ascend. False, with `out` unchanged,
+    /// if the read would wait for the disk or the file ends before the pieces do.
     ///
-    /// By a map, a third of the price of a read. It is touched only where the pages are in memory
-    /// at that moment, so that nobody waits for the disk. A page that goes in between reads as
-    /// zeros; then the file is asked, which answers with an error or with what it still has.
+    /// A copy from the map costs a third of a read. It is done only if all pages are in memory just
+    /// before, so that the copy does not wait for the disk. A page that is lost in between reads as
+    /// zeros; then the file is read instead, which returns an error or the bytes that are still
+    /// there.
     pub fn copy_from_memory(&self, pieces: &[(u64, usize)], out: &mut Vec<u8>) -> io::Result<bool> {
         let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else {
             return Ok(true);
@@ -238,7 +244,7 @@ impl FileDisk {
         })
     }
 
-    /// [`FileDisk::copy_from_memory`] with a read for each piece.
+    /// Does the work of [`FileDisk::copy_from_memory`] with one read for each piece.
     fn copy_by_reading(&self, pieces: &[(u64, usize)], out: &mut Vec<u8>) -> io::Result<bool> {
         let start = out.len();
         for &(offset, bytes) in pieces {
@@ -259,12 +265,13 @@ impl FileDisk {
         Ok(true)
     }
 
-    /// Where a range of the file is in memory now; None where it may not be, or where copying
-    /// costs less: each page of a file that is appended to by `pwrite` would be a fault.
+    /// Returns the address of a range that is in memory now. None if the range may not be in
+    /// memory, and for a file that is appended to by `pwrite`: there each page would be a fault, so
+    /// a copy is cheaper.
     ///
-    /// The pointer is valid while this file is open. It is no reference, because
-    /// [`FileDisk::write_at`] may change the bytes: only a caller that knows that nobody writes
-    /// there may read them.
+    /// The pointer is valid while this file is open. It is not a reference, because
+    /// [`FileDisk::write_at`] may change the bytes: a caller may read them only if it knows that no
+    /// thread writes there.
     ///
     /// ```compile_fail,E0308
     /// fn bytes(disk: &mq_log::FileDisk) -> Option<&[u8]> {
@@ -284,8 +291,7 @@ impl FileDisk {
         (is_there.ok()? && from <= to).then(|| resident::of_map(map, from, to))
     }
 
-    /// Whether the bytes that [`FileDisk::resident`] pointed to are the file's, as far as they were
-    /// read.
+    /// Whether the bytes that were read through [`FileDisk::resident`] so far came from the file.
     pub fn is_whole(&self) -> bool {
         let of_readers = || self.read_map.get().and_then(Option::as_ref);
         let map = self.map.as_ref().or_else(of_readers);
@@ -306,17 +312,17 @@ impl FileDisk {
         }
     }
 
-    /// Reserves blocks, so that writing there cannot fail for lack of space. Repeating is harmless.
+    /// Reserves blocks, so that a write there cannot fail for lack of space. Can be repeated.
     pub fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
         if self.file.allocate(from, to)? {
             return Ok(());
         }
-        // File systems without fallocate get their blocks by being written.
+        // A file system without fallocate reserves blocks when they are written.
         write_zeros(&self.file, from, to)
     }
 
-    /// Makes the first write to an allocated range fast. Nobody has written there, nor does before
-    /// this returns: it may write zeros.
+    /// Makes the first write to an allocated range fast. May write zeros, so no other thread may
+    /// have written there or write before this returns.
     pub fn warm(&self, from: u64, to: u64) -> io::Result<()> {
         match (&self.map, &self.direct) {
             (Some(map), _) => {
@@ -328,7 +334,7 @@ impl FileDisk {
         }
     }
 
-    /// How it is best warmed.
+    /// Size of the pieces in which this file is warmed.
     pub fn warm_pace(&self) -> WarmPace {
         match self.map {
             Some(_) => warm::MAP,
@@ -344,10 +350,11 @@ impl FileDisk {
         write_zeros(&self.file, from, to)
     }
 
-    /// Makes what was written to a range durable.
+    /// Makes the bytes written to a range durable.
     pub fn sync(&self, from: u64, to: u64) -> io::Result<()> {
         match &self.map {
-            // Only the range: pages populated ahead of the writer need not reach the disk.
+            // Only the range is synced: pages that were populated ahead of the writer can stay in
+            // memory.
             Some(map) if to > from => {
                 let start = usize::try_from(from).map_err(io::Error::other)?;
                 let length = usize::try_from(to - from).map_err(io::Error::other)?;
@@ -369,8 +376,8 @@ impl FileDisk {
         Ok(())
     }
 
-    /// Has the disk begin with a range that is written and not written again, so that a later
-    /// [`FileDisk::sync`] waits less; only a hint. The sync returns what failed of it.
+    /// Starts writing a range to the disk, so that a later [`FileDisk::sync`] waits less; only a
+    /// hint. The range must be complete. An error shows up in that sync.
     pub fn begin_sync(&self, from: u64, to: u64) {
         if let Some(map) = &self.map {
             resident::unmap(map, from, to);
@@ -378,22 +385,23 @@ impl FileDisk {
         }
     }
 
-    /// First offset from `from` on that is not known to read as zeros; None for zeros to the end.
+    /// Returns the first offset, at or after `from`, that may hold anything but zeros; None if only
+    /// zeros follow.
     pub fn next_data(&self, from: u64) -> io::Result<Option<u64>> {
         self.file.next_data(from)
     }
 
-    /// Says that a range is about to be read; only a hint.
+    /// Announces a read of a range; only a hint.
     pub fn will_read(&self, from: u64, to: u64) {
         self.file.will_read(from, to);
     }
 
-    /// Brings a range into memory and waits for it. A failure is not an error here: the read that
-    /// follows has it.
+    /// Reads a range into memory and waits for it. A failure is not reported here: the read that
+    /// follows gets the error.
     ///
-    /// By the map: the kernel then reads in its largest pieces, at a fifth of what an advice to
-    /// read costs, and the pages are mapped when they are looked at. A disk that fails ends it with
-    /// an error, not with the signal of a touched map.
+    /// The map is used because the kernel then reads in its largest pieces, at a fifth of the cost
+    /// of a read-ahead advice, and the pages are mapped when they are needed. If the disk fails,
+    /// `madvise` returns an error; a touch of the map would raise a signal.
     pub fn bring(&self, from: u64, to: u64) {
         let populate = |map: &MmapRaw| {
             let start = (from - from % PAGE_BYTES) as usize;
@@ -401,7 +409,8 @@ impl FileDisk {
             let length = (to as usize).saturating_sub(start);
             let advise = || {
                 if self.map.is_some() {
-                    // All that is written may be read ahead, see `warm`; one border, not many.
+                    // Every written page may be read ahead, see `warm`. One range from 0 on keeps
+                    // the map in two parts.
                     map.advise_range(Advice::Normal, 0, start + length)?;
                 }
                 map.advise_range(Advice::PopulateRead, start, length)
@@ -409,12 +418,12 @@ impl FileDisk {
             self.file.doing(&Operation::Read(from, to), advise)
         };
         if self.readable_map().is_none_or(|map| populate(map).is_err()) {
-            self.will_read(from, to); // kernels before 5.14, too
+            self.will_read(from, to); // also on kernels before 5.14
         }
     }
 }
 
-/// An existing file, to append to.
+/// Opens an existing file for appending.
 #[cfg(test)]
 pub(super) fn appending(path: &Path, mode: WriteMode) -> FileDisk {
     let file = open_own(path, OpenOptions::new().read(true).write(true));

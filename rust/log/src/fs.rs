@@ -1,7 +1,7 @@
-//! `std::fs` for a store: the same names, and a [`Tape`] that may watch or fail each operation.
+//! `std::fs` for a store: the same names, and hooks that can watch or fail each operation.
 //!
-//! The rooms `log` and `store` use this instead of `std::fs`, so that crash tests see all that a
-//! store does to its directory.
+//! The crates `log` and `store` use this instead of `std::fs`, so that crash tests see every
+//! operation on a store's directory.
 
 use std::fs;
 pub use std::fs::{FileType, Metadata};
@@ -24,11 +24,11 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::tape::{Operation, Tape, Target, tape_of, taped};
 
-/// Permission bits of a new file; like any, the process's umask takes from them.
+/// Permission bits of a new file; the umask of the process removes bits from them.
 static FILE_MODE: AtomicU32 = AtomicU32::new(0o640);
 
-/// Has this process make new files with these permission bits, and folders that whoever may read
-/// or write the files may enter.
+/// Sets the permission bits of new files of this process. New directories get the execute bit for
+/// everyone who may read or write the files.
 pub fn set_file_mode(mode: u32) {
     FILE_MODE.store(mode, Ordering::Relaxed);
 }
@@ -62,7 +62,7 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// Options to open nothing at all.
+    /// Options that open nothing yet.
     #[allow(clippy::new_without_default, reason = "as in std")]
     pub fn new() -> Self {
         let mut inner = fs::OpenOptions::new();
@@ -75,33 +75,33 @@ impl OpenOptions {
         }
     }
 
-    /// For reading.
+    /// Opens for reading.
     pub fn read(&mut self, read: bool) -> &mut Self {
         self.inner.read(read);
         self
     }
 
-    /// For writing.
+    /// Opens for writing.
     pub fn write(&mut self, write: bool) -> &mut Self {
         self.inner.write(write);
         self
     }
 
-    /// Creating it if it is missing.
+    /// Creates the file if it is missing.
     pub fn create(&mut self, create: bool) -> &mut Self {
         self.inner.create(create);
         self.creates = create;
         self
     }
 
-    /// Cutting it to nothing.
+    /// Truncates the file to 0 bytes.
     pub fn truncate(&mut self, truncate: bool) -> &mut Self {
         self.inner.truncate(truncate);
         self.truncates = truncate;
         self
     }
 
-    /// With flags of `open(2)`.
+    /// Adds flags of `open(2)`.
     pub fn custom_flags(&mut self, flags: i32) -> &mut Self {
         self.flags = flags;
         self
@@ -133,14 +133,14 @@ impl OpenOptions {
 }
 
 impl File {
-    /// Opens a directory, to sync it; it may be a link to one.
+    /// Opens a directory, or a link to one, to sync it.
     pub fn open_directory(path: impl AsRef<Path>) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.inner.read(true).custom_flags(libc::O_DIRECTORY);
         options.open(path.as_ref())
     }
 
-    /// Does `work`, which is what `operation` says: for what is done by way of a map.
+    /// Runs `work` as the operation `operation`: for operations that go through a map.
     pub fn doing<T>(
         &self,
         operation: &Operation<'_>,
@@ -155,12 +155,12 @@ impl File {
         }
     }
 
-    /// Length, times, kind.
+    /// Returns length, times and kind.
     pub fn metadata(&self) -> io::Result<fs::Metadata> {
         self.doing(&Operation::Open, || self.inner.metadata())
     }
 
-    /// The length alone. Where the kernel keeps fine timestamps, asking for all metadata makes the
+    /// Returns the length alone. On kernels with fine timestamps, a query of all metadata makes the
     /// next write change the inode, which the next sync then has to write as well.
     pub fn length(&self) -> io::Result<u64> {
         self.doing(&Operation::Open, || {
@@ -168,12 +168,12 @@ impl File {
         })
     }
 
-    /// Gives the file a length.
+    /// Sets the length of the file.
     pub fn set_len(&self, length: u64) -> io::Result<()> {
         self.doing(&Operation::SetLength(length), || self.inner.set_len(length))
     }
 
-    /// Makes the file durable, or the names in a directory.
+    /// Makes the file durable; for a directory, its names.
     pub fn sync_all(&self) -> io::Result<()> {
         let is_directory = self.watched.is_some() && self.inner.metadata()?.is_dir();
         let operation = match is_directory {
@@ -183,16 +183,16 @@ impl File {
         self.doing(&operation, || self.inner.sync_all())
     }
 
-    /// Makes content and length durable.
+    /// Makes content and length of the file durable.
     pub fn sync_data(&self) -> io::Result<()> {
         self.doing(&Operation::Sync(0, u64::MAX), || self.inner.sync_data())
     }
 
-    /// Has the disk begin with `[from, to)`; only a hint. It takes no error away from a later sync,
-    /// which tells of what failed here.
+    /// Starts writing `[from, to)` to the disk; only a hint. A later sync still returns any error
+    /// of these writes.
     pub fn begin_sync(&self, from: u64, to: u64) {
         let length = to.saturating_sub(from).cast_signed();
-        // SAFETY: a call on an open file, without memory of ours.
+        // SAFETY: a system call on an open file; it uses no memory of this process.
         let begun = || unsafe {
             let file = self.inner.as_raw_fd();
             libc::sync_file_range(file, from.cast_signed(), length, SYNC_FILE_RANGE_WRITE)
@@ -200,14 +200,14 @@ impl File {
         let _ = self.doing(&Operation::BeginSync(from, to), || Ok(begun()));
     }
 
-    /// Makes all of the file system durable that this file is in; an error also tells of what
-    /// failed since the file was opened.
+    /// Makes the whole file system of this file durable. The error also reports failures since the
+    /// file was opened.
     pub fn sync_file_system(&self) -> io::Result<()> {
         let all = Operation::Sync(0, u64::MAX);
         self.doing(&all, || syncfs(&self.inner).map_err(io::Error::from))
     }
 
-    /// One `pread`.
+    /// Reads with one `pread`.
     pub fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<usize> {
         let operation = Operation::Read(offset, offset + out.len() as u64);
         self.doing(&operation, || self.inner.read_at(out, offset))
@@ -219,8 +219,8 @@ impl File {
         self.doing(&operation, || self.inner.read_exact_at(out, offset))
     }
 
-    /// Reads what is in memory; None where the read would wait for the disk, or where the file
-    /// system cannot tell.
+    /// Reads bytes that are in memory; None if the read would wait for the disk, or if the file
+    /// system does not support RWF_NOWAIT.
     pub fn read_at_nowait(&self, out: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
         let operation = Operation::Read(offset, offset + out.len() as u64);
         let read = self.doing(&operation, || {
@@ -243,7 +243,7 @@ impl File {
         self.doing(&operation, || self.inner.write_all_at(bytes, offset))
     }
 
-    /// Reserves blocks for `[from, to)`, the length stays; false where the file system cannot.
+    /// Reserves blocks for `[from, to)` and keeps the length; false if the file system cannot.
     pub fn allocate(&self, from: u64, to: u64) -> io::Result<bool> {
         let operation = Operation::Allocate(from, to);
         self.doing(&operation, || {
@@ -251,15 +251,15 @@ impl File {
         })
     }
 
-    /// Makes `[from, to)` a hole, the length stays; false where the file system cannot.
+    /// Makes `[from, to)` a hole and keeps the length; false if the file system cannot.
     pub fn punch_hole(&self, from: u64, to: u64) -> io::Result<bool> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let operation = Operation::Zero(from, to);
         self.doing(&operation, || self.fallocate(flags, from, to))
     }
 
-    /// First offset from `from` on that is not known to be a hole; None for holes to the end. A
-    /// file system that knows no holes says `from`.
+    /// Returns the first offset, at or after `from`, that is not known to be a hole; None if only
+    /// holes follow. A file system without holes returns `from`.
     pub fn next_data(&self, from: u64) -> io::Result<Option<u64>> {
         self.doing(&Operation::Open, || {
             match seek(&self.inner, SeekFrom::Data(from)) {
@@ -271,13 +271,13 @@ impl File {
         })
     }
 
-    /// Sets when the file was last changed: a copy is as old as what it was made of.
+    /// Sets the modification time, so that a copy is as old as its source.
     pub fn set_modified(&self, time: std::time::SystemTime) -> io::Result<()> {
         self.inner.set_modified(time)
     }
 
-    /// Takes over permission bits and owner of the file that this one is to replace, if there is
-    /// one; the owner only as root, whom the system lets do so.
+    /// Copies the permission bits and the owner of the file at `of`, if there is one, which this
+    /// file will replace. Only root may copy the owner.
     pub fn keep_mode(&self, of: &Path) -> io::Result<()> {
         let old = match fs::symlink_metadata(of) {
             Ok(old) if old.is_file() => old,
@@ -320,7 +320,7 @@ impl AsRawFd for File {
     }
 }
 
-/// Does something to a path.
+/// Runs an operation on a path.
 fn on_path<T>(
     path: &Path,
     operation: &Operation<'_>,
@@ -332,7 +332,7 @@ fn on_path<T>(
     }
 }
 
-/// Length, times, kind of what is at a path.
+/// Returns length, times and kind of the file at a path.
 pub fn metadata(path: impl AsRef<Path>) -> io::Result<fs::Metadata> {
     let path = path.as_ref();
     on_path(path, &Operation::Open, || fs::metadata(path))
@@ -344,7 +344,8 @@ pub fn read_dir(path: impl AsRef<Path>) -> io::Result<fs::ReadDir> {
     on_path(path, &Operation::Open, || fs::read_dir(path))
 }
 
-/// Length, times, kind of a file of ours: a regular one, and no link to one.
+/// Returns length, times and kind of one of our files; an error if it is not a regular file, or a
+/// link.
 pub fn own_metadata(path: impl AsRef<Path>) -> io::Result<fs::Metadata> {
     let path = path.as_ref();
     let found = on_path(path, &Operation::Open, || fs::symlink_metadata(path))?;
@@ -355,8 +356,8 @@ pub fn own_metadata(path: impl AsRef<Path>) -> io::Result<fs::Metadata> {
     }
 }
 
-/// Opens a file that is ours alone: no link is followed, and nothing but a regular file is opened,
-/// without waiting for whatever else it may be.
+/// Opens one of our files. Does not follow links, opens only regular files, and does not block on a
+/// FIFO or a device.
 pub fn open_own(path: impl AsRef<Path>, options: &mut OpenOptions) -> io::Result<File> {
     let flags = options.flags | libc::O_NOFOLLOW | libc::O_NONBLOCK;
     options.inner.custom_flags(flags);
@@ -379,18 +380,18 @@ fn not_ours(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)
 }
 
-/// Creates an empty file as [`open_own`] opens one.
+/// Creates an empty file, with the checks of [`open_own`].
 pub fn create_own(path: impl AsRef<Path>) -> io::Result<File> {
     let mut options = OpenOptions::new();
     open_own(path, options.write(true).create(true).truncate(true))
 }
 
-/// All that is in a file of ours, of at most `bytes_max`.
+/// Reads one of our files as a whole, if it has at most `bytes_max` bytes.
 pub fn read_own(path: impl AsRef<Path>, bytes_max: u64) -> io::Result<Vec<u8>> {
     let file = open_own(path, OpenOptions::new().read(true))?;
     let bytes = file.metadata()?.len();
     if bytes > bytes_max {
-        let what = format!("{bytes} bytes, at most {bytes_max} are read");
+        let what = format!("has {bytes} bytes, more than the limit of {bytes_max}");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
     }
     let mut content = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];
@@ -419,13 +420,13 @@ pub fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     }
 }
 
-/// Gives a file or directory another name.
+/// Renames a file or directory.
 pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
     let (from, to) = (from.as_ref(), to.as_ref());
     on_path(from, &Operation::Rename(to), || fs::rename(from, to))
 }
 
-/// Gives a file one more name.
+/// Adds a name to a file.
 pub fn hard_link(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
     let (from, to) = (from.as_ref(), to.as_ref());
     on_path(from, &Operation::Link(to), || fs::hard_link(from, to))
@@ -437,14 +438,14 @@ pub fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
     on_path(path, &Operation::Remove, || fs::remove_file(path))
 }
 
-/// Makes a name lead to another place.
+/// Creates a symbolic link `name` to `target`.
 pub fn symlink(target: impl AsRef<Path>, name: impl AsRef<Path>) -> io::Result<()> {
     let (target, name) = (target.as_ref(), name.as_ref());
     let make = || std::os::unix::fs::symlink(target, name);
     on_path(name, &Operation::CreateDirectory, make)
 }
 
-/// Makes a link that leads where the link `from` leads; false if `from` is no link.
+/// Creates a link `to` with the target of the link `from`; false if `from` is no link.
 pub fn copy_link(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<bool> {
     let from = from.as_ref();
     match on_path(from, &Operation::Open, || fs::read_link(from)) {
@@ -464,23 +465,23 @@ pub fn remove_place(path: impl AsRef<Path>) -> io::Result<()> {
     }
 }
 
-/// A path without links.
+/// Returns the path with all links resolved.
 pub fn canonical(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     let path = path.as_ref();
     on_path(path, &Operation::Open, || fs::canonicalize(path))
 }
 
-/// Whether two names lead to one place.
+/// Whether two paths lead to the same file or directory.
 pub fn is_same(path: impl AsRef<Path>, other: impl AsRef<Path>) -> bool {
     canonical(path).is_ok_and(|path| canonical(other).is_ok_and(|other| path == other))
 }
 
-/// Names the mount that a path is in: files are renamed within one only.
+/// Identifies the mount of a path: a file can be renamed only within one mount.
 pub fn mount_of(path: impl AsRef<Path>) -> io::Result<(u32, u32, u64)> {
     let path = path.as_ref();
     let look = || {
         let found = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID)?;
-        // Kernels before 5.8 tell the device alone.
+        // Kernels before 5.8 report only the device.
         Ok((found.stx_dev_major, found.stx_dev_minor, found.stx_mnt_id))
     };
     on_path(path, &Operation::Open, look)
@@ -492,7 +493,7 @@ pub fn remove_dir(path: impl AsRef<Path>) -> io::Result<()> {
     on_path(path, &Operation::Remove, || fs::remove_dir(path))
 }
 
-/// Removes a directory and what is in it; of a link to one, the link alone.
+/// Removes a directory with its content; of a link to a directory, only the link.
 pub fn remove_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     let path = path.as_ref();
     if fs::symlink_metadata(path)?.is_symlink() {
@@ -508,7 +509,7 @@ pub fn remove_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     remove_dir(path)
 }
 
-/// Whether a write failed for lack of space, which may be made.
+/// Whether a write failed for lack of space, which an operator can fix while the broker runs.
 pub fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded)

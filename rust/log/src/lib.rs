@@ -1,4 +1,4 @@
-//! Bytes and offsets on disk; knows no messages.
+//! Files, bytes and offsets on disk. This crate knows nothing about messages.
 
 mod ahead;
 mod allocate;
@@ -30,5 +30,5 @@ pub use view::View;
 pub use warm::{WarmPace, warm_map};
 pub use writer::{WriteError, Writer};
 
-/// What the system maps and keeps in memory at a time.
+/// Unit in which the system maps and caches files.
 const PAGE_BYTES: u64 = 4096;

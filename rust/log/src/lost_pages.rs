@@ -1,11 +1,11 @@
-//! Maps whose pages the disk may take away without ending the process.
+//! Maps that survive the loss of a page.
 //!
-//! A page of a mapped file is gone once the file is truncated or the disk fails to read it. The
-//! next access raises SIGBUS, which by default ends the process. The handler here puts a page of
-//! zeros in the lost page's place, so that the access goes on, and marks the map. Whoever used a
-//! map asks [`Guarded::check`] afterwards, and takes what it read or wrote for an I/O error.
+//! A page of a mapped file is lost when the file is truncated or the disk cannot read the page. The
+//! next access raises SIGBUS, which by default ends the process. The handler here replaces the lost
+//! page by a page of zeros, so that the access succeeds, and marks the map as damaged. After each
+//! use of a map, its user calls [`Guarded::check`] and treats a damaged map as an I/O error.
 //!
-//! Faults outside of guarded maps go to the handler that was there before.
+//! Faults outside of guarded maps are passed to the previous handler.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -21,10 +21,10 @@ use libc::{SIGBUS, c_int, c_void, siginfo_t};
 use memmap2::{MmapMut, MmapRaw};
 use parking_lot::Mutex;
 
-/// Slots of a piece of the table; a store has a few maps, one with many log files has more.
+/// Slots in one piece of the table. A store has a few maps, one with many log files has more.
 const PIECE_SLOTS: usize = 64;
 
-/// One guarded map. The handler reads slots without a lock; `start` is 0 while a slot is free.
+/// One guarded map. The handler reads slots without a lock; `start` is 0 in a free slot.
 #[derive(Debug)]
 struct Slot {
     start: AtomicUsize,
@@ -42,7 +42,7 @@ impl Slot {
     }
 }
 
-/// A part of the table, which only grows.
+/// A part of the table; parts are added and never removed.
 struct Piece {
     slots: [Slot; PIECE_SLOTS],
     next: AtomicPtr<Piece>,
@@ -57,24 +57,26 @@ impl Piece {
     }
 
     fn next(&self) -> Option<&'static Self> {
-        // SAFETY: null, or a piece that was leaked.
+        // SAFETY: the pointer is null, or it points to a leaked piece.
         unsafe { self.next.load(Acquire).as_ref() }
     }
 }
 
 static TABLE: Piece = Piece::new();
-/// Held while a map is added: then the table and the signal's handler may change.
+/// Held while a map is added, because the table and the signal handler may change then.
 static ADDING: Mutex<()> = Mutex::new(());
-/// What SIGBUS did before; never given back.
+/// Action of SIGBUS before ours; leaked, because the handler may read it at any time.
 static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
-/// Whether a signal went to the previous handler, which is in place since.
+/// Whether a signal was already passed to the previous handler, which is installed again since
+/// then.
 static IS_PASSED_ON: AtomicBool = AtomicBool::new(false);
 static PAGE_BYTES: AtomicUsize = AtomicUsize::new(4096);
 
-/// A map, and what tells whether a page of it was lost.
+/// A map that knows whether one of its pages was lost.
 #[derive(Debug)]
 pub struct Guarded<M> {
-    // Dropped before the map: its addresses may belong to another one after that.
+    // Field order matters: the guard is dropped first, because another map may get the same
+    // addresses as soon as this one is unmapped.
     guard: Guard,
     map: M,
 }
@@ -102,15 +104,15 @@ impl<M> Guarded<M> {
         }
     }
 
-    /// Whether every page that was read or written so far was the file's.
+    /// Whether every page that was read or written so far came from the file.
     #[inline]
     pub fn is_whole(&self) -> bool {
-        // What was read or written before must not be moved behind the look at the mark.
+        // The compiler must not move an access to the map to a place after this check of the mark.
         compiler_fence(SeqCst);
         !self.guard.0.is_damaged.load(Acquire)
     }
 
-    /// An error once a page was lost. Asked after the map was used.
+    /// Returns an error after a page was lost. Call it after using the map.
     #[inline]
     pub fn check(&self) -> io::Result<()> {
         match self.is_whole() {
@@ -153,7 +155,7 @@ fn lost() -> io::Error {
     io::Error::other("a mapped page is gone: the file was truncated or its disk failed")
 }
 
-/// A slot that no map has; the table grows by a piece where all are taken.
+/// Returns a free slot; adds a piece to the table if no slot is free.
 fn free_slot() -> &'static Slot {
     let mut piece: &'static Piece = &TABLE;
     loop {
@@ -169,16 +171,16 @@ fn free_slot() -> &'static Slot {
     }
 }
 
-/// Puts our handler first, unless it is there already: another, such as Python's faulthandler,
-/// may have been put in front of it.
+/// Installs our handler unless it is installed already. Another handler, such as Python's
+/// faulthandler, may have been installed after ours.
 fn install() {
     let ours = on_sigbus as extern "C" fn(c_int, *mut siginfo_t, *mut c_void) as usize;
     let mut found = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: asks for the action of a signal that exists, into a place of its type.
+    // SAFETY: reads the action of a signal that exists, into memory of the right type.
     if unsafe { libc::sigaction(SIGBUS, ptr::null(), found.as_mut_ptr()) } != 0 {
         return;
     }
-    // SAFETY: all zeros are a valid action, and the system filled it in.
+    // SAFETY: all zeros are a valid action, and the system has filled it in.
     let found = unsafe { found.assume_init() };
     if found.sa_sigaction == ours {
         return;
@@ -186,7 +188,7 @@ fn install() {
     PREVIOUS.store(Box::leak(Box::new(found)), Release);
     IS_PASSED_ON.store(false, Relaxed);
     PAGE_BYTES.store(rustix::param::page_size(), Relaxed);
-    // SAFETY: as above; the handler only does what a handler may.
+    // SAFETY: as above; the handler calls only functions that are allowed in a handler.
     unsafe {
         let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
         action.sa_sigaction = ours;
@@ -196,7 +198,7 @@ fn install() {
     }
 }
 
-/// Calls nothing but the system: it may interrupt any code of ours.
+/// Handles SIGBUS. It can interrupt any code of ours, so it calls only the system.
 extern "C" fn on_sigbus(_signal: c_int, info: *mut siginfo_t, _context: *mut c_void) {
     // SAFETY: the system gives a valid `info`; `errno` is the interrupted thread's own.
     unsafe {
@@ -209,17 +211,17 @@ extern "C" fn on_sigbus(_signal: c_int, info: *mut siginfo_t, _context: *mut c_v
     }
 }
 
-/// Marks the map that an address is in and puts zeros there; false if it is in none.
+/// Marks the map that holds an address and maps zeros there; false if no map holds it.
 fn replace(address: usize) -> bool {
     let Some(slot) = slot_of(address) else {
         return false;
     };
-    // First: whoever sees the zeros sees the mark.
+    // The mark is set first, so that a thread that reads the zeros also finds the mark.
     slot.is_damaged.store(true, SeqCst);
     let bytes = PAGE_BYTES.load(Relaxed);
     let page = (address - address % bytes) as *mut c_void;
-    // SAFETY: the page belongs to a map of ours, which its user keeps alive, and which owns all
-    // its pages until it is unmapped as a whole.
+    // SAFETY: the page belongs to one of our maps. The user of the map keeps it alive, and the map
+    // owns all its pages until it is unmapped as a whole.
     let mapped = unsafe {
         libc::mmap(
             page,
@@ -239,7 +241,7 @@ fn slot_of(address: usize) -> Option<&'static Slot> {
         for slot in &slots.slots {
             let start = slot.start.load(SeqCst);
             let is_in = start != 0 && (start..slot.end.load(SeqCst)).contains(&address);
-            // Unchanged: the end belongs to this start.
+            // `start` is unchanged, so `end` belongs to it.
             if is_in && slot.start.load(SeqCst) == start {
                 return Some(slot);
             }
@@ -249,16 +251,16 @@ fn slot_of(address: usize) -> Option<&'static Slot> {
     None
 }
 
-/// Leaves the signal to the handler before ours, or ends the process where that had its turn: it
-/// may have put ours back to be rid of its own.
+/// Passes the signal to the previous handler. The second time, the default action ends the process:
+/// a previous handler that restores the handler before itself may have installed ours again.
 fn pass_on(is_fault: bool) {
-    // SAFETY: null, or an action that was leaked.
+    // SAFETY: the pointer is null, or it points to a leaked action.
     let previous = unsafe { PREVIOUS.load(Acquire).as_ref() };
     let is_ignored = previous.is_some_and(|action| action.sa_sigaction == libc::SIG_IGN);
     if !is_fault && is_ignored {
         return;
     }
-    // SAFETY: all zeros are the default action; both calls may be made by a handler.
+    // SAFETY: all zeros are the default action; both calls are allowed in a handler.
     unsafe {
         let by_default: libc::sigaction = MaybeUninit::zeroed().assume_init();
         let next = match previous {
@@ -266,7 +268,8 @@ fn pass_on(is_fault: bool) {
             _ => &by_default,
         };
         libc::sigaction(SIGBUS, next, ptr::null_mut());
-        // A fault happens again when the handler returns; what was sent has to be sent again.
+        // A fault happens again when the handler returns; a signal that was sent must be sent
+        // again.
         if !is_fault {
             libc::raise(SIGBUS);
         }
@@ -338,8 +341,8 @@ mod tests {
         }
     }
 
-    /// Has an access to a page that is not in memory raise SIGBUS, as where a disk cannot read the
-    /// page. None where the kernel does not do so.
+    /// Makes accesses to pages that are not in memory raise SIGBUS, as with a disk that cannot read
+    /// them. None if the kernel does not allow that.
     fn failing_reads(map: &Guarded<MmapRaw>) -> Option<OwnedFd> {
         const USER_MODE_ONLY: c_int = 1;
         const API: u64 = 0xAA;
@@ -348,14 +351,14 @@ mod tests {
         const API_CALL: u64 = 0xC018_AA3F;
         const REGISTER_CALL: u64 = 0xC020_AA00;
         let flags = libc::O_CLOEXEC | USER_MODE_ONLY;
-        // SAFETY: a call without memory of ours.
+        // SAFETY: a system call that uses no memory of this process.
         let made = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
         let made = c_int::try_from(made).ok().filter(|made| *made >= 0)?;
-        // SAFETY: it was just made, and nobody else knows it.
+        // SAFETY: the descriptor was just created, and nothing else owns it.
         let failing = unsafe { OwnedFd::from_raw_fd(made) };
         let mut api = [API, FEATURES, 0];
         let mut range = [map.as_ptr() as u64, map.len() as u64, MISSING, 0];
-        // SAFETY: the kernel's structures are three and four numbers of 64 bits.
+        // SAFETY: the kernel's structures are three and four 64-bit numbers.
         let is_set = unsafe {
             libc::ioctl(made, API_CALL as _, api.as_mut_ptr()) == 0
                 && libc::ioctl(made, REGISTER_CALL as _, range.as_mut_ptr()) == 0
@@ -372,7 +375,7 @@ mod tests {
         file.write_all_at(&[7], 0).unwrap();
         let map: Guarded<MmapRaw> = MmapOptions::new().map_raw(&file).unwrap().into();
         let Some(_failing) = failing_reads(&map) else {
-            eprintln!("no userfaultfd here: the tests that truncate a file stand for this one");
+            eprintln!("skipped: no userfaultfd; the tests that truncate a file cover SIGBUS");
             return;
         };
         assert_eq!(byte_at(&map, 0), 7);
@@ -382,7 +385,7 @@ mod tests {
         assert_eq!(byte_at(&map, 0), 7, "the others are still there");
     }
 
-    /// The body of a child process: faults outside of every guarded map.
+    /// Runs in a child process: a fault outside of every guarded map.
     #[test]
     #[ignore = "ends the process"]
     fn child_that_faults_elsewhere() {
@@ -391,7 +394,7 @@ mod tests {
         file.set_len(4096).unwrap();
         let map = MmapOptions::new().map_raw(&file).unwrap();
         file.set_len(0).unwrap();
-        // SAFETY: within the map; that it faults is what is tested.
+        // SAFETY: within the map; the test wants this access to fault.
         unsafe { map.as_ptr().read_volatile() };
     }
 

@@ -1,16 +1,15 @@
-//! Reading a mapped file where its pages are in memory, and nowhere else; and what the page tables
-//! need not point to.
+//! Reads from mapped files only where the pages are in memory, and advice about page tables.
 
 use memmap2::{MmapRaw, UncheckedAdvice};
 
 use super::PAGE_BYTES;
 
-/// Pages asked about at most; who wants more at once waits for the disk.
+/// Number of pages that one `mincore` call covers; a longer range is treated as not in memory.
 const RESIDENT_PAGES_MAX: usize = 1024;
-/// Bytes of the next append that are fetched ahead at most.
+/// Largest number of bytes that are prefetched for the next append.
 const PREFETCH_BYTES_MAX: usize = 4 << 10;
 
-/// Whether a range of a mapped file lies in it, and is in memory now.
+/// Whether a range lies within a mapped file and is in memory now.
 pub(super) fn is_resident(map: &MmapRaw, from: u64, to: u64) -> bool {
     let first = from - from % PAGE_BYTES;
     let pages = (to.saturating_sub(first)).div_ceil(PAGE_BYTES) as usize;
@@ -19,8 +18,8 @@ pub(super) fn is_resident(map: &MmapRaw, from: u64, to: u64) -> bool {
     }
     let mut states = [0u8; RESIDENT_PAGES_MAX];
     let length = (to - first) as usize;
-    // SAFETY: the range begins at a page of the map and ends within it, as checked above; the
-    // system writes one byte a page, for which there is room.
+    // SAFETY: the range starts at a page of the map and ends within the map, as checked above; the
+    // system writes one byte for each page, and `states` has room for them.
     let asked = unsafe {
         let start = map.as_mut_ptr().add(first as usize);
         libc::mincore(start.cast(), length, states.as_mut_ptr())
@@ -28,16 +27,17 @@ pub(super) fn is_resident(map: &MmapRaw, from: u64, to: u64) -> bool {
     asked == 0 && states[..pages].iter().all(|state| state & 1 != 0)
 }
 
-/// Appends bytes of a map, which has them, to `out`. The caller asks afterwards whether the map is
-/// whole.
+/// Appends bytes of a map to `out`; panics if the map is too short. The caller checks afterwards
+/// whether the map is whole.
 pub(super) fn copy_from_map(map: &MmapRaw, at: usize, bytes: usize, out: &mut Vec<u8>) {
     assert!(
         at + bytes <= map.len(),
         "{bytes} bytes at {at} leave the map"
     );
     out.reserve(bytes);
-    // SAFETY: the source lies in the map, as asserted, and nobody writes below the end of the log;
-    // the room was reserved and is counted once it is filled. Raw, as no reference may exist.
+    // SAFETY: the source lies in the map, as asserted, and the writer does not write below the end
+    // of the log. The space was reserved, and the length is set after the copy. Raw pointers,
+    // because no reference to the bytes may exist.
     unsafe {
         let target = out.as_mut_ptr().add(out.len());
         std::ptr::copy_nonoverlapping(map.as_ptr().add(at), target, bytes);
@@ -45,8 +45,8 @@ pub(super) fn copy_from_map(map: &MmapRaw, at: usize, bytes: usize, out: &mut Ve
     }
 }
 
-/// Where a range of a map is, which the map has. A reader of the bytes asks afterwards whether the
-/// map is whole.
+/// Returns the address of a range of a map; panics if the map is too short. A reader of the bytes
+/// checks afterwards whether the map is whole.
 pub(super) fn of_map(map: &MmapRaw, from: u64, to: u64) -> *const [u8] {
     assert!(
         from <= to && to <= map.len() as u64,
@@ -56,38 +56,38 @@ pub(super) fn of_map(map: &MmapRaw, from: u64, to: u64) -> *const [u8] {
     std::ptr::slice_from_raw_parts(start, (to - from) as usize)
 }
 
-/// Takes the whole pages of a range out of the page tables, where they were written through the
-/// map and are not written again. Else each of them is made read-only by itself when it goes to the
-/// disk, with an interrupt to every processor: three quarters of the time of a flush. They stay in
-/// memory, and a look through the map finds them there.
+/// Removes the whole pages of a range from the page tables. The range was written through the map
+/// and is complete. Without this, writeback makes each page read-only one by one, with an interrupt
+/// to every processor: three quarters of the time of a flush. The pages stay in memory, and the
+/// next access through the map finds them there.
 pub(super) fn unmap(map: &MmapRaw, from: u64, to: u64) {
     let start = (from - from % PAGE_BYTES) as usize;
     let end = (to - to % PAGE_BYTES) as usize;
     if start < end {
-        // SAFETY: the map is shared and of a file: what was written through it is the file's,
-        // whether a page table points there or not.
+        // SAFETY: the map is shared and backed by a file, so bytes written through it belong to the
+        // file, with or without an entry in the page table.
         let unmapped =
             unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, start, end - start) };
-        // A system that refuses, as for memory that is locked, is only slower.
+        // If the system refuses, as for locked memory, flushes are only slower.
         let _ = unmapped;
     }
 }
 
-/// Has the processor fetch the line of memory at `at` of `bytes`; a place outside does no harm.
+/// Prefetches the cache line at `at` of `bytes`; an address outside does no harm.
 #[inline]
 pub fn prefetch(bytes: *const u8, at: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        // SAFETY: a prefetch reads and writes nothing, and faults nowhere.
+        // SAFETY: a prefetch reads and writes nothing and never faults.
         unsafe { _mm_prefetch::<_MM_HINT_ET0>(bytes.wrapping_add(at).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (bytes, at);
 }
 
-/// Has the processor fetch what the next append will overwrite, while that is being encoded. The
-/// put lock is released after a copy, and waits for its stores: 10 to 20 % of an append.
+/// Prefetches the bytes that the next append will overwrite, while that append is encoded. The put
+/// lock is released after a copy and waits for its stores: 10 to 20 % of an append.
 pub(super) fn prefetch_append(map: &MmapRaw, from: usize, count: usize) {
     for at in (from..from + count.min(PREFETCH_BYTES_MAX)).step_by(64) {
         prefetch(map.as_ptr(), at);
@@ -116,7 +116,7 @@ mod tests {
         let mut out = b"before".to_vec();
         copy_from_map(&map, 5_000, 3, &mut out);
         assert_eq!(out, [b"before", &bytes[5_000..5_003]].concat());
-        drop(map); // a mapped page cannot be thrown out
+        drop(map); // the kernel does not evict mapped pages
         file.sync_all().unwrap();
         fadvise(&file, 0, None, Advice::DontNeed).unwrap();
         let map = MmapOptions::new().map_raw_read_only(&file).unwrap();

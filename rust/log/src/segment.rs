@@ -1,4 +1,4 @@
-//! One file of the log and how far it is made ready for writing.
+//! One file of the log, and how far it is prepared for writing.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::PAGE_BYTES;
 use super::file_disk::FileDisk;
 
-/// What the writer grants itself at a time when it runs ahead of the allocation thread.
+/// Bytes that the writer grants itself at a time when it overtakes the allocation thread.
 const GRANT_BYTES: u64 = 64 << 10;
 
 /// A file that holds the bytes `[start, start + length)` of the log. Methods take log offsets.
@@ -18,10 +18,12 @@ pub struct Segment {
     length: u64,
     disk: FileDisk,
     is_writable: bool,
-    /// Log offset up to which the writer may write: blocks are there, and nobody else touches them.
+    /// Log offset up to which the writer may write: blocks are reserved, and no other thread writes
+    /// there.
     ready: AtomicU64,
-    /// Held while `ready` moves, so that nobody writes where another warms. Not held while blocks
-    /// are reserved ahead: the writer has no business there, and a slow disk may take its time.
+    /// Held while `ready` moves, so that the writer does not write where the thread warms pages.
+    /// Not held while blocks are reserved ahead: the writer does not write there, and a slow disk
+    /// may need long.
     moving: Mutex<()>,
     /// Log offset up to which blocks are reserved.
     reserved: AtomicU64,
@@ -30,7 +32,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// A segment over an opened file, of which nothing is known to be ready.
+    /// A segment over an opened file. Nothing of it is ready yet.
     pub fn new(start: u64, length: u64, disk: FileDisk, is_writable: bool) -> Self {
         Self {
             start,
@@ -49,18 +51,18 @@ impl Segment {
         self.start
     }
 
-    /// Log offset behind the last byte.
+    /// Log offset after the last byte.
     pub fn end(&self) -> u64 {
         self.start + self.length
     }
 
-    /// The file, and where in it `[from, to)` lies, if part of that does.
+    /// The file, and the range in it that lies within `[from, to)`; None if no byte does.
     pub fn part(&self, from: u64, to: u64) -> Option<(&FileDisk, u64, u64)> {
         let (from, to) = (from.max(self.start), to.min(self.end()));
         (from < to).then(|| (&self.disk, from - self.start, to - self.start))
     }
 
-    /// Bytes of the file.
+    /// Length of the file in bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
@@ -97,8 +99,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Lets the writer write up to `to` at once, on blocks that are not warm; false while another
-    /// thread waits for the disk to make some.
+    /// Allows the writer to write up to `to` at once, on blocks that are not warm. False while
+    /// another thread waits for the disk to warm pages or reserve blocks.
     pub fn try_grant_to(&self, to: u64) -> io::Result<bool> {
         let Some(_moving) = self.moving.try_lock() else {
             return Ok(false);
@@ -116,16 +118,16 @@ impl Segment {
         Ok(true)
     }
 
-    /// Keeps `ready` where it is, as a thread does that warms.
+    /// Keeps `ready` unchanged, as the allocation thread does while it warms pages.
     #[cfg(test)]
     pub(super) fn hold_still(&self) -> parking_lot::MutexGuard<'_, ()> {
         self.moving.lock()
     }
 
-    /// Warms at most `bytes` behind what is ready, as far as blocks are reserved, and lets the
-    /// writer have them; false if there is nothing to do.
+    /// Warms at most `bytes` after the ready part, as far as blocks are reserved, and allows the
+    /// writer to write there; false if there is nothing to do.
     pub fn warm(&self, bytes: u64) -> io::Result<bool> {
-        // The writer must not come in between: warming may overwrite.
+        // Excludes the writer: warming may overwrite bytes.
         let _moving = self.moving.lock();
         let from = self.ready();
         let to = self.whole_pages(from + bytes).min(self.reserved());
@@ -137,14 +139,14 @@ impl Segment {
         Ok(true)
     }
 
-    /// Says that everything below `offset` is written already.
+    /// Records that everything below `offset` is written already.
     pub fn assume_written_to(&self, offset: u64) {
         self.reserved.store(offset, Ordering::Release);
         self.ready.store(offset, Ordering::Release);
     }
 
-    /// `offset` rounded up to a whole page of the file: an append may fill up its last page with
-    /// zeros, so a page is never ready in part.
+    /// Rounds `offset` up to a whole page of the file: an append may fill its last page with zeros,
+    /// so a page is always ready as a whole.
     fn whole_pages(&self, offset: u64) -> u64 {
         let in_file = (offset - self.start).next_multiple_of(PAGE_BYTES);
         self.start + in_file.min(self.length)

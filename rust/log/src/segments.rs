@@ -11,15 +11,15 @@ use super::segment::Segment;
 use super::unwritten::Unwritten;
 use super::view::View;
 
-/// The file set. Any number of readers; one [`super::Writer`] moves the end.
+/// The files of the log. Any number of readers; one [`super::Writer`] moves the end.
 #[derive(Debug)]
 pub struct Segments {
     files: Directory,
     file_size: u64,
     list: RwLock<Vec<Arc<Segment>>>,
-    /// Readers see only what lies below.
+    /// Readers see only bytes below this log offset.
     max_offset: AtomicU64,
-    /// Where the writer is: further, if what it appends is written later.
+    /// Position of the writer; larger than `max_offset` while appended bytes are not yet written.
     appended: AtomicU64,
     unwritten: Unwritten,
 }
@@ -28,8 +28,8 @@ impl Segments {
     /// Opens every file. The end of the log is the end of the last file, until recovery has found
     /// the real one and calls [`Segments::truncate_to`].
     ///
-    /// Fails with `InvalidData` if a file has another length than `file_size`, or a name that is
-    /// no multiple of it.
+    /// Fails with `InvalidData` if the length of a file is not `file_size`, or its name is not a
+    /// multiple of `file_size`.
     pub fn open(files: Directory, file_size: u64) -> io::Result<Self> {
         let found = files.list()?;
         let mut list = Vec::with_capacity(found.len());
@@ -65,12 +65,12 @@ impl Segments {
         self.list.read().first().map_or(0, |first| first.start())
     }
 
-    /// Offset behind the last byte written.
+    /// Offset after the last byte written.
     pub fn max_offset(&self) -> u64 {
         self.max_offset.load(Ordering::Acquire)
     }
 
-    /// Offset behind the last byte appended, which may still have to be written.
+    /// Offset after the last byte appended, which may not be written yet.
     pub fn appended(&self) -> u64 {
         self.appended.load(Ordering::Acquire)
     }
@@ -82,7 +82,7 @@ impl Segments {
             .write(|end| self.max_offset.store(end, Ordering::Release))
     }
 
-    /// Whether so much is unwritten that it should not wait for a flush.
+    /// Whether the unwritten bytes are too many to wait for the next flush.
     pub fn is_much_unwritten(&self) -> bool {
         self.unwritten.is_much()
     }
@@ -96,13 +96,13 @@ impl Segments {
             .collect()
     }
 
-    /// Where the file after the one that holds `offset` starts.
+    /// Offset at which the file after the one that holds `offset` starts.
     pub fn next_file_start(&self, offset: u64) -> u64 {
         offset - offset % self.file_size + self.file_size
     }
 
-    /// Reads from `offset` on: as much as fits `out` and lies in one file below the end of the
-    /// log. 0 bytes mean that `offset` is outside the log. Waits for the disk.
+    /// Reads from `offset` on, as many bytes as fit into `out` and lie in one file below the end of
+    /// the log. 0 bytes mean that `offset` is outside the log. Waits for the disk.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<usize> {
         let Some((segment, count)) = self.locate(offset, out.len()) else {
             return Ok(0);
@@ -112,7 +112,7 @@ impl Segments {
             .read_at(offset - segment.start(), &mut out[..count])
     }
 
-    /// As [`Segments::read_at`], but None where it would wait for the disk.
+    /// As [`Segments::read_at`], but None if the read would wait for the disk.
     pub fn read_at_nowait(&self, offset: u64, out: &mut [u8]) -> io::Result<Option<usize>> {
         let Some((segment, count)) = self.locate(offset, out.len()) else {
             return Ok(Some(0));
@@ -129,8 +129,9 @@ impl Segments {
         Ok(Some(filled))
     }
 
-    /// Appends the pieces (offset, bytes), which ascend and lie in one file, to `out`; false, with
-    /// `out` as it was, where the disk would have to be waited for or the log ends before.
+    /// Appends the pieces (offset, bytes) to `out`; the pieces ascend and lie in one file. False,
+    /// with `out` unchanged, if the read would wait for the disk or the log ends before the pieces
+    /// do.
     pub fn copy_from_memory(&self, pieces: &[(u64, usize)], out: &mut Vec<u8>) -> io::Result<bool> {
         let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else {
             return Ok(true);
@@ -146,16 +147,16 @@ impl Segments {
         }
     }
 
-    /// The bytes from `offset` on that lie in one file below the end of the log, at most `bytes`,
-    /// where they are in memory; None where [`Segments::read_at`] has to be asked.
+    /// Returns the bytes from `offset` on that lie in one file below the end of the log, at most
+    /// `bytes`, if they are in memory. If None, call [`Segments::read_at`].
     pub fn view(&self, offset: u64, bytes: usize) -> Option<View> {
         let (segment, count) = self.locate(offset, bytes)?;
         let from = offset - segment.start();
         let to = from + count as u64;
         let bytes = segment.disk().resident(from, to)?;
-        // SAFETY: the map lives as long as its segment. The range lies below the end of the log,
-        // as `locate` gives no more than that, and there the writer writes nothing. Recovery
-        // does, before a store has readers.
+        // SAFETY: the map lives as long as its segment. `locate` returns only ranges below the end
+        // of the log, and the writer does not write there. Recovery does, but before a store has
+        // readers.
         Some(unsafe { View::new(bytes, segment) })
     }
 
@@ -173,7 +174,8 @@ impl Segments {
         parts.for_each(|(disk, from, to)| disk.begin_sync(from, to));
     }
 
-    /// Ends the log at `offset`: the rest of its file becomes zeros, durably, and later files go.
+    /// Ends the log at `offset`: the rest of its file becomes zeros, durably, and later files are
+    /// removed.
     pub fn truncate_to(&self, offset: u64) -> io::Result<()> {
         let mut list = self.list.write();
         while list.len() > 1 && list.last().is_some_and(|last| last.start() > offset) {
@@ -195,8 +197,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Overwrites `[offset, offset + bytes.len())`, which lies in one file, durably: for recovery,
-    /// before the first append.
+    /// Overwrites `[offset, offset + bytes.len())` durably. The range lies in one file. For
+    /// recovery, before the first append.
     pub fn overwrite(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let start = offset - offset % self.file_size;
         let disk = self.files.open_file(start, Access::Mend)?;
@@ -204,8 +206,8 @@ impl Segments {
         disk.sync(offset - start, offset - start + bytes.len() as u64)
     }
 
-    /// Where from `offset` on the first byte lies that is not known to be zero; the start of the
-    /// next file if the rest of this one is.
+    /// Returns the first offset, at or after `offset`, whose byte may not be zero; the start of the
+    /// next file if the rest of this one is zero.
     pub fn next_data(&self, offset: u64) -> io::Result<u64> {
         let next_file = self.next_file_start(offset);
         let Some((segment, _)) = self.locate(offset, 1) else {
@@ -215,7 +217,7 @@ impl Segments {
         Ok(found.map_or(next_file, |at| next_file.min(segment.start() + at)))
     }
 
-    /// Says that a range, which lies in one file, is about to be read.
+    /// Announces a read of a range that lies in one file.
     pub fn will_read(&self, from: u64, to: u64) {
         if let Some((segment, _)) = self.locate(from, 1) {
             let start = segment.start();
@@ -223,7 +225,7 @@ impl Segments {
         }
     }
 
-    /// Brings a range, which lies in one file, into memory, and waits for it.
+    /// Reads a range that lies in one file into memory, and waits for it.
     pub fn bring(&self, from: u64, to: u64) {
         if let Some((segment, _)) = self.locate(from, 1) {
             let start = segment.start();
@@ -231,7 +233,7 @@ impl Segments {
         }
     }
 
-    /// Starts of files that are missing between others, as many as the caller can bear.
+    /// Returns the starts of files that are missing between others, at most `count_max`.
     pub fn missing(&self, count_max: usize) -> Vec<u64> {
         let starts = self.starts();
         let pairs = starts.iter().zip(starts.iter().skip(1));
@@ -241,7 +243,7 @@ impl Segments {
         gaps.take(count_max).collect()
     }
 
-    /// Puts a file where one is missing between others: zeros behind `content`, durably.
+    /// Creates a file that is missing between others: `content`, then zeros; durable on return.
     pub fn fill_in(&self, start: u64, content: &[u8]) -> io::Result<()> {
         let disk = self.files.prepare(start, self.file_size)?;
         disk.allocate(0, content.len() as u64)?;
@@ -257,7 +259,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Gives back the maps of files that are full and durable up to `offset`.
+    /// Reopens files that are full and durable up to `offset` for reading, which frees their maps.
     pub fn retire_before(&self, offset: u64) -> io::Result<()> {
         let is_done = |segment: &Segment| segment.is_writable() && segment.end() <= offset;
         let done: Vec<_> = self
@@ -269,7 +271,7 @@ impl Segments {
             .collect();
         for segment in done {
             let read_only = match self.reopen(&segment, Access::Read) {
-                // It was deleted meanwhile.
+                // The file was deleted in the meantime.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 reopened => reopened?,
             };
@@ -284,17 +286,18 @@ impl Segments {
         Ok(())
     }
 
-    /// Deletes the first file, unless it is the only one. Whoever reads it reads on: its bytes stay
-    /// until the last reader and the [`Removed`] are gone. Only for one thread at a time.
+    /// Deletes the first file, unless it is the only one. Current readers can continue: the bytes
+    /// exist until the last reader and the [`Removed`] are dropped. Only one thread may call this
+    /// at a time.
     pub fn remove_first(&self) -> io::Result<Option<Removed>> {
         let first = match self.list.read().as_slice() {
             [first, _, ..] => Arc::clone(first),
             _ => return Ok(None),
         };
-        // Outside the lock: neither readers nor the writer wait for the directory.
+        // Outside the lock, so that neither readers nor the writer wait for the directory.
         match self.files.remove(first.start()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            // Removed, or it was gone already: then an earlier try failed half way.
+            // The file is removed now, or an earlier attempt removed it and failed afterwards.
             _ => {}
         }
         self.list
@@ -308,23 +311,24 @@ impl Segments {
         self.list.read().last().cloned()
     }
 
-    /// Where files come from.
+    /// The directory in which files are created and opened.
     pub(super) fn files(&self) -> &Directory {
         &self.files
     }
 
-    /// Adds a published file behind the last one.
+    /// Adds a published file after the last one.
     pub(super) fn push(&self, segment: Arc<Segment>) {
         self.list.write().push(segment);
     }
 
-    /// Moves the end of the log; everything below is readable from now on.
+    /// Moves the end of the log; readers can read everything below it from now on.
     pub(super) fn advance_to(&self, offset: u64) {
         self.max_offset.store(offset, Ordering::Release);
         self.appended.store(offset, Ordering::Release);
     }
 
-    /// Appends at the end, which then is `end`, to be written by [`Segments::write_out`].
+    /// Appends at the end of the log and moves it to `end`. [`Segments::write_out`] writes the
+    /// bytes.
     pub(super) fn push_unwritten(
         &self,
         segment: &Arc<Segment>,
@@ -347,12 +351,12 @@ impl Segments {
         )))
     }
 
-    /// The file that holds `offset`, and how many of `wanted` bytes are readable in it.
+    /// Returns the file that holds `offset`, and how many of the `wanted` bytes are readable in it.
     fn locate(&self, offset: u64, wanted: usize) -> Option<(Arc<Segment>, usize)> {
         let max_offset = self.max_offset();
         let list = self.list.read();
         let first = list.first()?.start();
-        // Files are contiguous but for what recovery is about to fill in.
+        // Files are contiguous, except for gaps that recovery is about to fill.
         let guess = usize::try_from(offset.checked_sub(first)? / self.file_size).ok()?;
         let holds = |segment: &&Arc<Segment>| (segment.start()..segment.end()).contains(&offset);
         let found = list.get(guess).filter(holds);
@@ -363,7 +367,7 @@ impl Segments {
     }
 }
 
-/// A file that was deleted. Its blocks are given back when it is dropped, on the thread that does.
+/// A deleted file. The thread that drops this gives the blocks back to the file system.
 #[derive(Debug)]
 pub struct Removed {
     segment: Arc<Segment>,
@@ -375,7 +379,7 @@ impl Removed {
         self.segment.start()
     }
 
-    /// Whether somebody still reads it.
+    /// Whether a reader still uses the file.
     pub fn is_read(&self) -> bool {
         Arc::strong_count(&self.segment) > 1
     }

@@ -75,7 +75,7 @@ fn truncation_removes_later_files_and_keeps_the_first() {
     assert_eq!(segments.starts(), [0, 100, 200, 300]);
     segments.truncate_to(150).unwrap();
     assert_eq!(segments.starts(), [0, 100]);
-    // An empty file behind a full one stays, so that the end is the same the next time.
+    // An empty file after a full one stays, so that the end of the log is the same after a restart.
     segments.truncate_to(100).unwrap();
     assert_eq!(segments.starts(), [0, 100]);
     segments.truncate_to(99).unwrap();
@@ -163,7 +163,8 @@ fn a_slow_removal_holds_up_neither_readers_nor_the_writer() {
         while removals.waiting() == 0 {
             std::thread::yield_now();
         }
-        // The removal is under way and will not end before the last line: none of this waits.
+        // The removal has started and ends only when the gate opens, so none of these calls may
+        // wait for it.
         let mut out = [0; 5];
         assert_eq!(segments.read_at(0, &mut out).unwrap(), 5);
         assert_eq!(&out, b"first");

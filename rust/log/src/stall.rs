@@ -1,4 +1,4 @@
-//! Whether the writer lacks what a slow disk has yet to make: the next file, or blocks of this one.
+//! The writer's wait for a slow disk that has to create the next file or to reserve blocks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,11 +8,12 @@ use parking_lot::{Condvar, Mutex};
 
 use mq_base::clock::Clock;
 
-/// Begins when the writer goes away empty-handed; ends when another try is worth its while.
+/// A stall begins when the writer gives up with `NotReady`, and ends when another attempt makes
+/// sense.
 pub struct Stall {
     clock: Arc<dyn Clock>,
     is_on: AtomicBool,
-    /// Monotonic time it began.
+    /// Monotonic time at which the stall began.
     since_ms: Mutex<Option<i64>>,
     ended: Condvar,
 }
@@ -27,12 +28,12 @@ impl Stall {
         }
     }
 
-    /// Whether a try is in vain for now.
+    /// Whether an append would fail with `NotReady` for now.
     pub fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Acquire)
     }
 
-    /// How long it lasts, milliseconds; 0 where there is none. One atomic read then.
+    /// Duration of the stall so far, milliseconds; 0 without a stall, which costs one atomic read.
     pub fn lasts_ms(&self) -> i64 {
         if !self.is_on() {
             return 0;
@@ -41,7 +42,7 @@ impl Stall {
         since_ms.map_or(0, |since_ms| self.clock.monotonic_ms() - since_ms)
     }
 
-    /// Waits for its end; false if that does not come within `at_most`.
+    /// Waits for the end of the stall; false if it lasts longer than `at_most`.
     pub fn wait(&self, at_most: Duration) -> bool {
         let mut since_ms = self.since_ms.lock();
         let lasts = |since_ms: &mut Option<i64>| since_ms.is_some();

@@ -1,7 +1,7 @@
-//! Watching the file operations of a store, and making them fail: for crash tests.
+//! Hooks that watch the file operations of a store and make them fail: for crash tests.
 //!
-//! Every file operation of a store goes through [`crate::fs`], which asks the tape of the
-//! directory, if it has one. Nothing but a test sets one; without it an operation costs a branch.
+//! Every file operation of a store goes through [`crate::fs`], which calls the hook of the
+//! directory, if it has one. Only tests set hooks; without a hook an operation costs one branch.
 
 use std::fmt;
 use std::io;
@@ -11,41 +11,42 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
 
-/// What is operated on.
+/// The file or directory of an operation.
 #[derive(Debug, Clone, Copy)]
 pub struct Target<'a> {
-    /// The path; for an open file the one it was opened by.
+    /// The path; for an open file, the path by which it was opened.
     pub path: &'a Path,
-    /// The file's inode number, 0 where no file is open.
+    /// Inode number of the file; 0 if no file is open.
     pub file: u64,
 }
 
-/// What is done. Ranges are bytes of the file.
+/// A file operation. Ranges are bytes of the file.
 #[derive(Debug, Clone, Copy)]
 pub enum Operation<'a> {
-    /// Opening a file, asking for its length, or listing a directory.
+    /// Opening a file, reading its metadata, or listing a directory.
     Open,
-    /// Creating a file, or cutting an existing one to nothing. [`Target::file`] is known after it.
+    /// Creating a file, or truncating it to 0 bytes. [`Target::file`] is set only after the
+    /// operation.
     Create,
     /// Reading a range.
     Read(u64, u64),
-    /// Writing the slices one behind the other from an offset on.
+    /// Writing the slices one after another, starting at an offset.
     Write(u64, &'a [&'a [u8]]),
     /// Making a range read as zeros.
     Zero(u64, u64),
     /// Reserving blocks for a range.
     Allocate(u64, u64),
-    /// Giving a file its length.
+    /// Setting the length of a file.
     SetLength(u64),
-    /// Making a range durable, and the length if it was changed.
+    /// Making a range durable, and the length if it changed.
     Sync(u64, u64),
-    /// Having the disk begin with a range.
+    /// Starting to write a range to the disk.
     BeginSync(u64, u64),
-    /// Giving a file another name.
+    /// Renaming a file or directory.
     Rename(&'a Path),
-    /// Giving a file one more name.
+    /// Adding a name to a file.
     Link(&'a Path),
-    /// Removing a name: a file's, or an empty directory's.
+    /// Removing a file or an empty directory.
     Remove,
     /// Creating a directory.
     CreateDirectory,
@@ -53,26 +54,27 @@ pub enum Operation<'a> {
     SyncDirectory,
 }
 
-/// Told of every operation before and after. Called by many threads at once.
+/// Called before and after every operation, by many threads at once.
 pub trait Tape: Send + Sync + fmt::Debug {
-    /// An error keeps the operation from being done and becomes its result. The number is handed
-    /// to [`Tape::after`]: what a sync covers was done before the sync began.
+    /// Runs before the operation. An error prevents the operation and becomes its result. The
+    /// returned number is passed to [`Tape::after`]: a sync covers the writes that ended before it
+    /// began.
     fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64>;
 
-    /// The operation was done.
+    /// Runs after an operation that succeeded.
     fn after(&self, target: Target<'_>, operation: &Operation<'_>, began: u64);
 }
 
 static IS_WATCHING: AtomicBool = AtomicBool::new(false);
 static WATCHED: RwLock<Vec<(PathBuf, Arc<dyn Tape>)>> = RwLock::new(Vec::new());
 
-/// Ends the watch when dropped; files that are open stay watched.
+/// Removes the hook when dropped; files that are still open keep it.
 #[derive(Debug)]
 pub struct Watch {
     root: PathBuf,
 }
 
-/// Has `tape` told of every operation at or below `root`, on files opened from now on.
+/// Calls `tape` for every operation at or below `root`, on files that are opened from now on.
 pub fn watch(root: &Path, tape: Arc<dyn Tape>) -> Watch {
     let root = root.to_owned();
     WATCHED.write().push((root.clone(), tape));
@@ -88,7 +90,7 @@ impl Drop for Watch {
     }
 }
 
-/// The tape of a path.
+/// Returns the hook of a path.
 pub(super) fn tape_of(path: &Path) -> Option<Arc<dyn Tape>> {
     if !IS_WATCHING.load(Ordering::Acquire) {
         return None;
@@ -98,7 +100,7 @@ pub(super) fn tape_of(path: &Path) -> Option<Arc<dyn Tape>> {
     found.map(|(_, tape)| Arc::clone(tape))
 }
 
-/// Does the operation under the eyes of the tape.
+/// Runs an operation between the two calls of its hook.
 pub(super) fn taped<T>(
     tape: &dyn Tape,
     target: Target<'_>,

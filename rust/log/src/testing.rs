@@ -1,8 +1,9 @@
-//! A disk under a test's control: real files of a log, in a directory of their own.
+//! A disk under a test's control: real files of a log, in their own directory.
 //!
-//! A tape delays, fails and records what is done to them, and keeps what a crash would leave.
+//! A hook delays, fails and records operations on them, and keeps the bytes that a crash would
+//! leave.
 
-#![allow(clippy::unwrap_used, reason = "for tests: what fails ends the test")]
+#![allow(clippy::unwrap_used, reason = "for tests: a failure ends the test")]
 
 use std::fs;
 use std::io;
@@ -18,10 +19,10 @@ use super::directory::{Directory, file_name, start_of};
 use super::file_disk::WriteMode;
 use super::tape::{Operation, Tape, Target, Watch, watch};
 
-/// The folder of the files.
+/// Name of the directory that holds the files.
 const LOG: &str = "commitlog";
 
-/// Calls that wait while it is closed.
+/// Blocks calls while it is closed.
 #[derive(Debug, Default)]
 pub struct Gate {
     state: Mutex<GateState>,
@@ -36,28 +37,28 @@ struct GateState {
 }
 
 impl Gate {
-    /// Lets nobody through from now on.
+    /// Blocks every call from now on.
     pub fn close(&self) {
         self.state.lock().is_closed = true;
     }
 
-    /// Lets everybody through.
+    /// Lets every call continue.
     pub fn open(&self) {
         self.state.lock().is_closed = false;
         self.changed.notify_all();
     }
 
-    /// Calls that hang at it now.
+    /// Number of calls that are blocked now.
     pub fn waiting(&self) -> usize {
         self.state.lock().waiting
     }
 
-    /// Calls that went through.
+    /// Number of calls that passed.
     pub fn passed(&self) -> usize {
         self.state.lock().passed
     }
 
-    /// Goes through, once the gate is open.
+    /// Returns as soon as the gate is open.
     pub fn pass(&self) {
         let mut state = self.state.lock();
         state.waiting += 1;
@@ -69,20 +70,20 @@ impl Gate {
     }
 }
 
-/// Operations that a test delays, fails or records together.
+/// Groups of operations that a test delays, fails or records together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Making a file, reserving its blocks, warming its pages.
+    /// Creating a file, reserving its blocks, warming its pages.
     Room,
     /// Writing.
     Write,
-    /// Making what was written durable.
+    /// Making written bytes durable.
     Sync,
-    /// Having the disk begin with that.
+    /// Starting to write bytes to the disk.
     BeginSync,
     /// Removing a file.
     Remove,
-    /// Giving a file its name.
+    /// Renaming a file to its final name.
     Name,
 }
 
@@ -100,10 +101,10 @@ impl Kind {
     }
 }
 
-/// Something that was done to a range of the log. Offsets are bytes from the start of the log.
+/// An operation on a range of the log. Offsets are bytes from the start of the log.
 pub type Event = (Kind, u64, u64);
 
-/// The tape of a directory of log files.
+/// The hook of a directory of log files.
 #[derive(Debug)]
 pub struct LogTape {
     directory: PathBuf,
@@ -113,18 +114,18 @@ pub struct LogTape {
 
 #[derive(Debug)]
 struct TapeState {
-    /// What fails, and with which error number.
+    /// The kind of operations that fail, and their error number.
     failing: Option<(Kind, i32)>,
     events: Vec<Event>,
-    /// How many syncs there were, and how many of them count.
+    /// Number of syncs so far, and number of syncs that keep their bytes.
     syncs: usize,
     syncs_max: usize,
-    /// What the syncs that count have made durable, in their order: log offset and bytes.
+    /// Log offset and bytes of each range that a sync made durable, in the order of the syncs.
     durable: Vec<(u64, Vec<u8>)>,
 }
 
 impl LogTape {
-    /// For the files in `directory`.
+    /// Creates the hook for the files in `directory`.
     pub fn of(directory: &Path) -> Arc<Self> {
         let state = TapeState {
             failing: None,
@@ -140,37 +141,37 @@ impl LogTape {
         })
     }
 
-    /// Where operations of a kind wait.
+    /// Returns the gate at which operations of a kind wait.
     pub fn gate(&self, kind: Kind) -> &Gate {
         &self.gates[kind as usize]
     }
 
-    /// Fails operations of a kind, and no others, from now on.
+    /// Makes operations of one kind, and no others, fail from now on.
     pub fn fail(&self, kind: Kind, error_number: i32) {
         self.state.lock().failing = Some((kind, error_number));
     }
 
-    /// Fails nothing any more.
+    /// Makes every operation succeed again.
     pub fn repair(&self) {
         self.state.lock().failing = None;
     }
 
-    /// What was written and synced since the last call.
+    /// Returns the writes and syncs since the last call.
     pub fn take(&self) -> Vec<Event> {
         std::mem::take(&mut self.state.lock().events)
     }
 
-    /// Lets only the first `count` syncs count; later ones succeed and keep nothing.
+    /// Makes only the first `count` syncs keep their bytes; later ones succeed but keep nothing.
     pub fn freeze_after(&self, count: usize) {
         self.state.lock().syncs_max = count;
     }
 
-    /// Syncs so far, whether they count or not.
+    /// Number of syncs so far, whether they keep their bytes or not.
     pub fn syncs(&self) -> usize {
         self.state.lock().syncs
     }
 
-    /// The range of the log that an operation on one of its files covers, as far as the file goes.
+    /// Returns the range of the log that an operation covers, at most up to the end of the file.
     fn range(&self, target: Target<'_>, operation: &Operation<'_>) -> Option<Range<u64>> {
         let start = start_of(target.path)?;
         let length = fs::metadata(self.path_of(start)).ok()?.len();
@@ -185,7 +186,7 @@ impl LogTape {
         Some(start + from..start + to)
     }
 
-    /// The bytes of a range that lies in one file.
+    /// Reads a range that lies in one file.
     fn content(&self, start: u64, range: &Range<u64>) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; (range.end - range.start) as usize];
         let file = fs::File::open(self.path_of(start))?;
@@ -193,7 +194,7 @@ impl LogTape {
         Ok(bytes)
     }
 
-    /// A file may have been opened before it got its name.
+    /// Returns the final path of a file, which may have been opened before it was renamed.
     fn path_of(&self, start: u64) -> PathBuf {
         self.directory.join(file_name(start))
     }
@@ -235,11 +236,11 @@ impl Tape for LogTape {
     }
 }
 
-/// Files of a log in a directory of their own, in memory where there is a file system for that.
+/// Files of a log in their own directory, in memory if /dev/shm exists.
 #[derive(Debug)]
 pub struct TestDisk {
     root: TempDir,
-    /// Delays, fails and records what is done to the files.
+    /// Delays, fails and records operations on the files.
     pub tape: Arc<LogTape>,
     _watch: Watch,
 }
@@ -259,19 +260,19 @@ impl TestDisk {
         Self { root, tape, _watch }
     }
 
-    /// The directory of the files.
+    /// Opens the directory of the files.
     pub fn files(&self) -> Directory {
         let [log, workshop] = [LOG, "workshop"].map(|name| self.root.path().join(name));
         Directory::open(&log, &workshop, WriteMode::Map).unwrap()
     }
 
-    /// Puts a file among them.
+    /// Adds a file.
     pub fn put_file(&self, start: u64, content: &[u8]) {
         self.files();
         fs::write(self.tape.path_of(start), content).unwrap();
     }
 
-    /// What a crash would leave now: of the bytes only those that were synced, and every name.
+    /// Returns the disk after a crash: every name is kept, but only synced bytes.
     pub fn after_crash(&self) -> Self {
         let crashed = Self::new();
         let durable = self.tape.state.lock().durable.clone();

@@ -1,7 +1,8 @@
 //! Records that are appended but not yet in their file: one write takes many of them there.
 //!
-//! A write of one record is a system call, and waits while blocks ahead of it are zeroed in the
-//! same file. Who waits for the flush can do without it: nothing is acknowledged before.
+//! Writing one record is a system call, which also waits while blocks ahead in the same file are
+//! overwritten with zeros. With SYNC_FLUSH no record is acknowledged before the flush, so the flush
+//! can write all of them at once.
 
 use std::io;
 use std::sync::Arc;
@@ -13,18 +14,18 @@ use super::PAGE_BYTES;
 use super::fs::is_full;
 use super::segment::Segment;
 
-/// More than this should be written though nobody flushes.
+/// More unwritten bytes than this are written before the next flush.
 const BYTES_MAX: usize = 1 << 20;
-/// A larger buffer is not kept for the next records.
+/// A larger buffer is freed instead of reused.
 const SPARE_BYTES_MAX: usize = 2 * BYTES_MAX;
 
-/// What the writer leaves to whoever flushes.
+/// Appended bytes that the next flush writes.
 #[derive(Debug)]
 pub(super) struct Unwritten {
     runs: Mutex<Runs>,
     bytes: AtomicUsize,
-    /// Held by who writes, so that the file has no gap below the log's end; true once a write
-    /// failed for good, which leaves one.
+    /// Held during a write, so that the file has no gap below the end of the log. True after a
+    /// write failed for good, which leaves a gap.
     writing: Mutex<bool>,
 }
 
@@ -34,13 +35,13 @@ struct Runs {
     spare: Vec<u8>,
 }
 
-/// Bytes that belong behind each other in one file.
+/// Bytes that follow each other in one file.
 #[derive(Debug)]
 struct Run {
     segment: Arc<Segment>,
-    /// Log offset of the first.
+    /// Log offset of the first byte.
     start: u64,
-    /// Where the log goes on: behind the bytes, or in the next file.
+    /// Log offset at which the next run starts: after these bytes, or in the next file.
     end: u64,
     bytes: Vec<u8>,
 }
@@ -60,8 +61,8 @@ impl Default for Unwritten {
 }
 
 impl Unwritten {
-    /// Takes what belongs at a log offset of `segment`, the end of what was taken before; the log
-    /// goes on at `end`.
+    /// Takes bytes for the log offset `offset`, which is the end of the bytes before; the next
+    /// bytes start at `end`.
     pub(super) fn push(&self, segment: &Arc<Segment>, offset: u64, slices: &[&[u8]], end: u64) {
         let Runs { list, spare } = &mut *self.runs.lock();
         let goes_on = |last: &Run| Arc::ptr_eq(&last.segment, segment);
@@ -85,15 +86,15 @@ impl Unwritten {
         }
     }
 
-    /// Whether so much waits that it should be written though nobody flushes.
+    /// Whether the waiting bytes are too many to wait for the next flush.
     pub(super) fn is_much(&self) -> bool {
         self.bytes.load(Ordering::Relaxed) > BYTES_MAX
     }
 
-    /// Writes all that was pushed before the call; `advance` is told the log offset behind what
-    /// is written. After a failure nothing is written any more: it would come behind a gap. A write
-    /// that lacks room is none: nothing of it was acknowledged, and the next call writes the same
-    /// bytes to the same place.
+    /// Writes all bytes pushed before the call, and calls `advance` with the log offset after each
+    /// run. After a failure all further writes are refused, because they would follow a gap. A full
+    /// disk is different: none of the bytes was acknowledged, and the next call writes them again
+    /// to the same place.
     pub(super) fn write(&self, advance: impl Fn(u64)) -> io::Result<()> {
         let mut has_failed = self.writing.lock();
         if *has_failed {
@@ -128,7 +129,8 @@ impl Run {
     fn write(&mut self) -> io::Result<()> {
         let at = self.start - self.segment.start();
         let whole = (at + self.bytes.len() as u64).next_multiple_of(PAGE_BYTES);
-        // A page is entered as a whole, or the disk would have to be read.
+        // Only whole pages are written; otherwise the kernel would have to read the rest of the
+        // page from the disk.
         let count = whole.min(self.segment.length()) - at;
         self.bytes.resize(count as usize, 0);
         self.segment.disk().write_at(at, &[&self.bytes])
@@ -175,7 +177,7 @@ mod tests {
         );
         assert_eq!(log.read_at(SIZE, &mut out).unwrap(), 4);
         assert_eq!(&out[..4], b"next");
-        // The rest of the page is written again with what comes next.
+        // The rest of the page is written again together with the next record.
         writer.write(&[b" one"]).unwrap();
         log.write_out().unwrap();
         assert_eq!(log.read_at(SIZE, &mut out).unwrap(), 8);

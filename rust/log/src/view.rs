@@ -1,14 +1,14 @@
-//! Bytes of a file that are in memory, looked at where they are.
+//! Bytes of a file that are in memory, read in place without a copy.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::segment::Segment;
 
-/// Bytes of a file of the log, which stays mapped as long as this is there.
+/// Bytes of a file of the log, which stay mapped as long as this value lives.
 pub struct View {
     bytes: *const [u8],
-    /// Keeps them mapped.
+    /// Keeps the bytes mapped.
     owner: Arc<Segment>,
 }
 
@@ -28,7 +28,7 @@ impl View {
     ///
     /// # Safety
     ///
-    /// The bytes stay readable while `owner` lives, and nobody writes them meanwhile.
+    /// The bytes must stay readable while `owner` lives, and no thread may write them in that time.
     pub(super) unsafe fn new(bytes: *const [u8], owner: Arc<Segment>) -> Self {
         Self { bytes, owner }
     }
@@ -36,13 +36,13 @@ impl View {
     /// The bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the owner, which this view holds, keeps the bytes mapped, and nobody writes
-        // them: so says the caller of `new`.
+        // SAFETY: the owner, which this view holds, keeps the bytes mapped, and no thread writes
+        // them, as the caller of `new` promised.
         unsafe { &*self.bytes }
     }
 
-    /// Whether the bytes that were looked at are the file's: a page that a failing disk or a
-    /// truncated file took away reads as zeros. Asked after they were used.
+    /// Whether the bytes came from the file: a page that was lost to a failing disk or a truncation
+    /// reads as zeros. Call this after using the bytes.
     pub fn is_whole(&self) -> bool {
         self.owner.disk().is_whole()
     }

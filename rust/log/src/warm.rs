@@ -1,4 +1,4 @@
-//! Making the first write to a range of a file fast: its pages are there, or its blocks.
+//! Makes the first write to a range of a file fast: its pages or blocks exist beforehand.
 
 use std::io;
 
@@ -8,41 +8,41 @@ use super::PAGE_BYTES;
 use super::fs::File;
 use super::tape::Operation;
 
-/// How much of a file is warmed at a time.
+/// Sizes in which a file is warmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WarmPace {
-    /// With one call: the writer may have to wait for it.
+    /// Bytes of one call: the writer may have to wait for it.
     pub piece_bytes: u64,
-    /// With calls in a row: whoever would run on the same processor may have to wait for all.
+    /// Bytes of all calls in a row: other threads on the same processor may have to wait for them.
     pub row_bytes: u64,
 }
 
-/// Zeros where direct writes can take them from.
+/// Zeros, aligned for direct writes.
 #[repr(align(4096))]
 pub(super) struct Zeros(pub(super) [u8; 1 << 20]);
 
 pub(super) static ZEROS: Zeros = Zeros([0; 1 << 20]);
 
-/// The kernel makes folios as large as a piece: for larger ones it has to compact memory, and
-/// smaller ones are dearer (64 KiB: a third more of the broker's time for a message).
+/// The kernel makes folios as large as a piece. For larger folios it has to compact memory; smaller
+/// folios cost more (64 KiB: a third more of the broker's time per message).
 pub(super) const MAP: WarmPace = WarmPace {
     piece_bytes: 256 << 10,
     row_bytes: 256 << 10,
 };
 
-/// Appends wait while a piece is written. The disk is asked seldom, and for much: 256 KiB at a
-/// time took a third more of its time, and each piece when it is needed a tenth of the flushes.
+/// Appends wait while a piece is written, so the disk gets few and large writes: pieces of 256 KiB
+/// took a third more of the disk's time, and single pieces on demand cost a tenth of the flushes.
 pub(super) const DIRECT: WarmPace = WarmPace {
     piece_bytes: ZEROS.0.len() as u64,
     row_bytes: 8 << 20,
 };
 
-/// Writes zeros to a range of a file, and has `advise` fault its pages of a map in.
+/// Writes zeros to a range of a file, and calls `advise` to fault in its pages of a map.
 ///
-/// A fault of pages that are not there would have the kernel read around them, as much as the
-/// disk's read-ahead says and all at once: 8 MiB in 20 ms on some machines, and whoever is to run
-/// on that processor waits. A map advised [`Advice::Random`] is kept from that; then it would take
-/// a page at a time, where a write takes as many as it has bytes for.
+/// A fault on a page that is not in memory makes the kernel read around it, as much as the disk's
+/// read-ahead setting says and at once: 8 MiB in 20 ms on some machines, while other threads of
+/// that processor wait. The advice [`Advice::Random`] prevents that, but then the kernel faults in
+/// one page at a time. A write creates as many pages as it has bytes for.
 pub fn warm_map(
     file: &File,
     advise: impl FnOnce(Advice, usize, usize) -> io::Result<()>,
@@ -56,20 +56,20 @@ pub fn warm_map(
     let count = usize::try_from(to - from).map_err(io::Error::other)?;
     let populate = || advise(Advice::PopulateWrite, start, count);
     match file.doing(&Operation::Allocate(from, to), populate) {
-        // Linux knows this advice from 5.14 on; before, each page is a short fault later.
+        // Linux knows this advice since 5.14. On older kernels each page costs a short fault later.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
         populated => populated,
     }
 }
 
-/// Overwrites blocks with zeros past the page cache. Direct writes need whole pages; what sticks
-/// out at either end stays as it is.
+/// Overwrites blocks with zeros, bypassing the page cache. Direct writes need whole pages; a
+/// partial page at either end stays unchanged.
 pub(super) fn direct(file: &File, from: u64, to: u64) -> io::Result<()> {
     let (from, to) = (from.next_multiple_of(PAGE_BYTES), to - to % PAGE_BYTES);
     write_zeros(file, from, to)
 }
 
-/// Writes zeros, of a range from the first byte on.
+/// Writes zeros to a range, starting at its first byte.
 pub(super) fn write_zeros(file: &File, from: u64, to: u64) -> io::Result<()> {
     let mut at = from;
     while at < to {
@@ -99,7 +99,7 @@ mod tests {
         disk.allocate(0, LENGTH).unwrap();
         let piece = disk.warm_pace().piece_bytes;
         for number in 0..8 {
-            // The writer may come before the pages, and readers look at what it wrote.
+            // The writer may write before the pages are warmed, and readers then read those bytes.
             let from = number * 4 * piece;
             disk.write_at(from, &[&[7; 1_000]]).unwrap();
             disk.bring(from, from + 1_000);

@@ -11,22 +11,22 @@ use super::segments::Segments;
 use super::stall::Stall;
 use mq_base::clock::Clock;
 
-/// Why an append did not happen.
+/// Why an append failed.
 #[derive(Debug, Error)]
 pub enum WriteError {
-    /// There are no blocks or no file for it; the log is as it was, a later try may succeed.
+    /// There are no blocks or no file for it. The log is unchanged; a later attempt may succeed.
     #[error("no room: {0}")]
     NoRoom(#[source] io::Error),
-    /// The disk has yet to make the file or the blocks; the log is as it was. The writer's
-    /// [`Stall`] tells when to try again.
+    /// The disk has not created the file or the blocks yet. The log is unchanged. The writer's
+    /// [`Stall`] says when to try again.
     #[error("the disk is slow to make room")]
     NotReady,
-    /// Bytes may be half written: nothing may be appended after them.
+    /// Bytes may be partly written, so nothing may be appended after them.
     #[error("write failed: {0}")]
     Failed(#[source] io::Error),
 }
 
-/// Appends to the log. `&mut self` makes sure that there is one at a time.
+/// Appends to the log. `&mut self` ensures one append at a time.
 pub struct Writer {
     segments: Arc<Segments>,
     last: Option<Arc<Segment>>,
@@ -37,11 +37,11 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A writer at the end of the log. Blocks are allocated `step` bytes at a time; `clock` times
-    /// stalls.
+    /// Creates a writer at the end of the log. Blocks are allocated `step` bytes at a time; `clock`
+    /// measures stalls.
     pub fn new(segments: Arc<Segments>, step: u64, clock: Arc<dyn Clock>) -> Self {
         let position = segments.max_offset();
-        // A log that ends with its last file goes on in a new one.
+        // If the log ends with the last file, the next append creates a new file.
         let last = segments.last().filter(|last| position < last.end());
         Self {
             segments,
@@ -53,20 +53,20 @@ impl Writer {
         }
     }
 
-    /// Leaves writing to [`Segments::write_out`]: for a log whose readers and waiters can wait
-    /// until somebody flushes, who then writes many records at once.
+    /// Leaves writing to [`Segments::write_out`], which writes many records at once. For a log
+    /// whose readers and waiters can wait until the next flush.
     #[must_use]
     pub fn writing_later(mut self) -> Self {
         self.writes_later = true;
         self
     }
 
-    /// Where the next byte goes.
+    /// Offset of the next byte.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Bytes left in the file that is written; a whole file's before the first write.
+    /// Bytes left in the current file; the size of a whole file before the first write.
     pub fn remaining(&self) -> u64 {
         self.last
             .as_ref()
@@ -78,23 +78,23 @@ impl Writer {
         &self.segments
     }
 
-    /// Bytes allocated at a time.
+    /// Number of bytes for which blocks are allocated at a time.
     pub(super) fn step(&self) -> u64 {
         self.step
     }
 
-    /// Tells whether a try is in vain for now.
+    /// Returns the writer's stall: while it is on, appends that need the disk fail with `NotReady`.
     pub fn stall(&self) -> Arc<Stall> {
         Arc::clone(self.ahead.stall())
     }
 
-    /// What the allocation thread shares with this writer.
+    /// State that the writer shares with the allocation thread.
     pub(super) fn ahead(&self) -> &Arc<Ahead> {
         &self.ahead
     }
 
-    /// Writes the slices one behind the other into the current file and advances the log's end.
-    /// The caller has seen that they fit [`Writer::remaining`].
+    /// Writes the slices one after another into the current file and advances the end of the log.
+    /// The caller has checked that they fit into [`Writer::remaining`].
     pub fn write(&mut self, slices: &[&[u8]]) -> Result<(), WriteError> {
         let (position, count) = (self.position, total(slices));
         self.ready_file(count).map_err(no_room)?;
@@ -106,10 +106,10 @@ impl Writer {
         appended.map_err(WriteError::Failed)
     }
 
-    /// Ends the current file with `filler` and goes on in a new one.
+    /// Ends the current file with `filler` and continues in a new file.
     pub fn roll(&mut self, filler: &[&[u8]]) -> Result<(), WriteError> {
         let full = Arc::clone(self.ready_file(total(filler)).map_err(no_room)?);
-        // The new file first: if it cannot be had, nothing has happened.
+        // The new file is created first: if that fails, the log is unchanged.
         let next = self.publish_new_file(full.end()).map_err(no_room)?;
         self.append_to(&full, filler, full.end())
             .map_err(WriteError::Failed)?;
@@ -117,7 +117,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes, or has it written later, and advances the log's end.
+    /// Writes the slices, or leaves them to a later write, and advances the end of the log.
     fn append_to(&mut self, segment: &Arc<Segment>, slices: &[&[u8]], end: u64) -> io::Result<()> {
         if self.writes_later {
             self.segments
@@ -132,7 +132,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The current file, ready for `count` bytes behind the writer's position.
+    /// Returns the current file, ready for `count` bytes at the writer's position.
     fn ready_file(&mut self, count: u64) -> io::Result<&Arc<Segment>> {
         let last = match self.last.take() {
             Some(last) => last,

@@ -1,4 +1,4 @@
-//! What a file of the log does when it is written, synced, shortened and filled up.
+//! Writes, syncs, truncations and full disks of a log file.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn what_a_sync_unmapped_is_there_and_is_written_on() {
         let to = expected.len() as u64;
         disk.sync(from, to).unwrap();
         let resident = disk.resident(0, to).unwrap();
-        // SAFETY: the disk lives, and the test does not write meanwhile.
+        // SAFETY: the disk lives, and the test does not write at the same time.
         assert_eq!(unsafe { &*resident }, &expected[..]);
         assert_eq!(std::fs::read(&path).unwrap()[..expected.len()], expected);
     }
@@ -51,7 +51,7 @@ fn an_append_to_a_truncated_file_fails() {
 
 const FULL_DISK: &str = "MQSTACK_FULL_DISK";
 
-/// The body of a child process, for which a small file system is mounted.
+/// Runs in a child process with a small file system mounted.
 #[test]
 #[ignore = "needs a small file system"]
 fn child_that_fills_its_disk() {
@@ -69,7 +69,7 @@ fn child_that_fills_its_disk() {
     assert_eq!(&read, b"record");
 }
 
-/// No length tells of it: only the signal does.
+/// The length of the file does not show this fault; only the signal does.
 #[test]
 fn an_append_to_pages_that_the_disk_cannot_take_fails() {
     let (_, room) = module_path!().split_once("::").unwrap();
@@ -90,7 +90,7 @@ fn an_append_to_pages_that_the_disk_cannot_take_fails() {
         let said = String::from_utf8_lossy(&child.stdout);
         assert!(said.contains("1 passed"), "{child:?}");
     } else {
-        eprintln!("no mount of our own here: the tests that truncate a file stand for this one");
+        eprintln!("skipped: no private mount; the tests that truncate a file cover SIGBUS");
     }
 }
 
@@ -100,7 +100,7 @@ fn bytes_that_were_lent_and_lost_are_noticed() {
     let resident = disk.resident(0, 100_000).unwrap();
     file.set_len(0).unwrap();
     assert!(disk.is_whole());
-    // SAFETY: the disk lives, and nobody writes there.
+    // SAFETY: the disk lives, and no thread writes there.
     assert_eq!(unsafe { &*resident }[99_999], 0);
     assert!(!disk.is_whole());
     assert!(disk.resident(0, 10).is_none());
@@ -128,7 +128,7 @@ fn an_append_leaves_zeros_up_to_the_end_of_its_page() {
     const LENGTH: usize = 10_000;
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("file");
-    // What was there before an append does not matter, wherever it ends.
+    // The old content must not matter, at any end of an append.
     for sizes in [
         &[100, 3_996, 4_000, 1_904][..],
         &[4_095, 2, 5_903],
