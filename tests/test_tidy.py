@@ -31,8 +31,9 @@ RUST_LAYERS = {
     "offline": {"base", "format", "log", "store"},
     "server": {"base", "format", "net", "store"},
     "client": {"format", "net"},
+    "bulk": {"client", "format", "net"},
     "bench": {"base", "client", "format", "net"},
-    "py": {"base", "bench", "client", "format", "log", "net", "offline", "server", "store"},
+    "py": {"base", "bench", "bulk", "client", "format", "log", "net", "offline", "server", "store"},
     "testing": set(),
 }
 # Files of a crate that import each other in a circle. The list only gets shorter: a circle that is

@@ -5,7 +5,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use mq_client::write::{BadColumn, Keys, Lists, Maps, Numbers, Rows, Spans, Texts};
+use mq_bulk::write::{BadColumn, Keys, Lists, Maps, Numbers, Rows, Spans, Texts};
 
 /// A buffer of an Arrow array, which nothing changes.
 struct Buffer(PyUntypedBuffer);

@@ -18,7 +18,7 @@ use super::forks;
 use super::mappings::{optional, required, seconds};
 use super::offline::decompress;
 
-use mq_client::range::{Limits, Loss, Next, Plan, RangeError, Subscription, Why};
+use mq_bulk::range::{Limits, Loss, Next, Plan, RangeError, Subscription, Why};
 use mq_offline::Choice;
 
 create_exception!(
@@ -45,7 +45,7 @@ pub struct RangeReader {
 
 /// The fields end in this order: the reader closes its connections before the runtime ends.
 struct Open {
-    reader: mq_client::range::RangeReader,
+    reader: mq_bulk::range::RangeReader,
     /// The tags wanted in each range from the first unread one on. The broker compares hashes only.
     choices: std::vec::IntoIter<Choice>,
     /// The choice of the range that is being read.
@@ -61,7 +61,7 @@ impl RangeReader {
         let settings = read_settings(settings)?;
         let runtime = io_runtime().map_err(|error| PyOSError::new_err(error.to_string()))?;
         let handle = runtime.handle().clone();
-        let mut reader = mq_client::range::RangeReader::new(handle, settings, account);
+        let mut reader = mq_bulk::range::RangeReader::new(handle, settings, account);
         let mut choices = Vec::with_capacity(plans.len());
         for given in plans {
             let (plan, choice) = read_plan(&given)?;

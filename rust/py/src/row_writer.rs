@@ -18,7 +18,7 @@ use super::credentials;
 use super::forks;
 use super::frames::duration;
 
-use mq_client::write::{
+use mq_bulk::write::{
     IdOrigin, Plan, Progress, Queue, Receipt, Routes, Rows, Why, WriteError, Writer,
 };
 

@@ -19,7 +19,7 @@ use super::super::writer::Writer;
 use super::super::{Why, WriteError};
 use super::columns::{Column, numbers};
 use super::golden::{items, plan};
-use crate::settings::PoolSettings;
+use mq_client::settings::PoolSettings;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 

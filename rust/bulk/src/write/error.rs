@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::events::Failure;
+use mq_client::events::Failure;
 
 /// Why a write cannot go on.
 #[derive(Debug, Clone, Error)]

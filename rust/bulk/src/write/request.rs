@@ -6,7 +6,7 @@ use mq_format::remoting::{FieldValue, Head, MAX_FRAME_BYTES, Serialize};
 
 use super::outgoing::{Kind, Outgoing};
 use super::topics::Queue;
-use crate::credentials::Credentials;
+use mq_client::credentials::Credentials;
 
 /// Queues of a topic that a send creates.
 const TEMPLATE_QUEUES: i32 = 4;

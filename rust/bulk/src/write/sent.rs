@@ -4,8 +4,8 @@ use mq_format::codes::{FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILA
 use mq_format::remoting::Frame;
 
 use super::error::Why;
-use crate::events::Failure;
 use crate::inbox::Answer;
+use mq_client::events::Failure;
 
 /// The queue offset of the send's first message, or why it is not stored.
 pub(super) type Sent = Result<i64, Why>;

@@ -15,10 +15,10 @@ use super::rows::Rows;
 use super::sent::Sent;
 use super::task::{Progress, Receipt, Task};
 use super::topics::{Queue, Routes};
-use crate::credentials::Credentials;
 use crate::inbox::Inbox;
-use crate::pool::Pool;
-use crate::settings::PoolSettings;
+use mq_client::credentials::Credentials;
+use mq_client::pool::Pool;
+use mq_client::settings::PoolSettings;
 
 /// Writes one task's rows after the other, for one thread. The connections stay open from task to
 /// task; dropping the writer closes them.

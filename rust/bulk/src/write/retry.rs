@@ -9,7 +9,7 @@ use mq_format::codes::{
 
 use super::error::Why;
 use crate::backoff::Backoff;
-use crate::events::Failure;
+use mq_client::events::Failure;
 
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Attempts after refusals that another broker may not give, as `retryTimesWhenSendFailed`.

@@ -8,8 +8,8 @@ use mq_format::remoting::Frame;
 
 use super::error::Why;
 use super::window::Reply;
-use crate::events::Failure;
 use crate::inbox::Answer;
+use mq_client::events::Failure;
 
 /// The reply to a pull, or why there is none.
 pub(super) type Pulled = Result<Reply, Why>;

@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 
 use super::model::{DEADLINE, Queue, plan, record};
 use crate::range::{Loss, Next, Plan, RangeReader, Subscription};
-use crate::settings::PoolSettings;
+use mq_client::settings::PoolSettings;
 
 /// What the server does with a pull instead of answering it from the queue.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@ use std::time::Instant;
 use mq_format::remoting::Frame;
 use parking_lot::{Condvar, Mutex};
 
-use crate::events::{Events, Failure};
+use mq_client::events::{Events, Failure};
 
 /// What a caller makes of a reply, and of a request without one.
 pub(crate) trait Answer: Send + 'static {

@@ -5,7 +5,7 @@ use mq_format::remoting::{FieldValue, Head, Serialize};
 
 use super::plan::Plan;
 use super::window::Pull;
-use crate::credentials::Credentials;
+use mq_client::credentials::Credentials;
 
 /// Pull flag: the subscription is in the request, no heartbeat is needed.
 const INLINE_SUBSCRIPTION: i32 = 4;

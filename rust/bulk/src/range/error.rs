@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use super::plan::Plan;
-use crate::events::Failure;
+use mq_client::events::Failure;
 
 /// Why a range cannot be read on. The text names queue, address and offset.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

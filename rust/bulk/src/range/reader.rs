@@ -13,10 +13,10 @@ use super::plan::Plan;
 use super::pulled::Pulled;
 use super::request::encode;
 use super::window::{Load, Part, Pull, Window, is_gone};
-use crate::credentials::Credentials;
 use crate::inbox::{Inbox, Outcome};
-use crate::pool::Pool;
-use crate::settings::PoolSettings;
+use mq_client::credentials::Credentials;
+use mq_client::pool::Pool;
+use mq_client::settings::PoolSettings;
 
 /// Ranges that are pulled at a time; the last pulls of one overlap with the first of the next.
 const RANGES_AT_A_TIME: usize = 64;
