@@ -1,10 +1,10 @@
-# Bodies as stored to bodies as sent: decompression by the type bits of the system flag.
+# Decompresses stored bodies, by the type bits of the system flag.
 
 BODY_BYTES_MAX = 64 << 20  # a decompressed body may not be larger
 
 
 cdef object _whole(object unpacker, object unpacked, str name):
-    """Demand that a decompressor saw the end of its stream, unless the cap stopped it."""
+    """Check that the decompressor reached the end of its stream or stopped at the size limit."""
     if len(unpacked) <= BODY_BYTES_MAX and not unpacker.eof:
         raise ValueError(f"the {name} stream is cut short")
     return unpacked
@@ -35,7 +35,7 @@ cdef object _unpack_zstd(object body):
     unpacker = zstandard.ZstdDecompressor().decompressobj()
     unpacked = bytearray()
     cdef Py_ssize_t at
-    for at in range(0, len(body), 512):  # a block of 4 bytes may become 128 KiB: small steps
+    for at in range(0, len(body), 512):  # small steps: a block of 4 bytes may become 128 KiB
         unpacked += unpacker.decompress(body[at:at + 512])
         if unpacker.eof or len(unpacked) > BODY_BYTES_MAX:
             break

@@ -1,4 +1,4 @@
-# The stored message: where its fields are, and a parser that never leaves the record.
+# The stored message: positions of its fields, and a parser that never reads past the record.
 #
 # Every number is big-endian. Offsets after the body move with the lengths before them, and
 # the host fields are 20 bytes instead of 8 when the system flag says IPv6.
@@ -48,7 +48,7 @@ cdef inline int64_t load_i64(const uint8_t *p) noexcept nogil:
 
 cdef inline const char *parse_numbers(const uint8_t *p, Py_ssize_t available,
                                       Record *r) noexcept nogil:
-    """Read the fixed part; NULL, or what is wrong with it."""
+    """Read the fixed part; returns NULL, or the text of an error."""
     if available < RECORD_MIN:
         return b"fewer bytes left than the smallest record (91)"
     r.total_size = load_i32(p)
@@ -77,7 +77,7 @@ cdef inline const char *parse_numbers(const uint8_t *p, Py_ssize_t available,
 
 cdef inline const char *parse_record(const uint8_t *p, Py_ssize_t available,
                                      Record *r) noexcept nogil:
-    """Find every field of the record at p; NULL, or what is wrong with it."""
+    """Find every field of the record at p; returns NULL, or the text of an error."""
     cdef const char *wrong = parse_numbers(p, available, r)
     if wrong != NULL:
         return wrong

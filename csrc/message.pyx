@@ -1,13 +1,13 @@
-# One stored message as a Python object: numbers are read at once, the rest when asked for.
+# One stored message as a Python object. Numbers are decoded at once, other fields on first use.
 
-cdef uint8_t EMPTY_RECORD[RECORD_MIN]  # zeros: what a message made without decoding looks at
+cdef uint8_t EMPTY_RECORD[RECORD_MIN]  # zeros, for a message that was not decoded
 
 
 cdef str _host_text(const uint8_t *p, int32_t length):
     """ip:port of a host field of 8 (IPv4) or 20 (IPv6) bytes."""
     if length == 8:
         return f"{p[0]}.{p[1]}.{p[2]}.{p[3]}:{load_i32(p + 4)}"
-    from socket import AF_INET6, inet_ntop  # a server imports this module for its start
+    from socket import AF_INET6, inet_ntop  # late: servers start faster
 
     return f"[{inet_ntop(AF_INET6, p[:16])}]:{load_i32(p + 16)}"
 
@@ -41,11 +41,11 @@ cdef class ReceivedMessage:
     """A message as stored: RocketMQ's MessageExt, decoded lazily.
 
     Numbers are read at once. Topic, properties and body are decoded when first read and then
-    kept; until then the object keeps the whole buffer it came from alive. `detach()` and
+    kept; until then the object keeps its whole source buffer alive. `detach()` and
     pickle copy the record out of it. Timestamps ending in `_ms` are milliseconds since the
-    epoch. `topic` and `reconsume_times` may be assigned, and `properties` is an ordinary dict of
-    the message's own: a consumer restores the topic of a retried message, and an orderly one
-    counts the failures of its handler.
+    epoch. `topic` and `reconsume_times` may be assigned, and `properties` is an ordinary dict
+    that belongs to the message: a consumer restores the topic of a retried message, and an
+    orderly one counts the failures of its handler.
     """
 
     cdef bytes _buffer
@@ -94,7 +94,7 @@ cdef class ReceivedMessage:
 
     @property
     def properties(self):
-        """Every property by name, the system's too, in stored order."""
+        """Every property by name, including system properties, in stored order."""
         if self._properties is None:
             pairs = read_properties(self._record + self._properties_at, self._properties_length)
             if self._max_offset >= 0:
@@ -107,8 +107,10 @@ cdef class ReceivedMessage:
 
     @property
     def consume_start_ms(self):
-        """When a handler got it, milliseconds since the epoch; 0 before. As assigned, it is
-        also the property CONSUME_START_TIME."""
+        """Time at which a handler got the message, milliseconds since the epoch; 0 before.
+
+        Assigning it also sets the property CONSUME_START_TIME.
+        """
         return self._consume_start_ms
 
     @consume_start_ms.setter
@@ -162,12 +164,12 @@ cdef class ReceivedMessage:
 
     @property
     def born_timestamp(self):
-        """When the producer made the message, an aware datetime in UTC."""
+        """Time at which the producer made the message, an aware datetime in UTC."""
         return _instant(self.born_timestamp_ms)
 
     @property
     def store_timestamp(self):
-        """When the broker stored the message, an aware datetime in UTC."""
+        """Time at which the broker stored the message, an aware datetime in UTC."""
         return _instant(self.store_timestamp_ms)
 
     def detach(self):
@@ -227,7 +229,7 @@ cdef ReceivedMessage _message(bytes buffer, const uint8_t *p, const Record *r,
 
 
 def _restore(bytes record not None, broker_name, changes):
-    """Rebuild a message from its own record; the other half of pickling."""
+    """Rebuild a message from its own record; used by pickle."""
     cdef ReceivedMessage message = decode_messages(record, broker_name)[0]
     (message._topic, message._properties, message.transaction_id, message._min_offset,
      message._max_offset, message._consume_start_ms, message.reconsume_times) = changes
@@ -239,10 +241,10 @@ def decode_messages(bytes body not None, str broker_name not None="",
     """Decode the concatenated records of a pull, query or view reply.
 
     body: whole records, one after another; kept alive by the messages.
-    broker_name: what the messages will say they came from.
+    broker_name: becomes `broker_name` of every message.
     min_offset, max_offset: of the queue, from the pull reply; when given, each message has
     them as properties MIN_OFFSET and MAX_OFFSET, as RocketMQ's consumers do.
-    Raises DecodeError naming the byte where a record is malformed; then nothing is returned.
+    Raises DecodeError with the position of a malformed record; nothing is returned then.
     """
     cdef const uint8_t *start = bytes_pointer(body)
     cdef Py_ssize_t size = len(body), at = 0

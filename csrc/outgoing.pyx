@@ -1,4 +1,4 @@
-# What every sent message needs made for it: a unique id, and the open fields of its header.
+# The parts that every sent message needs: a unique id, and the variable fields of its header.
 
 cdef extern from "Python.h":
     bytes PyBytes_FromStringAndSize(const char *text, Py_ssize_t size)
@@ -16,7 +16,7 @@ cdef extern from "<time.h>":
 
 
 cdef inline int64_t milliseconds() noexcept:
-    """The time since the epoch, without a call of Python's."""
+    """Milliseconds since the epoch, without a call into Python."""
     cdef timespec now
     timespec_get(&now, TIME_UTC)
     return now.tv_sec * 1000 + now.tv_nsec // 1_000_000
@@ -24,9 +24,9 @@ cdef inline int64_t milliseconds() noexcept:
 
 @cython.final
 cdef class UniqueIds:
-    """Makes UNIQ_KEY ids: a head that is the same for a millisecond, and a counter.
+    """Makes UNIQ_KEY ids: a head that is constant for one millisecond, and a counter.
 
-    head: gives the first 28 hex digits for a time in milliseconds since the epoch.
+    head: returns the first 28 hex digits for a time in milliseconds since the epoch.
     """
 
     cdef object _make_head
@@ -65,7 +65,7 @@ cdef class UniqueIds:
         return PyUnicode_DecodeUTF8(id, 32, NULL)
 
     def forget(self):
-        """Ask for the head again, in a forked child: it must not repeat its parent's ids."""
+        """Compute the head again; a forked child must not repeat the ids of its parent."""
         self._head_ms = -1
 
 
@@ -95,7 +95,7 @@ cdef class Outgoing:
         self.batch = batch
 
     def values(self):
-        """The open fields of the request's header, in its order; born now unless it says when."""
+        """The variable fields of the request header, in its order; the default born time is now."""
         cdef object born_ms = self.born_timestamp_ms
         if born_ms is None:
             born_ms = milliseconds()
@@ -116,13 +116,13 @@ cdef inline uint8_t *_put_bytes(uint8_t *p, bytes text) except NULL:
 
 
 cdef bytes _join_items(list bodies, list flags, list texts):
-    """The items of a batch, one after the other; the CRC and the magic number stay 0."""
+    """The items of a batch, one after another; the CRC and the magic number stay 0."""
     cdef Py_ssize_t i, count = len(bodies), size = 0
     cdef Py_ssize_t body_bytes, text_bytes
     for i in range(count):
         size += ITEM_HEAD_BYTES + len(<bytes>bodies[i]) + 2 + len(<bytes>texts[i])
     if size > 0x7FFFFFFF:
-        raise ValueError(f"the batch has {size} bytes, no frame holds so many")
+        raise ValueError(f"the batch has {size} bytes, more than a frame can hold")
     cdef bytes items = PyBytes_FromStringAndSize(NULL, size)
     cdef uint8_t *p = <uint8_t *>bytes_pointer(items)
     for i in range(count):
@@ -138,11 +138,12 @@ cdef bytes _join_items(list bodies, list flags, list texts):
 
 def encode_batch(messages, type kind not None, str topic not None, dict plain not None,
                  UniqueIds ids not None, check):
-    """Write the body of a batch; gives it and its messages' unique ids as a comma list.
+    """Write the body of a batch; returns it and the unique ids as a comma-separated list.
 
     Each item: length, magic 0, CRC 0, flag, body with its length, properties with theirs.
-    kind, topic: of the messages. plain: WAIT as all of them have it. check: called with a
-    message that is not like that, delayed or empty; raises what is wrong with it, if anything.
+    kind, topic: type and topic of every message. plain: the WAIT property of every message.
+    check: called with a message that differs from these or is delayed or empty; raises an error
+    if the message is not allowed.
     Raises ValueError for properties of over 32127 bytes or with separators inside.
     """
     cdef bytes plain_head = encode_properties(plain) + b"\x02UNIQ_KEY\x01"

@@ -22,7 +22,7 @@ cdef inline const uint8_t *find_byte(const uint8_t *p, const uint8_t *end,
 
 
 cdef dict read_properties(const uint8_t *p, Py_ssize_t size):
-    """Every pair with a name and a value; as in RocketMQ the last of equal names wins."""
+    """Every pair with a name and a value; the last one counts if names repeat, as in RocketMQ."""
     cdef dict pairs = {}
     cdef const uint8_t *end = p + size
     cdef const uint8_t *pair_end
@@ -38,7 +38,7 @@ cdef dict read_properties(const uint8_t *p, Py_ssize_t size):
 
 cdef const uint8_t *property_value(const uint8_t *p, Py_ssize_t size, const uint8_t *name,
                                    Py_ssize_t name_size, Py_ssize_t *value_size) noexcept nogil:
-    """Where the value of one property is, NULL if there is none; the last of equal names."""
+    """Address of the value of a property, or NULL; the last one counts if names repeat."""
     cdef const uint8_t *end = p + size
     cdef const uint8_t *value = NULL
     cdef const uint8_t *pair_end
@@ -71,7 +71,7 @@ def encode_properties(properties):
     """Write properties as stored text: `name 0x01 value`, separated by 0x02, UTF-8.
 
     A pair whose value is None is left out. Raises ValueError for a name or value that holds
-    a separator, since it would damage its neighbours, and TypeError for what is not text.
+    a separator, because other pairs would be damaged, and TypeError for other types than str.
     """
     cdef list parts = []
     for name, value in properties.items():

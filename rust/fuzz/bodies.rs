@@ -1,5 +1,5 @@
-//! What fuzz targets do with their bytes. The same bodies run as property tests with every
-//! `cargo test`, see `format/tests/proptests.rs`.
+//! Bodies of the fuzz targets. They also run as property tests with every `cargo test`, see
+//! `format/tests/proptests.rs`.
 
 #![allow(
     dead_code,
@@ -13,7 +13,8 @@ use mq_format::index::{self, IndexEntry, IndexHeader, IndexLayout};
 use mq_format::message::{CheckCrc, Head, RecordView};
 use mq_format::{fastjson, message_id, multi_dispatch, properties};
 
-/// A record that is read is written again as it was; properties are read without end or panic.
+/// A record that can be read is written back to the same bytes; properties are read without an
+/// endless loop or a panic.
 pub fn records(bytes: &[u8]) {
     if let Ok(record) = RecordView::parse(bytes, CheckCrc::Yes) {
         assert_eq!(Head::parse(bytes), Head::Record(record.size()));
@@ -31,7 +32,7 @@ pub fn records(bytes: &[u8]) {
     }
 }
 
-/// Units are any 20 bytes; what is read is written again as it was.
+/// Any 20 bytes are an entry; an entry that is read is written back to the same bytes.
 pub fn queues(bytes: &[u8]) {
     let units: Vec<_> = QueueEntry::decode_all(bytes).collect();
     assert_eq!(units.len(), bytes.len() / ENTRY_BYTES);
@@ -52,7 +53,7 @@ pub fn queues(bytes: &[u8]) {
     }
 }
 
-/// Headers and entries are any bytes; positions stay in the file.
+/// Any bytes are a header or an entry of the index; positions stay within the file.
 pub fn index(bytes: &[u8]) {
     if let Some(head) = bytes.first_chunk() {
         let header = IndexHeader::decode(head);
@@ -77,7 +78,7 @@ pub fn index(bytes: &[u8]) {
     assert!(index::key_hash(&text, &text) >= 0);
 }
 
-/// Text that is called strict is JSON, and stays as it is.
+/// Text that `is_strict` accepts is JSON and stays unchanged.
 pub fn state(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -86,7 +87,7 @@ pub fn state(bytes: &[u8]) {
         && let Ok(value) = serde_json::from_str::<serde_json::Value>(&strict)
     {
         assert_eq!(fastjson::to_strict(&strict).unwrap(), strict);
-        // Text to text: a float that JSON's reader rounds is rounded in both.
+        // Compares text with text: JSON's reader rounds some floats, and rounds them in both.
         let parsed = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
         let again = fastjson::to_strict(&value.to_string()).unwrap();
         assert_eq!(parsed(&again), parsed(&value.to_string()));

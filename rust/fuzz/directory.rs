@@ -1,5 +1,5 @@
-//! What the fuzz target `store` does with its bytes. The same body runs as a property test with
-//! every `cargo test`, see `offline/tests/proptests.rs`.
+//! Body of the fuzz target `store`. It also runs as a property test with every `cargo test`, see
+//! `offline/tests/proptests.rs`.
 
 #![allow(clippy::unwrap_used, reason = "a panic is the finding")]
 
@@ -7,7 +7,7 @@ use std::fs;
 
 use mq_offline::Scan;
 
-/// A log of these bytes is read to its end, and damage is said, not met.
+/// A log of any bytes is read to its end; damage is reported and never causes a panic.
 pub fn store(bytes: &[u8]) {
     let root = tempfile::tempdir().unwrap();
     fs::create_dir(root.path().join("commitlog")).unwrap();

@@ -1,4 +1,4 @@
-//! What fuzz targets do with bytes that clients send. The same bodies run as property tests with
+//! Bodies of the fuzz targets for bytes that clients send. They also run as property tests with
 //! every `cargo test`, see `server/tests/request_proptests.rs`.
 
 #![allow(
@@ -17,10 +17,10 @@ use mq_net::frame::FrameSplitter;
 use mq_store::{PutRequest, PutStatus, Settings, Store};
 
 const FRAME_BYTES_MAX: usize = 1 << 16;
-/// A log of this size takes every batch that a target makes.
+/// A log of this size has room for every batch that a target makes.
 const LOG_FILE_BYTES: u64 = 4 << 20;
 
-/// The frames of a stream, and whether it ended with a length that no frame may have.
+/// Splits a stream into frames; the flag says whether it ended with an invalid length.
 fn split(stream: &[u8], step: usize) -> (Vec<Vec<u8>>, bool) {
     let mut splitter = FrameSplitter::new(FRAME_BYTES_MAX, HeaderLimits::NONE);
     let mut frames = Vec::new();
@@ -36,8 +36,8 @@ fn split(stream: &[u8], step: usize) -> (Vec<Vec<u8>>, bool) {
     (frames, false)
 }
 
-/// The first byte is the size of the pieces that the rest arrives in: the frames are the same as
-/// if it arrived at once, and all bytes are in them or wait for more.
+/// The first byte is the size of the pieces in which the rest arrives. The frames are the same as
+/// if all bytes arrived at once, and every byte is in a frame or in an unfinished one.
 pub fn stream(bytes: &[u8]) {
     let Some((step, stream)) = bytes.split_first() else {
         return;
@@ -48,8 +48,8 @@ pub fn stream(bytes: &[u8]) {
     assert_eq!(whole.0.concat(), stream[..taken]);
 }
 
-/// A frame whose header these bytes are. The first byte chooses JSON, RocketMQ's binary layout,
-/// or a serialisation that does not exist.
+/// A frame whose header consists of these bytes. The first byte chooses JSON, RocketMQ's binary
+/// layout, or a serialization that does not exist.
 pub fn header(bytes: &[u8]) {
     let Some((serialize, header)) = bytes.split_first() else {
         return;
@@ -64,7 +64,7 @@ pub fn header(bytes: &[u8]) {
     let mut again = Vec::new();
     decoded.encode(&mut again);
     let reread = Frame::decode(&again).unwrap();
-    // An ordinal of no language is written as the name OTHER.
+    // An ordinal that stands for no language is written as the name OTHER.
     assert_eq!(reread.language.name(), decoded.language.name());
     assert_eq!(
         Frame {
@@ -73,7 +73,7 @@ pub fn header(bytes: &[u8]) {
         },
         decoded
     );
-    // Frames without a number, or with two, are not ours: only what we encode is renumbered.
+    // Only frames that we encode are renumbered: other frames may have no request number, or two.
     let renumbered = renumber(&again, 77).unwrap();
     let renumbered = Frame::decode(&renumbered).unwrap();
     assert_eq!(renumbered.opaque, 77);
@@ -83,7 +83,7 @@ pub fn header(bytes: &[u8]) {
     );
 }
 
-/// Text is compiled or refused; what is compiled can be asked about any properties.
+/// Text compiles to a filter or is refused; a compiled filter accepts any properties.
 pub fn filter(bytes: &[u8]) {
     let (text, properties) = bytes.split_at(bytes.len() / 2);
     let Ok(text) = std::str::from_utf8(text) else {
@@ -98,8 +98,8 @@ pub fn filter(bytes: &[u8]) {
     }
 }
 
-/// Messages that a batch body holds, None if it is no batch body. Each message: total size, magic,
-/// CRC, flag, body and properties, both with their length.
+/// Number of messages in a batch body, None if the bytes are no batch body. Each message has total
+/// size, magic, CRC, flag, body and properties, the last two with their length.
 fn count_messages(body: &[u8]) -> Option<usize> {
     let mut cursor = Cursor::new(body);
     let mut count = 0;

@@ -134,7 +134,7 @@ def test_client_certificates(authority: Authority):
             assert producer.send(Message("Secured", b"x")).raise_for_status()
         with (
             Producer(running.namesrv, tls=Tls(ca_file=authority.ca)) as producer,
-            pytest.raises(UnreachableError, match="it wants a client certificate"),
+            pytest.raises(UnreachableError, match="it requires a client certificate"),
         ):
             producer.send(Message("Secured", b"x"))
         with Admin(running.namesrv, tls=known) as admin:

@@ -53,33 +53,33 @@ fn now_ms(clock: ClockId) -> i64 {
     now.tv_sec * 1_000 + now.tv_nsec / 1_000_000
 }
 
-/// A wall clock that moved by this much more or less than time went by has been set.
+/// The wall clock was set if it moved by this much more or less than the monotonic clock.
 const STEP_MS: i64 = 1_000;
 
-/// Notices that somebody, or a time service, set the wall clock.
+/// Notices that an operator or a time service set the wall clock.
 #[derive(Debug)]
 pub struct StepWatch {
-    /// Wall time less monotonic time, at the last look.
+    /// Wall time minus monotonic time, at the last check.
     ahead_ms: i64,
 }
 
 /// A step of the wall clock, milliseconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// What the clock would show without the step.
+    /// The time that the clock would show without the step.
     pub from_ms: i64,
-    /// What it shows.
+    /// The time that the clock shows.
     pub to_ms: i64,
 }
 
 impl StepWatch {
-    /// Looks for the first time.
+    /// Takes the first reading.
     pub fn new(clock: &dyn Clock) -> Self {
         let ahead_ms = clock.wall_ms() - clock.monotonic_ms();
         Self { ahead_ms }
     }
 
-    /// The step since the last look. A clock that is slewed makes none.
+    /// Returns the step since the last call. A clock that is slewed makes none.
     pub fn look(&mut self, clock: &dyn Clock) -> Option<Step> {
         let (now_ms, to_ms) = (clock.monotonic_ms(), clock.wall_ms());
         let from_ms = self.ahead_ms + now_ms;
@@ -88,7 +88,7 @@ impl StepWatch {
     }
 }
 
-/// A wall time as text, for the log: `2026-11-27 05:13:37.123` in the machine's time zone.
+/// Formats a wall time for the log: `2026-11-27 05:13:37.123` in the machine's time zone.
 pub fn shown(wall_ms: i64) -> String {
     let time = local_time(wall_ms);
     format!(
@@ -103,7 +103,7 @@ pub fn shown(wall_ms: i64) -> String {
     )
 }
 
-/// A wall time in the machine's time zone.
+/// Converts a wall time to the machine's time zone.
 pub fn local_time(wall_ms: i64) -> libc::tm {
     let seconds: libc::time_t = wall_ms.div_euclid(1000);
     // SAFETY: an all-zero `tm` is a valid value of this plain C struct.
@@ -121,14 +121,14 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock showing `wall_ms` milliseconds since the epoch.
+    /// Creates a clock that shows `wall_ms` milliseconds since the epoch.
     pub fn at(wall_ms: i64) -> Arc<Self> {
         let clock = Self::default();
         clock.wall_ms.store(wall_ms, Ordering::SeqCst);
         Arc::new(clock)
     }
 
-    /// Moves both clocks on by `by_ms` milliseconds.
+    /// Advances both clocks by `by_ms` milliseconds.
     pub fn advance(&self, by_ms: i64) {
         self.wall_ms.fetch_add(by_ms, Ordering::SeqCst);
         self.monotonic_ms.fetch_add(by_ms, Ordering::SeqCst);

@@ -1,4 +1,5 @@
-//! Clocks, and threads that must go on. The rooms for formats and sockets need neither.
+//! Clocks, and supervision of long-running threads. The crates for formats and sockets need
+//! neither.
 
 pub mod clock;
 pub mod services;

@@ -1,8 +1,8 @@
-//! The threads that must go on while a store or a server is open.
+//! Threads that must keep running while a store or a server is open.
 //!
-//! A panic would end a thread of the core silently, and its work would stop. Each round of such a
-//! thread therefore runs inside `Services::round`. A panic is logged and counted, and the service
-//! counts as failing until a round of it succeeds.
+//! A panic would end such a thread silently, and its work would stop. Each round of the thread
+//! therefore runs inside `Services::round`. A panic is logged and counted, and the service counts
+//! as failing until one of its rounds succeeds.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -16,21 +16,21 @@ use parking_lot::Mutex;
 pub struct Failures {
     /// Rounds that failed since the start.
     pub count: u64,
-    /// Why the last round failed; None once a round has succeeded again.
+    /// Why the last round failed; None after a round succeeded.
     pub now: Option<String>,
 }
 
 /// The services of one owner, by the names of their threads.
 #[derive(Debug, Default)]
 pub struct Services {
-    /// Whether any service fails now; lets a good round skip the lock.
+    /// Whether any service fails now; if not, a good round needs no lock.
     is_any_failing: AtomicBool,
     failed: Mutex<BTreeMap<&'static str, Failures>>,
 }
 
 impl Services {
-    /// Runs one round of a service. Err says why the round panicked; the caller decides whether to
-    /// run another.
+    /// Runs one round of a service. Err is the message of a panic; the caller decides whether to
+    /// run another round.
     pub fn round<T>(&self, name: &'static str, work: impl FnOnce() -> T) -> Result<T, String> {
         match catch_unwind(AssertUnwindSafe(work)) {
             Ok(done) => {
@@ -45,9 +45,9 @@ impl Services {
         }
     }
 
-    /// Counts a failed round.
+    /// Records a failed round.
     pub fn failed(&self, name: &'static str, reason: &str) {
-        tracing::error!(service = name, reason, "a service thread failed");
+        tracing::error!(service = name, reason, "a round of a service thread failed");
         let mut failed = self.failed.lock();
         let row = failed.entry(name).or_default();
         row.count += 1;
@@ -55,7 +55,7 @@ impl Services {
         self.is_any_failing.store(true, Ordering::Release);
     }
 
-    /// Notes that a round succeeded.
+    /// Records a good round.
     pub fn succeeded(&self, name: &'static str) {
         if !self.is_any_failing.load(Ordering::Acquire) {
             return;
@@ -64,13 +64,13 @@ impl Services {
         if let Some(row) = failed.get_mut(name)
             && row.now.take().is_some()
         {
-            tracing::info!(service = name, "a service thread works again");
+            tracing::info!(service = name, "a service thread recovered");
         }
         let is_any = failed.values().any(|row| row.now.is_some());
         self.is_any_failing.store(is_any, Ordering::Release);
     }
 
-    /// Every service that has failed since the start.
+    /// Returns every service that has failed since the start.
     pub fn all(&self) -> BTreeMap<&'static str, Failures> {
         self.failed.lock().clone()
     }

@@ -1,4 +1,4 @@
-//! Opening a TCP connection, with a limit on the time and an error that says what failed.
+//! Opens TCP connections, with a time limit and with errors that say what failed.
 
 use std::io;
 use std::time::Duration;
@@ -8,44 +8,44 @@ use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// A connection without traffic is probed after this time, and then as often as `PROBE_PAUSE`.
+/// A connection without traffic is probed after this time, and then once per `PROBE_PAUSE`.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(30);
 const PROBE_PAUSE: Duration = Duration::from_secs(10);
-/// The system closes a connection whose peer's system acknowledged nothing for this time.
+/// The system closes a connection when the peer's system has acknowledged nothing for this time.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(30);
 
-/// Why there is no connection.
+/// Why a connection could not be opened.
 #[derive(Debug, Error)]
 pub enum ConnectError {
-    /// The name resolves to nothing, the port is closed, the network says no.
+    /// The name cannot be resolved, the port is closed, or the network refuses.
     #[error("cannot connect to {address}: {cause}")]
     Failed {
         /// "host:port" as given.
         address: String,
-        /// The system's answer.
+        /// The error of the system.
         cause: io::Error,
     },
-    /// Nobody answered in time.
+    /// The peer did not answer in time.
     #[error("cannot connect to {address}: no answer within {after:?}")]
     Timeout {
         /// "host:port" as given.
         address: String,
-        /// How long it was tried.
+        /// Time limit of the attempt.
         after: Duration,
     },
-    /// The connection stands, but the two sides cannot agree on TLS.
+    /// The TCP connection exists, but the two sides cannot agree on TLS.
     #[error("no TLS with {address}: {cause}")]
     Tls {
         /// "host:port" as given.
         address: String,
-        /// Why.
+        /// Why the handshake failed.
         cause: io::Error,
     },
 }
 
-/// Connects to "host:port" (or "[v6]:port"), turns Nagle's algorithm off, and lets the system find
-/// out that the peer's machine is gone.
+/// Connects to "host:port" (or "[v6]:port"). Turns off Nagle's algorithm, and sets keepalive so
+/// that the system notices when the peer's machine is gone.
 ///
 /// # Errors
 /// `ConnectError` when no address of the host answers within `limit`.
@@ -63,7 +63,8 @@ pub async fn connect(address: &str, limit: Duration) -> Result<TcpStream, Connec
             });
         }
     };
-    // A request is written whole: waiting for an earlier segment's ACK would only add delay.
+    // Requests are written as a whole, so waiting for the ACK of an earlier segment only adds
+    // delay.
     stream.set_nodelay(true).map_err(failed)?;
     notice_death(&stream).map_err(failed)?;
     Ok(stream)

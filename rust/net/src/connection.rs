@@ -1,7 +1,7 @@
 //! One TCP connection: one task receives, any thread sends.
 //!
-//! Under TLS (`tls`) what is queued is sealed already, so that one queue, one limit and one way
-//! of writing serve both; a plain connection pays a branch for it.
+//! Under TLS (`tls`), bytes are encrypted before they are queued. So one queue, one limit and one
+//! way of writing serve both kinds; a plain connection pays one branch.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -18,19 +18,19 @@ use tokio::sync::Notify;
 
 use super::tls::{Opened, Session};
 
-/// Small pieces are joined up to this size, bytes: one system call writes many replies.
+/// Pieces are joined up to this size, bytes, so that one system call writes many replies.
 const JOINED_BYTES_MAX: usize = 64 << 10;
 
-/// Why bytes were not taken for sending.
+/// Why bytes were not accepted for sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum SendError {
     /// The connection is closed or broken.
     #[error("the connection is closed")]
     Closed,
-    /// The peer reads too slowly: its buffer is full. Nothing of these bytes was sent.
+    /// The peer reads too slowly and its buffer is full. None of these bytes was sent.
     #[error("{queued} bytes wait to be sent, the limit is {limit}")]
     Full {
-        /// Bytes waiting.
+        /// Bytes that are queued.
         queued: usize,
         /// The limit in bytes.
         limit: usize,
@@ -38,35 +38,38 @@ pub enum SendError {
 }
 
 /// The sending side of a connected socket, shared by many threads.
+/// The sending side of a connected socket, shared by many threads.
 ///
-/// `send` writes at once if nothing waits before it (no thread hop), else it queues up to a
-/// limit in bytes and `drive_writes` sends the queue.
+/// `send` writes at once if nothing is queued, without a thread switch. Otherwise it queues up to a
+/// limit in bytes, and `drive_writes` sends the queue.
 #[derive(Debug)]
 pub struct Connection {
     stream: OwnedWriteHalf,
     peer: SocketAddr,
     outbound: Mutex<Outbound>,
     outbound_limit_bytes: usize,
-    /// Bytes queued by all connections that share it.
+    /// Number of queued bytes of all connections that share this counter.
     queued_by_all: Arc<AtomicUsize>,
-    /// Wakes the writing task: bytes were queued, it is to look again, or all is closed.
+    /// Wakes the writing task because bytes were queued, `look_again` was called, or the connection
+    /// closed.
     write_wake: Notify,
     closed: AtomicBool,
 }
 
-/// What could not be written yet. Never empty pieces.
+/// Bytes that could not be written yet. No piece is empty.
 #[derive(Debug, Default)]
 struct Outbound {
     queue: VecDeque<Vec<u8>>,
-    /// How much of the first piece is already written.
+    /// Number of bytes of the first piece that are already written.
     written: usize,
     queued_bytes: usize,
-    /// Seals what is sent, if the connection is under TLS.
+    /// Encrypts the bytes to send, if the connection is under TLS.
     tls: Option<Box<Session>>,
 }
 
 impl Outbound {
-    /// Adds a piece of which `written` bytes are on their way; only a first piece may have any.
+    /// Adds a piece of which `written` bytes are written already; only the first piece may have
+    /// any.
     fn push(&mut self, piece: Vec<u8>, written: usize) {
         self.queued_bytes += piece.len() - written;
         if self.queue.is_empty() {
@@ -77,7 +80,7 @@ impl Outbound {
 }
 
 impl Connection {
-    /// The sending side of a connected stream.
+    /// Creates the sending side of a connected stream.
     pub(super) fn over(
         stream: OwnedWriteHalf,
         peer: SocketAddr,
@@ -95,28 +98,28 @@ impl Connection {
         }
     }
 
-    /// From now on what is sent is sealed, and what is received goes through `open`.
+    /// Encrypts sent bytes from now on; received bytes must go through `open`.
     pub(super) fn begin_session(&self, session: Session) {
         self.outbound.lock().tls = Some(Box::new(session));
     }
 
-    /// Whether a TLS handshake goes on.
+    /// Whether a TLS handshake is in progress.
     pub(super) fn is_handshaking(&self) -> bool {
         let session = &self.outbound.lock().tls;
         session.as_ref().is_some_and(|tls| tls.is_handshaking())
     }
 
-    /// Whether the peer's first message of a TLS handshake was whole and was answered.
+    /// Whether the peer's first handshake message has arrived as a whole and was answered.
     pub(super) fn has_answered(&self) -> bool {
         let session = &self.outbound.lock().tls;
         session.as_ref().is_some_and(|tls| tls.has_answered())
     }
 
-    /// Opens received bytes into `plain`, the rest into `rest`, and sends what the session itself
-    /// has to answer.
+    /// Decrypts received bytes into `plain`, and the bytes that do not fit into `rest`. Sends the
+    /// session's own answers.
     ///
     /// # Errors
-    /// In words, when the bytes are not what was agreed.
+    /// A readable text, when the bytes violate the TLS session.
     pub(super) fn open(
         &self,
         sealed: &[u8],
@@ -141,10 +144,11 @@ impl Connection {
         self.peer
     }
 
-    /// Sends `bytes` after everything sent before, from any thread, without blocking.
+    /// Sends `bytes` after everything that was sent before. Any thread may call it; it does not
+    /// block.
     ///
     /// # Errors
-    /// `Closed`, or `Full` if the peer reads too slowly; the caller decides what that costs.
+    /// `Closed`, or `Full` if the peer reads too slowly. The caller decides what to do then.
     pub fn send(&self, bytes: Vec<u8>) -> Result<(), SendError> {
         let mut outbound = self.outbound.lock();
         self.check_room(&outbound, bytes.len())?;
@@ -155,14 +159,14 @@ impl Connection {
         self.put(&mut outbound, bytes)
     }
 
-    /// Writes what goes to the socket as it is, or queues it.
+    /// Writes bytes that need no further encryption, or queues them.
     fn put(&self, outbound: &mut Outbound, bytes: Vec<u8>) -> Result<(), SendError> {
         let written = self.write_first(outbound, &bytes)?;
         self.leave(outbound, bytes, written);
         Ok(())
     }
 
-    /// Leaves to the writing task what of a piece was not written.
+    /// Queues the part of a piece that was not written.
     fn leave(&self, outbound: &mut Outbound, piece: Vec<u8>, written: usize) {
         if written < piece.len() {
             (self.queued_by_all).fetch_add(piece.len() - written, Ordering::Relaxed);
@@ -171,7 +175,8 @@ impl Connection {
         }
     }
 
-    /// `send` for bytes the caller keeps: only what the socket does not take is copied.
+    /// Like `send`, for bytes that the caller keeps: only bytes that the socket does not accept are
+    /// copied.
     ///
     /// # Errors
     /// As `send`.
@@ -187,7 +192,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Leaves `bytes` to the writing task: what many threads leave there is written at once.
+    /// Queues `bytes` for the writing task, which writes the bytes of many threads with one call.
     ///
     /// # Errors
     /// As `send`.
@@ -210,8 +215,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Has the system keep no more bytes than this that it did not send yet, where it can. Without
-    /// a limit a peer that does not read takes up to 4 MB of the memory that all sockets share.
+    /// Limits how many unsent bytes the system keeps for this socket, if the system supports that.
+    /// Without a limit, a peer that does not read takes up to 4 MB of the memory that all sockets
+    /// share.
     pub fn keep_unsent(&self, bytes: u32) {
         #[cfg(target_os = "linux")]
         let _ = socket2::SockRef::from(self.stream()).set_tcp_notsent_lowat(bytes);
@@ -221,7 +227,7 @@ impl Connection {
         self.stream.as_ref()
     }
 
-    /// Writes what may be written at once; how many bytes.
+    /// Writes the bytes that the socket accepts at once, if nothing is queued. Returns the number of bytes.
     fn write_first(&self, outbound: &Outbound, bytes: &[u8]) -> Result<usize, SendError> {
         if !outbound.queue.is_empty() || bytes.is_empty() {
             return Ok(0);
@@ -232,7 +238,7 @@ impl Connection {
         })
     }
 
-    /// A first piece is taken whatever its size: it may be written already.
+    /// A first piece is accepted at any size, because part of it may be written already.
     fn check_room(&self, outbound: &Outbound, bytes: usize) -> Result<(), SendError> {
         let (queued, limit) = (outbound.queued_bytes, self.outbound_limit_bytes);
         if self.is_closed() {
@@ -244,20 +250,21 @@ impl Connection {
         }
     }
 
-    /// Bytes taken by `send` and not yet given to the system.
+    /// Number of bytes that `send` accepted and the system does not have yet.
     pub fn queued_bytes(&self) -> usize {
         self.outbound.lock().queued_bytes
     }
 
-    /// Sends what `send` queued; run it as a task of its own. Ends when the connection closes.
+    /// Sends the queue that `send` fills; run it as its own task. Ends when the connection closes.
     pub async fn drive_writes(&self) {
         while !self.is_closed() {
             self.write_some().await;
         }
     }
 
-    /// Waits until something is queued and the socket takes some of it, or for a reason to look
-    /// again. For a task that does more than writing; may be dropped at any time. Of one task only.
+    /// Waits until bytes are queued and the socket accepts some of them, or until `look_again` is
+    /// called. For a task that does more than writing. The future may be dropped at any time. Only
+    /// one task may call it.
     pub async fn write_some(&self) {
         if self.queued_bytes() == 0 {
             self.write_wake.notified().await;
@@ -265,46 +272,47 @@ impl Connection {
         if self.queued_bytes() == 0 || self.is_closed() {
             return;
         }
-        // Waits in the socket's own place for a writer: `writable` would be 200 bytes of each task.
+        // Waits in the slot that the socket has for a writer; `writable` would add 200 bytes to
+        // each task.
         let writable = poll_fn(|context| self.stream.as_ref().poll_write_ready(context));
         tokio::select! {
             ready = writable => if ready.is_err() || self.flush().is_err() {
                 self.close();
             },
-            () = self.write_wake.notified() => {} // closed, or more was queued: look again
+            () = self.write_wake.notified() => {} // closed, or `look_again`
         }
     }
 
-    /// Ends a `write_some` that waits, or the next one.
+    /// Ends a waiting `write_some`, or the next one.
     pub fn look_again(&self) {
         self.write_wake.notify_one();
     }
 
-    /// Closes both directions, which ends `Receiver::receive` too. Queued bytes are dropped.
+    /// Closes both directions, which also ends `Receiver::receive`. Queued bytes are dropped.
     pub fn close(&self) {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        // Held by whoever found the connection broken: then there is nobody to take leave of.
+        // The lock is held if a sender found the connection broken; a TLS end is useless then.
         if let Some(mut outbound) = self.outbound.try_lock()
             && let Some(session) = &mut outbound.tls
         {
             let end = session.seal_end();
             if outbound.queue.is_empty() {
-                let _ = self.write_now(&end); // if it does not fit, the peer sees a plain end
+                let _ = self.write_now(&end); // without room, the socket closes without a TLS end
             }
         }
-        // An error means that the peer was faster.
+        // An error means that the peer closed first.
         let _ = socket2::SockRef::from(self.stream.as_ref()).shutdown(std::net::Shutdown::Both);
         self.write_wake.notify_one();
     }
 
-    /// Whether either side closed or broke the connection, as far as we know.
+    /// Whether either side is known to have closed or broken the connection.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Writes as much as the socket takes; the system's "would block" counts as that.
+    /// Writes as much as the socket accepts; "would block" is not an error.
     fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut written = 0;
         while written < bytes.len() {
@@ -319,7 +327,7 @@ impl Connection {
         Ok(written)
     }
 
-    /// Writes the queue until it is empty or the socket takes no more.
+    /// Writes the queue until it is empty or the socket accepts no more.
     fn flush(&self) -> io::Result<()> {
         let mut outbound = self.outbound.lock();
         while let Some(piece) = outbound.queue.front() {

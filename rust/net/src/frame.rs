@@ -1,22 +1,23 @@
-//! Cutting whole frames out of a byte stream. Pure: the caller owns the socket and the bytes.
+//! Cuts frames out of a byte stream. No I/O: the caller owns the socket and the bytes.
 
 use std::mem;
 
 use mq_format::remoting::{FrameError, HeaderLimits};
 
-/// Bytes of the length word.
+/// Size of the length field, bytes.
 pub const LENGTH_BYTES: usize = 4;
-/// The smallest length word: a frame has a header word at least.
+/// The smallest value of the length field: a frame has at least a header word.
 const LENGTH_MIN: usize = 4;
-/// A frame that lacks fewer bytes is received together with the bytes after it.
+/// If a frame lacks fewer bytes than this, they are received together with the bytes after it.
 const LARGE_BYTES: usize = 32 << 10;
-/// The buffer of a large frame grows by this many times the bytes that came of the frame.
+/// The buffer of a large frame grows by the received bytes of the frame times this factor.
 const GROWTH: usize = 3;
 
-/// Bytes of the frame that begins here, length word included; None if the word is not complete.
+/// Returns the size of the frame that begins here, with its length field; None if the length field
+/// is incomplete.
 ///
 /// # Errors
-/// `FrameError::Length` on a length no frame may have.
+/// `FrameError::Length` for a length that no frame may have.
 fn frame_size(bytes: &[u8], max_frame_bytes: usize) -> Result<Option<usize>, FrameError> {
     let Some(word) = bytes.first_chunk::<LENGTH_BYTES>() else {
         return Ok(None);
@@ -30,12 +31,12 @@ fn frame_size(bytes: &[u8], max_frame_bytes: usize) -> Result<Option<usize>, Fra
     Ok(Some(LENGTH_BYTES + rest))
 }
 
-/// A whole frame, length word included.
+/// A whole frame with its length field.
 #[derive(Debug, PartialEq, Eq)]
 pub enum FrameBytes<'b> {
-    /// Among the received bytes.
+    /// A slice of the received bytes.
     Among(&'b [u8]),
-    /// Copied into memory of its own, because it came in several pieces.
+    /// A copy, because the frame came in several pieces.
     Own(Vec<u8>),
 }
 
@@ -49,10 +50,10 @@ impl FrameBytes<'_> {
     }
 }
 
-/// Cuts frames out of received bytes, and keeps the beginning of a frame that is not whole yet.
+/// Cuts frames out of received bytes, and keeps the start of a frame that is not complete yet.
 ///
-/// Only a frame that came in several pieces is copied. Between frames a splitter has no memory.
-/// Memory follows the bytes that really arrived, never a length that a peer claims.
+/// Only a frame that came in several pieces is copied. Between frames, a splitter uses no memory.
+/// Its memory grows with the bytes that arrive, never with a length that a peer claims.
 ///
 /// ```
 /// use mq_format::remoting::HeaderLimits;
@@ -60,7 +61,7 @@ impl FrameBytes<'_> {
 ///
 /// let mut splitter = FrameSplitter::new(1024, HeaderLimits::NONE);
 /// let mut received = &b"\0\0\0\x05ab"[..];
-/// assert_eq!(splitter.next(&mut received), Ok(None)); // more bytes are needed: that is normal
+/// assert_eq!(splitter.next(&mut received), Ok(None)); // more bytes are needed
 /// let mut received = &b"cde"[..];
 /// let whole = splitter.next(&mut received).unwrap().unwrap();
 /// assert_eq!(whole, FrameBytes::Own(b"\0\0\0\x05abcde".to_vec()));
@@ -73,8 +74,8 @@ pub struct FrameSplitter {
 }
 
 impl FrameSplitter {
-    /// A splitter that refuses frames over `frame_bytes_max`, length word included, and headers
-    /// over `header`.
+    /// Creates a splitter that refuses frames over `frame_bytes_max`, length field included, and
+    /// headers over `header`.
     pub fn new(frame_bytes_max: usize, header: HeaderLimits) -> Self {
         Self {
             partial: Vec::new(),
@@ -83,16 +84,16 @@ impl FrameSplitter {
         }
     }
 
-    /// The next whole frame, which leaves `bytes`. None if more bytes are needed: then the
-    /// splitter has taken over all of `bytes`.
+    /// Returns the next whole frame and removes it from `bytes`. None if more bytes are needed; the
+    /// splitter has then taken all of `bytes`.
     ///
     /// # Errors
-    /// `FrameError` on a length that no frame may have. Nothing after it can be read.
+    /// `FrameError` for a length that no frame may have. The bytes after it cannot be read.
     #[inline]
     pub fn next<'b>(&mut self, bytes: &mut &'b [u8]) -> Result<Option<FrameBytes<'b>>, FrameError> {
         if !self.partial.is_empty() {
             let is_whole = self.complete(bytes)?;
-            // Nothing is kept: most connections are quiet most of the time.
+            // No buffer is kept, because most connections are quiet most of the time.
             return Ok(is_whole.then(|| FrameBytes::Own(mem::take(&mut self.partial))));
         }
         if let Some(size) = frame_size(bytes, self.frame_bytes_max)?
@@ -106,27 +107,27 @@ impl FrameSplitter {
         Ok(None)
     }
 
-    /// Whether a frame has begun and not ended.
+    /// Whether a frame has begun and is not complete.
     pub fn is_partial(&self) -> bool {
         !self.partial.is_empty()
     }
 
-    /// Bytes of that frame that came.
+    /// Number of bytes of that frame that have arrived.
     pub fn received(&self) -> usize {
         self.partial.len()
     }
 
-    /// The whole size of that frame, once its length word is there.
+    /// Size of that frame, if its length field has arrived.
     pub fn partial_size(&self) -> Option<usize> {
         frame_size(&self.partial, self.frame_bytes_max).ok()?
     }
 
-    /// Bytes of memory that frame takes.
+    /// Memory of that frame, bytes.
     pub fn held_bytes(&self) -> usize {
         self.partial.capacity()
     }
 
-    /// Whether that frame is large: many bytes of it are missing, and [`FrameSplitter::large`]
+    /// Whether that frame is large: many of its bytes are missing, and [`FrameSplitter::large`]
     /// says where to receive them.
     pub fn is_large(&self) -> bool {
         self.missing_of_large().is_some()
@@ -137,14 +138,15 @@ impl FrameSplitter {
         (missing >= LARGE_BYTES).then_some(missing)
     }
 
-    /// Where the next bytes of a large frame are to be received, after those that are there, and
-    /// how many of them at most. None if there is no such frame. After that, `next` takes no bytes
-    /// or those that follow. The memory grows by `room` bytes or a few times what came.
+    /// Returns the buffer to which the next bytes of a large frame should be appended, and how many
+    /// bytes at most; None if there is no such frame. Afterwards, call `next` with no bytes, or
+    /// with the bytes that follow the frame. The buffer grows by `room` bytes, or by three times
+    /// the bytes received so far if that is more.
     pub fn large(&mut self, room: usize) -> Option<(&mut Vec<u8>, usize)> {
         let missing = self.missing_of_large()?;
         if self.must_grow() {
             let more = room.max(GROWTH * self.partial.len());
-            // The last few bytes are not worth other memory.
+            // A few remaining bytes are not worth another growth.
             let is_rest = missing < more + LARGE_BYTES;
             self.partial
                 .reserve_exact(if is_rest { missing } else { more });
@@ -153,19 +155,19 @@ impl FrameSplitter {
         Some((&mut self.partial, spare.min(missing)))
     }
 
-    /// Whether the memory of a large frame is used up, so that it has to grow.
+    /// Whether the buffer of a large frame is full and has to grow.
     pub fn must_grow(&self) -> bool {
         self.is_large() && self.partial.capacity() - self.partial.len() < LARGE_BYTES
     }
 
-    /// Keeps the frame that has begun in `memory` from now on; returns the memory it had.
+    /// Moves the incomplete frame into `memory`; returns its old buffer.
     pub fn move_to(&mut self, mut memory: Vec<u8>) -> Vec<u8> {
         memory.extend_from_slice(&self.partial);
         mem::replace(&mut self.partial, memory)
     }
 
-    /// Moves the bytes that the partial frame lacks out of `bytes`; whether it is whole then. The
-    /// buffer grows with the bytes that came, never with what a length word claims.
+    /// Moves the missing bytes of the incomplete frame out of `bytes`; returns whether it is
+    /// complete then. The buffer grows with the bytes that arrive, never with the claimed length.
     fn complete(&mut self, bytes: &mut &[u8]) -> Result<bool, FrameError> {
         self.move_up_to(LENGTH_BYTES, bytes);
         let Some(size) = frame_size(&self.partial, self.frame_bytes_max)? else {
@@ -176,7 +178,7 @@ impl FrameSplitter {
         Ok(self.partial.len() == size)
     }
 
-    /// Moves bytes until the partial frame has `size` of them, or none are left.
+    /// Moves bytes until the incomplete frame has `size` bytes, or none are left.
     fn move_up_to(&mut self, size: usize, bytes: &mut &[u8]) {
         let missing = size.saturating_sub(self.partial.len()).min(bytes.len());
         let (head, rest) = bytes.split_at(missing);
@@ -189,7 +191,7 @@ impl FrameSplitter {
 mod tests {
     use super::*;
 
-    /// Gives `bytes` to the splitter; the frames that became whole.
+    /// Gives `bytes` to the splitter and returns the frames that are complete.
     fn split(splitter: &mut FrameSplitter, mut bytes: &[u8]) -> Result<Vec<Vec<u8>>, FrameError> {
         let mut found = Vec::new();
         while let Some(whole) = splitter.next(&mut bytes)? {
@@ -276,7 +278,7 @@ mod tests {
             target.extend_from_slice(&sent[came..came + room]);
             came += room;
         }
-        // The last few come with the bytes after them.
+        // The last few bytes come together with the bytes after them.
         let end = [&sent[came..], b"\0"].concat();
         assert_eq!(split(&mut splitter, &end).unwrap(), [sent]);
         assert!(splitter.is_partial());

@@ -1,4 +1,4 @@
-//! Framing and sockets: one wire under the server and the client.
+//! Framing and sockets, shared by the server and the client.
 
 pub mod connect;
 pub mod connection;

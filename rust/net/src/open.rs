@@ -1,4 +1,4 @@
-//! Making a connection: of a stream that is there, or by dialling.
+//! Makes a connection from a connected stream, or connects first.
 
 use std::io;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl Connection {
         Self::with_shared_count(stream, outbound_limit_bytes, Arc::default())
     }
 
-    /// `new`, and bytes that are queued are counted in `queued_by_all` too.
+    /// Like `new`; queued bytes are also counted in `queued_by_all`.
     ///
     /// # Errors
     /// As `new`.
@@ -40,7 +40,7 @@ impl Connection {
         Ok((Arc::new(connection), Receiver::new(read)))
     }
 
-    /// `new` for a connection whose TLS session is made.
+    /// Like `new`, for a connection that already has a TLS session.
     ///
     /// # Errors
     /// As `new`.
@@ -54,7 +54,7 @@ impl Connection {
         Ok((connection, receiver))
     }
 
-    /// Connects to "host:port" within `limit`, under TLS if there is a configuration.
+    /// Connects to "host:port" within `limit`; with TLS if `tls` is given.
     ///
     /// # Errors
     /// `ConnectError`, which says what failed.

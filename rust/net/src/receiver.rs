@@ -15,18 +15,19 @@ use super::connection::Connection;
 use super::frame::FrameSplitter;
 use super::tls::{CIPHER_BYTES, Session};
 
-/// Bytes received at once, at most.
+/// Largest number of bytes received at once.
 pub const READ_BYTES: usize = 256 << 10;
 
 thread_local! {
-    /// What was received, until it is cut into frames.
+    /// Received bytes, until they are cut into frames.
     static INPUT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-    /// What a socket gave, until it is opened: no connection keeps a buffer of its own for it.
+    /// Received ciphertext until it is decrypted, so that no connection needs its own buffer for
+    /// it.
     static CIPHER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A thread's buffer, made at its first use. A lack of memory is an error of the connection: it
-/// must not end the process.
+/// Returns a thread's buffer and allocates it at first use. A failed allocation is an error of the
+/// connection, because it must not end the process.
 fn made(buffer: &mut Vec<u8>, bytes: usize) -> io::Result<&mut [u8]> {
     if buffer.is_empty() {
         let reserved = buffer.try_reserve_exact(bytes);
@@ -40,24 +41,24 @@ fn made(buffer: &mut Vec<u8>, bytes: usize) -> io::Result<&mut [u8]> {
 #[derive(Debug)]
 pub struct Receiver {
     stream: OwnedReadHalf,
-    /// Opens what is received, if the connection is under TLS.
+    /// Decrypts received bytes, if the connection is under TLS.
     opener: Option<Opener>,
 }
 
 #[derive(Debug)]
 struct Opener {
     connection: Arc<Connection>,
-    /// Opened bytes that did not fit where they were to go; at most a record.
+    /// Decrypted bytes that did not fit into the caller's buffer; at most one record.
     rest: Vec<u8>,
     records: Records,
     ended: bool,
 }
 
-/// Follows where TLS records begin and end: type 1, version 2, length 2, and as many bytes.
+/// Follows the borders of TLS records: type 1 byte, version 2, length 2, then the content.
 #[derive(Debug, Default)]
 struct Records {
     header: [u8; 5],
-    /// Bytes of the record that came, its header included; 0 between records.
+    /// Received bytes of the current record, its header included; 0 between records.
     came: usize,
 }
 
@@ -97,12 +98,12 @@ impl Receiver {
         }
     }
 
-    /// Receives more bytes, and gives each frame that is whole then to `take`; how many bytes. 0
-    /// means that either side closed.
+    /// Receives more bytes, and passes each frame that is complete then to `take`. Returns the
+    /// number of bytes; 0 means that either side closed.
     ///
     /// # Errors
-    /// The socket's error, a frame that cannot be, or an error of `take`; the connection should
-    /// then be closed.
+    /// The socket's error, an invalid frame, or an error of `take`; the connection should then be
+    /// closed.
     pub async fn receive(
         &mut self,
         splitter: &mut FrameSplitter,
@@ -121,9 +122,9 @@ impl Receiver {
         .await
     }
 
-    /// Receives what the socket has, as much as fits in `input`, or `READ_BYTES` of a large frame.
-    /// Returns how many bytes came, and the bytes to give to `splitter`: none if they are where
-    /// the large frame is kept. Many connections can share one `input`.
+    /// Receives the bytes in the socket: as much as fits into `input`, or up to `READ_BYTES` of a large
+    /// frame. Returns the number of bytes, and the bytes to give to `splitter`: none if they went
+    /// into the buffer of the large frame. Many connections can share one `input`.
     pub fn poll_receive<'i>(
         &mut self,
         context: &mut Context<'_>,
@@ -154,7 +155,7 @@ impl Receiver {
         Poll::Ready(Ok(buffer.filled().len()))
     }
 
-    /// Whether what the socket gives is what was sent: no TLS.
+    /// Whether the connection has no TLS.
     pub fn is_plain(&self) -> bool {
         self.opener.is_none()
     }
@@ -175,7 +176,8 @@ impl Receiver {
                 if count > 0 || opener.ended {
                     return Poll::Ready(Ok(count));
                 }
-                // No more than fits when opened, but for a record that began before.
+                // Reads no more than fits into `buffer` when decrypted, except for a record that
+                // began before.
                 let room = cipher.len().min(buffer.len().max(CIPHER_BYTES / 4));
                 let mut sealed = ReadBuf::new(&mut cipher[..room]);
                 ready!(Pin::new(&mut *stream).poll_read(context, &mut sealed))?;
@@ -193,7 +195,7 @@ impl Receiver {
     /// Puts the connection under TLS; `first` are bytes that were received before.
     ///
     /// # Errors
-    /// In words, when those bytes are no good handshake.
+    /// A readable text, when those bytes are not a valid handshake.
     pub fn upgrade(
         &mut self,
         connection: &Arc<Connection>,
@@ -210,19 +212,19 @@ impl Receiver {
         opener.open(first, &mut []).map(drop)
     }
 
-    /// Bytes of a TLS record that has begun and not ended: they cannot be opened yet.
+    /// Received bytes of an incomplete TLS record, which cannot be decrypted yet.
     pub fn sealed_bytes(&self) -> usize {
         let opener = self.opener.as_ref();
         opener.map_or(0, |opener| opener.records.begun_bytes())
     }
 
-    /// Whether the peer's first message of a TLS handshake was whole and was answered.
+    /// Whether the peer's first handshake message has arrived as a whole and was answered.
     pub fn has_answered(&self) -> bool {
         let opener = self.opener.as_ref();
         opener.is_some_and(|opener| opener.connection.has_answered())
     }
 
-    /// Whether a TLS handshake goes on.
+    /// Whether a TLS handshake is in progress.
     pub fn is_handshaking(&self) -> bool {
         let opener = self.opener.as_ref();
         opener.is_some_and(|opener| opener.connection.is_handshaking())

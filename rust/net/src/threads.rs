@@ -1,4 +1,4 @@
-//! Whether threads can be had, before what cannot do without them begins.
+//! Checks whether the system allows more threads, for code that fails badly without them.
 
 use std::io;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::thread::Builder;
 
 use parking_lot::{Condvar, Mutex};
 
-/// Checks that this process can have `count` more threads at a time, by starting and ending them.
+/// Checks that this process can run `count` more threads at a time, by starting and ending them.
 ///
-/// A tokio runtime panics when a worker cannot be started, and then waits for the others without
-/// end; a scope waits for the threads that did start. Their callers ask here first.
+/// A tokio runtime panics when it cannot start a worker, and then waits forever for the others; a
+/// scope waits for the threads that did start. Callers check here before they start either.
 ///
 /// # Errors
 /// The operating system's: too little address space (`ulimit -v`), or too many threads.

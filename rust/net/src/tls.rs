@@ -1,5 +1,5 @@
-//! TLS between a connection's bytes and its socket, without IO: what is sent is sealed before it
-//! is queued, what arrives is opened before it is cut into frames.
+//! TLS between a connection and its socket, without I/O: bytes to send are encrypted before they
+//! are queued, received bytes are decrypted before they are cut into frames.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream as Blocking;
@@ -13,7 +13,8 @@ use tokio::time::timeout;
 
 use super::connect::ConnectError;
 
-/// First byte of a TLS handshake; a frame's length word never begins with it (it is over 256 MiB).
+/// First byte of a TLS handshake. The length field of a frame never begins with it, because that
+/// would be a frame of more than 256 MiB.
 pub const HANDSHAKE_BYTE: u8 = 0x16;
 
 /// Ciphertext read from a socket at once, bytes.
@@ -23,20 +24,20 @@ pub const CIPHER_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub struct Session {
     tls: rustls::Connection,
-    /// Something was said to the peer: its first message was whole.
+    /// Whether the peer's first message was complete, so that this side has answered.
     has_answered: bool,
 }
 
-/// What came of some received bytes.
+/// Result of decrypting some received bytes.
 pub struct Opened {
     /// Bytes written to the start of the caller's buffer.
     pub count: usize,
-    /// The peer said that nothing more comes.
+    /// The peer announced the end of its data.
     pub ended: bool,
 }
 
 impl Session {
-    /// The server's side of a new connection.
+    /// Creates the server's side of a new connection.
     ///
     /// # Errors
     /// `rustls`'s, for a configuration that cannot be used.
@@ -45,10 +46,10 @@ impl Session {
         Ok(Self::over(tls.into()))
     }
 
-    /// The client's side; `host` is what the server's certificate must be made out to.
+    /// Creates the client's side; the server's certificate must be issued for `host`.
     ///
     /// # Errors
-    /// For a host that is neither a name nor an address.
+    /// For a host that is neither a valid name nor an address.
     pub fn client(config: Arc<ClientConfig>, host: &str) -> io::Result<Self> {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let tls = rustls::ClientConnection::new(config, name).map_err(io::Error::other)?;
@@ -56,7 +57,8 @@ impl Session {
     }
 
     fn over(mut tls: rustls::Connection) -> Self {
-        // What is sealed is taken out at once, and the queue it goes to has a limit.
+        // No limit here: encrypted bytes are taken out at once, and the connection's queue has a
+        // limit.
         tls.set_buffer_limit(None);
         Self {
             tls,
@@ -64,25 +66,25 @@ impl Session {
         }
     }
 
-    /// Whether the two sides have not agreed yet.
+    /// Whether the handshake is not finished.
     pub fn is_handshaking(&self) -> bool {
         self.tls.is_handshaking()
     }
 
-    /// What to write to the socket so that the peer gets `plain`; empty while the handshake goes
-    /// on, then it leaves with the handshake's end.
+    /// Returns the bytes to write to the socket so that the peer gets `plain`. Empty during the
+    /// handshake; `plain` is then sent when the handshake ends.
     pub fn seal(&mut self, plain: &[u8]) -> Vec<u8> {
         self.write_plain(plain);
         self.take_sealed()
     }
 
     fn write_plain(&mut self, plain: &[u8]) {
-        // Without a limit, and into memory, this takes everything.
+        // The buffer has no limit and is in memory, so it accepts all bytes.
         let taken = self.tls.writer().write_all(plain);
         debug_assert!(taken.is_ok(), "the session's buffer has no limit");
     }
 
-    /// What the session itself wants to say, and what was sealed before.
+    /// Returns the session's own messages and the encrypted bytes so far.
     pub fn take_sealed(&mut self) -> Vec<u8> {
         let mut sealed = Vec::new();
         while self.tls.wants_write() {
@@ -94,22 +96,22 @@ impl Session {
         sealed
     }
 
-    /// Whether this side has said anything.
+    /// Whether this side has sent anything.
     pub fn has_answered(&self) -> bool {
         self.has_answered
     }
 
-    /// The polite end: after it the peer knows that nothing was cut off.
+    /// Ends the session. The peer can then tell that no bytes were cut off.
     pub(super) fn seal_end(&mut self) -> Vec<u8> {
         self.tls.send_close_notify();
         self.take_sealed()
     }
 
-    /// Opens received bytes into `plain`; what does not fit there goes to `rest`.
+    /// Decrypts received bytes into `plain`; bytes that do not fit go to `rest`.
     ///
     /// # Errors
-    /// In words, once the bytes are not what this side agreed to; `take_sealed` then has the
-    /// alert for the peer.
+    /// A readable text, when the bytes violate the session; `take_sealed` then returns the alert
+    /// for the peer.
     pub fn open(
         &mut self,
         mut cipher: &[u8],
@@ -135,14 +137,14 @@ impl Session {
         }
     }
 
-    /// Makes the client's handshake on a fresh socket.
+    /// Runs the client's handshake on a new socket.
     async fn shake_hands(&mut self, stream: &TcpStream) -> io::Result<()> {
         while self.tls.is_handshaking() {
             let sealed = self.take_sealed();
             write_all(stream, &sealed).await?;
             stream.readable().await?;
             if let Err(error) = self.take_flight(&mut Socket(stream)) {
-                // The peer learns why; whether it still listens does not matter.
+                // Tells the peer why; the peer may be gone already, so an error is ignored.
                 let _ = write_all(stream, &self.take_sealed()).await;
                 return Err(error);
             }
@@ -150,7 +152,7 @@ impl Session {
         write_all(stream, &self.take_sealed()).await
     }
 
-    /// `shake_hands` for a thread that may wait.
+    /// Like `shake_hands`, for a thread that may block.
     fn shake_hands_blocking(&mut self, mut stream: &Blocking, until: Instant) -> io::Result<()> {
         while self.tls.is_handshaking() {
             stream.write_all(&self.take_sealed())?;
@@ -167,11 +169,11 @@ impl Session {
         stream.write_all(&self.take_sealed())
     }
 
-    /// Takes what a socket has of the server's part of the handshake, be it nothing yet.
+    /// Reads the part of the server's handshake that has arrived, which may be nothing.
     fn take_flight(&mut self, socket: &mut impl Read) -> io::Result<()> {
         match self.tls.read_tls(socket) {
             Ok(0) => {
-                let text = "it closed the connection in the handshake: it may take no TLS";
+                let text = "the peer closed the connection: it may not support TLS";
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
             }
             Ok(_) => {}
@@ -183,10 +185,10 @@ impl Session {
     }
 }
 
-/// Makes a client's TLS session with the server behind `stream`, reached by `address`.
+/// Runs a client's TLS handshake on `stream`, which is connected to the server at `address`.
 ///
 /// # Errors
-/// `ConnectError` when they do not agree within `limit`; the text says why.
+/// `ConnectError` if the handshake does not succeed within `limit`; the text says why.
 pub async fn connect(
     stream: &TcpStream,
     address: &str,
@@ -210,10 +212,10 @@ pub async fn connect(
     Ok(session)
 }
 
-/// `connect` for a thread that may wait. The socket's read timeout is changed.
+/// Like `connect`, for a thread that may block. Changes the socket's read timeout.
 ///
 /// # Errors
-/// In words, when they do not agree within `limit`.
+/// A readable text, if the handshake does not succeed within `limit`.
 pub fn connect_blocking(
     stream: &Blocking,
     address: &str,
@@ -225,13 +227,13 @@ pub fn connect_blocking(
     Ok(session)
 }
 
-/// The host of "host:port" or "[v6]:port".
+/// Returns the host of "host:port" or "[v6]:port".
 fn host(address: &str) -> &str {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     host.trim_start_matches('[').trim_end_matches(']')
 }
 
-/// A socket as `Read`: what is not there would block.
+/// A socket as `Read`; a read without data returns `WouldBlock`.
 struct Socket<'a>(&'a TcpStream);
 
 impl Read for Socket<'_> {
@@ -252,11 +254,11 @@ async fn write_all(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// A session's error as this side's operator should read it.
+/// Turns a session's error into a text for the operator of this side.
 pub(super) fn in_words(error: rustls::Error) -> io::Error {
     use rustls::Error as Tls;
     let text = match &error {
-        // The second: an issuer of the same name, with another key.
+        // The second error: an issuer with the expected name but another key.
         Tls::InvalidCertificate(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
         ) => {
@@ -282,7 +284,7 @@ pub(super) fn in_words(error: rustls::Error) -> io::Error {
 
 fn alert_in_words(alert: AlertDescription) -> String {
     match alert {
-        AlertDescription::CertificateRequired => "it wants a client certificate".to_owned(),
+        AlertDescription::CertificateRequired => "it requires a client certificate".to_owned(),
         AlertDescription::UnknownCA => "it does not trust our certificate's issuer".to_owned(),
         AlertDescription::CertificateExpired => "our certificate has expired".to_owned(),
         AlertDescription::BadCertificate | AlertDescription::CertificateUnknown => {

@@ -1,4 +1,4 @@
-//! What each side shows and trusts, from the files it was told.
+//! TLS settings of servers and clients, loaded from certificate and key files.
 
 use std::fs::File;
 use std::io::Read;
@@ -17,21 +17,21 @@ use thiserror::Error;
 
 use super::tls_verify::{AnyClient, AnyServer, Trusted};
 
-/// Largest file of certificates or keys, bytes; a larger one is something else.
+/// Largest file of certificates or keys, bytes; a larger file must be something else.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Settings of TLS that cannot be used.
+/// Why TLS settings cannot be used.
 #[derive(Debug, Error)]
 pub enum TlsError {
-    /// A file cannot be read, or is not what it should be.
+    /// A file cannot be read, or has the wrong content.
     #[error("{path}: {what}")]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         what: String,
     },
-    /// The parts do not fit together.
+    /// The settings do not fit together.
     #[error("{0}")]
     Unfit(String),
 }
@@ -39,15 +39,15 @@ pub enum TlsError {
 /// A certificate chain and its key, in PEM files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The chain, own certificate first.
+    /// The chain, with the own certificate first.
     pub cert: PathBuf,
     /// The private key: PKCS#8, PKCS#1 or SEC1.
     pub key: PathBuf,
-    /// Of an encrypted PKCS#8 key.
+    /// Password of an encrypted PKCS#8 key.
     pub password: Option<Password>,
 }
 
-/// A secret that no `Debug` text shows.
+/// A secret that `Debug` does not print.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(pub String);
 
@@ -57,55 +57,55 @@ impl std::fmt::Debug for Password {
     }
 }
 
-/// Which certificates a server asks its clients for.
+/// Which certificates a server requests from its clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientAuth {
-    /// None.
+    /// No certificate.
     None,
-    /// One that is shown must be good.
+    /// A certificate that a client sends must be valid.
     Optional,
-    /// No connection without.
+    /// Every client must send a valid certificate.
     Require,
 }
 
-/// A server's side.
+/// TLS settings of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerTls {
-    /// What it shows; None makes a self-signed certificate, as RocketMQ's test mode.
+    /// The server's certificate; None creates a self-signed one, as RocketMQ's test mode does.
     pub identity: Option<Identity>,
-    /// Whether it asks for certificates.
+    /// Whether the server requests client certificates.
     pub client_auth: ClientAuth,
-    /// Whose certificates are good; None takes any, as RocketMQ's `authClient=false`.
+    /// Trusted issuers of client certificates; None accepts any, as RocketMQ's `authClient=false`.
     pub trust: Option<PathBuf>,
 }
 
-/// How much of a server's certificate a client looks at.
+/// Which parts of a server's certificate a client verifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum Verify {
-    /// The chain, the dates, and that it is made out to the host.
+    /// The chain, the dates, and that the certificate is issued for the host.
     #[serde(rename = "full")]
     Full,
     /// The chain and the dates.
     #[serde(rename = "ca")]
     Chain,
-    /// Nothing: anybody in between may read and change what is sent.
+    /// Nothing: an attacker on the network can read and change the traffic.
     #[serde(rename = "none")]
     Nothing,
 }
 
-/// A client's side.
+/// TLS settings of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientTls {
-    /// Whose certificates are good; None is what the system trusts.
+    /// Trusted issuers of server certificates; None uses the system's trust store.
     pub trust: Option<PathBuf>,
-    /// What it shows a server that asks.
+    /// The client's certificate, for servers that request one.
     pub identity: Option<Identity>,
-    /// What it looks at.
+    /// The verification of server certificates.
     pub verify: Verify,
 }
 
 impl ServerTls {
-    /// Reads the files and makes what the sessions share.
+    /// Reads the files and builds the configuration that all sessions share.
     ///
     /// # Errors
     /// `TlsError`, naming the file.
@@ -142,7 +142,7 @@ impl ServerTls {
 }
 
 impl ClientTls {
-    /// Reads the files and makes what the sessions share.
+    /// Reads the files and builds the configuration that all sessions share.
     ///
     /// # Errors
     /// `TlsError`, naming the file.
@@ -171,7 +171,7 @@ impl ClientTls {
         Ok(Arc::new(config))
     }
 
-    /// The certificates named by the user, and all roots.
+    /// Returns the certificates that the user named, and all trusted roots.
     fn trusted(&self) -> Result<(Vec<CertificateDer<'static>>, RootCertStore), TlsError> {
         if let Some(path) = &self.trust {
             let own = certificates(path)?;
@@ -209,7 +209,7 @@ impl Identity {
             _ => return Err(bad(&self.key, "holds no private key in PEM")),
         };
         let Some(Password(password)) = &self.password else {
-            return Err(bad(&self.key, "the key is encrypted: give its password"));
+            return Err(bad(&self.key, "the key is encrypted: set its password"));
         };
         let refused = |error: pkcs8::Error| {
             let what = format!("the key cannot be decrypted with the password given: {error}");
@@ -255,7 +255,10 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
         .read_to_end(&mut text)
         .map_err(failed)?;
     if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(bad(path, "is over 1 MiB: it holds no certificate or key"));
+        return Err(bad(
+            path,
+            "is larger than 1 MiB, so it cannot be a certificate or key",
+        ));
     }
     Ok(text)
 }
@@ -266,7 +269,7 @@ pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
         Ok(_) => Err(bad(path, "holds no certificate in PEM")),
-        Err(error) => Err(bad(path, format!("is no PEM: {error}"))),
+        Err(error) => Err(bad(path, format!("is not a PEM file: {error}"))),
     }
 }
 
@@ -279,7 +282,7 @@ fn roots(certificates: &[CertificateDer<'static>], path: &Path) -> Result<RootCe
     Ok(roots)
 }
 
-/// A certificate that nobody signed: it hides what is sent from who only listens.
+/// A self-signed certificate: it protects against eavesdropping, not against an active attacker.
 fn self_signed() -> Result<Shown, TlsError> {
     let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
     let made = rcgen::generate_simple_self_signed(names).map_err(unfit)?;

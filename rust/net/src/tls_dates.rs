@@ -1,4 +1,4 @@
-//! Until when a certificate is good.
+//! Reads until when a certificate is valid.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,26 +8,26 @@ use pkcs8::der::{Decode, Result, SliceReader, Tag, Tagged};
 
 use super::tls_config::{TlsError, bad, certificates};
 
-/// Fields before the dates: a serial number, how it is signed, and by whom.
+/// Number of fields before the dates: serial number, signature algorithm and issuer.
 const FIELDS_BEFORE: usize = 3;
 
-/// The end of a PEM file's first certificate, the one that is its owner's: time since 1970.
+/// Returns the expiry time of a PEM file's first certificate, which is its owner's, since 1970.
 ///
 /// # Errors
-/// `TlsError` for a file that holds none.
+/// `TlsError` if the file holds no certificate.
 pub fn ends_at(path: &Path) -> std::result::Result<Duration, TlsError> {
     let chain = certificates(path)?;
     let first = chain.first().map(AsRef::as_ref).unwrap_or_default();
-    not_after(first).map_err(|error| bad(path, format!("is no certificate: {error}")))
+    not_after(first).map_err(|error| bad(path, format!("is not a certificate: {error}")))
 }
 
-/// `notAfter` of a certificate (RFC 5280 4.1).
+/// Reads `notAfter` of a certificate (RFC 5280 4.1).
 fn not_after(certificate: &[u8]) -> Result<Duration> {
     let mut reader = SliceReader::new(certificate)?;
     let mut signed = inside(&mut reader)?;
     let mut fields = inside(&mut signed)?;
     let first = AnyRef::decode(&mut fields)?;
-    // The version, which only certificates of the first one leave out.
+    // The version field comes first; certificates of version 1 omit it.
     let left = FIELDS_BEFORE - usize::from(first.tag() == Tag::Integer);
     for _ in 0..left {
         AnyRef::decode(&mut fields)?;
@@ -41,7 +41,7 @@ fn not_after(certificate: &[u8]) -> Result<Duration> {
     }
 }
 
-/// What is in the next value.
+/// Returns a reader for the content of the next value.
 fn inside<'a>(reader: &mut SliceReader<'a>) -> Result<SliceReader<'a>> {
     SliceReader::new(AnyRef::decode(reader)?.value())
 }
@@ -57,7 +57,7 @@ mod tests {
     fn both_ways_to_write_a_year_are_read() {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("a.pem");
-        // Seconds by `date -u -d YEAR-MONTH-DAY +%s`.
+        // The seconds come from `date -u -d YEAR-MONTH-DAY +%s`.
         for (year, month, day, seconds) in [
             (2026, 12, 24, 1_798_070_400),
             (2049, 12, 31, 2_524_521_600),

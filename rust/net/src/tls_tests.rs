@@ -1,4 +1,4 @@
-//! Sessions over real sockets: what goes in comes out, and what cannot be trusted is said.
+//! TLS sessions over real sockets: data arrives unchanged, and untrusted peers are reported.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const OUTBOUND_LIMIT_BYTES: usize = 64 << 20;
 const FRAME_BYTES_MAX: usize = 32 << 20;
 
-/// A certificate authority and the files it issued.
+/// A certificate authority and the files that it issued.
 struct Authority {
     folder: TempDir,
     issuer: CertifiedIssuer<'static, KeyPair>,
@@ -87,7 +87,7 @@ fn client(trust: Option<PathBuf>, verify: Verify) -> ClientTls {
     }
 }
 
-/// Accepts one connection and puts it under TLS, whatever its first bytes.
+/// Accepts one connection and puts it under TLS, regardless of its first bytes.
 async fn accept(listener: TcpListener, tls: ServerTls) -> (Arc<Connection>, Receiver) {
     let (stream, _) = listener.accept().await.unwrap();
     let (connection, mut receiver) = Connection::new(stream, OUTBOUND_LIMIT_BYTES).unwrap();
@@ -96,7 +96,7 @@ async fn accept(listener: TcpListener, tls: ServerTls) -> (Arc<Connection>, Rece
     (connection, receiver)
 }
 
-/// Both sides of a session, or why the client made none.
+/// Returns both sides of a session, or the client's error.
 async fn pair(
     server: ServerTls,
     client: ClientTls,
@@ -112,7 +112,7 @@ async fn pair(
     Ok((near, receiver, echo))
 }
 
-/// Sends every frame back until the end; all bytes it got, or the error's text.
+/// Sends every frame back until the end. Returns all received bytes, or the text of an error.
 async fn echo(listener: TcpListener, tls: ServerTls) -> Vec<u8> {
     let (far, mut receiver) = accept(listener, tls).await;
     let writer = tokio::spawn({
@@ -234,7 +234,7 @@ async fn who_cannot_be_trusted_is_said() {
     }
     let lax = [
         (Some(elsewhere.clone()), client(own, Verify::Chain)),
-        // A certificate that is named itself needs no issuer; its name counts all the same.
+        // A certificate that the user named needs no issuer, but its host name is still verified.
         (
             Some(elsewhere.clone()),
             client(Some(elsewhere.cert), Verify::Chain),
@@ -257,7 +257,7 @@ async fn clients_are_asked_for_certificates() {
     let identity = authority.issue("127.0.0.1", |_| {});
     let own = Some(authority.file());
     let shown = [None, Some(known), Some(stranger)];
-    // By what is shown: nothing, a certificate of ours, one of somebody else's.
+    // For each kind of client certificate: none, one of our issuer, one of another issuer.
     let cases = [
         (ClientAuth::None, own.clone(), [true, true, true]),
         (ClientAuth::Optional, own.clone(), [true, true, false]),

@@ -1,4 +1,4 @@
-//! Who is believed: `rustls`'s own rules, and the laxer ones an operator may ask for.
+//! Which peers are trusted: the rules of `rustls`, and weaker ones that an operator can choose.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use rustls::{
     SignatureScheme,
 };
 
-/// The signatures of a handshake prove that the peer has its certificate's key: always checked.
+/// The signatures of a handshake prove that the peer has the key of its certificate, so they are
+/// always verified.
 macro_rules! check_signatures {
     () => {
         fn verify_tls12_signature(
@@ -43,14 +44,14 @@ macro_rules! check_signatures {
     };
 }
 
-/// Servers whose certificate comes from a trusted issuer, or is one of the trusted itself.
+/// Trusts servers whose certificate has a trusted issuer, or is itself a trusted certificate.
 #[derive(Debug)]
 pub(super) struct Trusted {
-    /// Certificates the user named: a server that shows one of them needs no issuer. Like a
-    /// root's, its dates do not count; that is how self-signed server certificates work in Java.
+    /// Certificates that the user named: a server with one of them needs no issuer. As for a root,
+    /// their dates are ignored, because self-signed server certificates work that way in Java.
     own: Vec<CertificateDer<'static>>,
     chain: Arc<WebPkiServerVerifier>,
-    /// The certificate must be made out to the host.
+    /// Whether the certificate must be issued for the host.
     by_name: bool,
     provider: Arc<CryptoProvider>,
 }
@@ -89,7 +90,7 @@ impl ServerCertVerifier for Trusted {
             return Ok(ServerCertVerified::assertion());
         }
         let chain = &self.chain;
-        // The name is looked at last: whose name is wrong has a good chain.
+        // `rustls` checks the name last, so a name error means that the chain is valid.
         match chain.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
@@ -101,7 +102,7 @@ impl ServerCertVerifier for Trusted {
     check_signatures!();
 }
 
-/// Any server, as RocketMQ's clients do unless told otherwise.
+/// Trusts any server, as RocketMQ's clients do by default.
 #[derive(Debug)]
 pub(super) struct AnyServer {
     pub provider: Arc<CryptoProvider>,
@@ -122,7 +123,7 @@ impl ServerCertVerifier for AnyServer {
     check_signatures!();
 }
 
-/// Any client's certificate, as RocketMQ's servers do unless told otherwise.
+/// Accepts any client certificate, as RocketMQ's servers do by default.
 #[derive(Debug)]
 pub(super) struct AnyClient {
     pub provider: Arc<CryptoProvider>,
