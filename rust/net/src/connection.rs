@@ -227,7 +227,8 @@ impl Connection {
         self.stream.as_ref()
     }
 
-    /// Writes the bytes that the socket accepts at once, if nothing is queued. Returns the number of bytes.
+    /// Writes the bytes that the socket accepts at once, if nothing is queued. Returns their
+    /// number.
     fn write_first(&self, outbound: &Outbound, bytes: &[u8]) -> Result<usize, SendError> {
         if !outbound.queue.is_empty() || bytes.is_empty() {
             return Ok(0);

@@ -122,9 +122,9 @@ impl Receiver {
         .await
     }
 
-    /// Receives the bytes in the socket: as much as fits into `input`, or up to `READ_BYTES` of a large
-    /// frame. Returns the number of bytes, and the bytes to give to `splitter`: none if they went
-    /// into the buffer of the large frame. Many connections can share one `input`.
+    /// Receives the bytes in the socket: as many as fit into `input`, or up to `READ_BYTES` of a
+    /// large frame. Returns the number of bytes, and the bytes to give to `splitter`: none if they
+    /// went into the buffer of the large frame. Many connections can share one `input`.
     pub fn poll_receive<'i>(
         &mut self,
         context: &mut Context<'_>,
