@@ -1,8 +1,9 @@
-//! Work on the log in threads, a few chunks ahead of whoever takes the results.
+//! Threads that process the log a few chunks ahead of the caller.
 //!
-//! One thread at a time reads the next chunk; what is made of it, each makes by itself. Results
-//! are taken in the order of the log. Threads end with the log, or within a chunk of the end of
-//! the [`Ahead`]; nobody waits for them, and what they run must not wait for anybody.
+//! One thread at a time reads the next chunk; all threads process their chunks in parallel. The
+//! caller takes the results in log order. A thread ends at the end of the log, or after its current
+//! chunk once the [`Ahead`] is dropped. Dropping does not join the threads, so a [`Work`] must not
+//! block.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,31 +19,31 @@ use mq_format::message::CheckCrc;
 use mq_store::StoreError;
 use mq_store::inspect::io_error;
 
-/// Chunks under way or waiting to be taken, at most.
+/// Most chunks that are being processed or wait for the caller.
 const CHUNKS_MAX: u64 = 4;
-/// Threads, at most: so many would outrun any user of the results.
+/// Most threads: more would outrun any consumer of the results.
 const THREADS_MAX: usize = 4;
 
-/// Where to begin and which records are wanted; [`Filter`] says what the fields mean.
+/// First offset, chunk size and the conditions that a record must meet; see [`Filter`].
 #[derive(Debug, Clone)]
 pub struct Wanted {
     /// Physical offset of the first record.
     pub offset: i64,
-    /// About how many bytes of records to take at once.
+    /// Approximate bytes of records per chunk.
     pub chunk_bytes: usize,
-    /// Records that start here, or behind, do not count.
+    /// Skip records that start at this offset or later.
     pub stop: Option<i64>,
-    /// Topic.
+    /// Only this topic.
     pub topic: Option<String>,
-    /// Queue.
+    /// Only this queue.
     pub queue_id: Option<i32>,
-    /// Tag.
+    /// Only this tag.
     pub tag: Option<String>,
-    /// First store time.
+    /// Earliest store time.
     pub begin_ms: Option<i64>,
-    /// Last store time.
+    /// Latest store time.
     pub end_ms: Option<i64>,
-    /// Whether a body that does not match its checksum ends it.
+    /// Whether to end at a body that does not match its checksum.
     pub check_crc: CheckCrc,
 }
 
@@ -59,21 +60,21 @@ impl Wanted {
     }
 }
 
-/// What was made of a chunk.
+/// The result of one chunk.
 #[derive(Debug)]
 pub struct Made<T> {
     /// The result.
     pub made: T,
-    /// Where the next chunk begins.
+    /// Start of the next chunk.
     pub next_offset: i64,
-    /// Why there is no more, if so: then this is the last.
+    /// Why the results end after this chunk; `More` if they do not.
     pub ended: Ended,
 }
 
-/// Records that were read.
+/// The records of one chunk.
 pub struct Part<'a> {
     bytes: &'a [u8],
-    /// Where in the log they must say that they are; None: they were checked.
+    /// Log offset of `bytes`, for checking the offset in each record; None if already checked.
     start: Option<i64>,
     check_crc: CheckCrc,
     next_offset: i64,
@@ -81,12 +82,12 @@ pub struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// All its bytes, as they were read.
+    /// The bytes of the whole chunk, as read from the log.
     pub(super) fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Gives every record to `each`, up to one that is none: the chunk ends there.
+    /// Passes each record to `each`. At an invalid record the chunk ends.
     pub(super) fn visit(&mut self, mut each: impl FnMut(Fields<'a>)) {
         let mut used = 0;
         while used < self.bytes.len() {
@@ -108,15 +109,15 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Makes something of each chunk; every thread has its own.
+/// Processes chunks. Each thread has its own instance.
 pub trait Work: Send {
-    /// What it makes.
+    /// The result for one chunk.
     type Made: Send;
-    /// Makes it.
+    /// Processes one chunk.
     fn make(&mut self, part: &mut Part<'_>) -> Self::Made;
 }
 
-/// Results in the order of the log; see the module.
+/// Results in log order; see the module.
 pub struct Ahead<T> {
     shared: Arc<Shared<T>>,
 }
@@ -126,11 +127,11 @@ struct Shared<T> {
     wanted: Wanted,
     reading: Mutex<Reading>,
     results: Mutex<Results<T>>,
-    /// A result came, one was taken, or nobody wants more.
+    /// Notified when a result is added or taken, and when the caller stops or a thread ends.
     changed: Condvar,
 }
 
-/// Where the next chunk begins.
+/// The position of the reader.
 struct Reading {
     offset: i64,
     number: u64,
@@ -139,14 +140,14 @@ struct Reading {
 
 struct Results<T> {
     made: BTreeMap<u64, Result<Made<T>, StoreError>>,
-    /// Number of the one to be taken next.
+    /// Number of the chunk that the caller takes next.
     next: u64,
     is_stopped: bool,
     threads: usize,
 }
 
 impl<T: Send + 'static> Ahead<T> {
-    /// Starts as many threads as there are processors, each with work of its own.
+    /// Starts one thread per processor, at most [`THREADS_MAX`], each with its own `work`.
     pub fn start<W>(
         scan: Arc<Scan>,
         wanted: Wanted,
@@ -179,12 +180,14 @@ impl<T: Send + 'static> Ahead<T> {
             let run = Running(shared);
             let builder = thread::Builder::new().name("mqstore-ahead".into());
             let spawned = builder.spawn(move || run.0.work(work));
-            spawned.map_err(io_error("a thread to read the log".as_ref()))?;
+            spawned.map_err(io_error(
+                "cannot start a thread that reads the log".as_ref(),
+            ))?;
         }
         Ok(ahead)
     }
 
-    /// The next result; None if there is none yet after a while.
+    /// Returns the next result, or None if there is none within `patience`.
     pub fn take(&self, patience: Duration) -> Option<Result<Made<T>, StoreError>> {
         let until = Instant::now() + patience;
         let mut results = self.shared.results.lock();
@@ -196,7 +199,7 @@ impl<T: Send + 'static> Ahead<T> {
                 return Some(made);
             }
             if results.threads == 0 {
-                let lost = std::io::Error::other("the threads that read it are gone");
+                let lost = std::io::Error::other("the threads that read the log have ended");
                 return Some(Err(io_error(&self.shared.scan.root)(lost)));
             }
             if self
@@ -220,7 +223,7 @@ impl<T> Drop for Ahead<T> {
     }
 }
 
-/// A thread at work; notices when it ends, however that is.
+/// A running thread; counts itself out when it ends, also after a panic.
 struct Running<T>(Arc<Shared<T>>);
 
 impl<T> Drop for Running<T> {
@@ -257,7 +260,7 @@ impl<T: Send> Shared<T> {
         }
     }
 
-    /// Waits until a chunk may be read; false if nobody wants it any more.
+    /// Waits until the chunk is within [`CHUNKS_MAX`] of the caller; false if the caller stopped.
     fn is_wanted(&self, number: u64) -> bool {
         let mut results = self.results.lock();
         while !results.is_stopped && number >= results.next + CHUNKS_MAX {

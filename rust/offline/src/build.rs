@@ -1,4 +1,4 @@
-//! Building consume queues, their extension and the index from a log, in a folder of their own.
+//! Builds consume queues, their extension and the index from a log, in a separate folder.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,28 +22,28 @@ use mq_store::inspect::{IndexFiles, sizes_of_new_files};
 use mq_store::inspect::{LogRead, Walk};
 use mq_store::{MultiDispatch, QueueExt, Settings};
 
-/// What was built.
+/// The files that [`Site::build`] made.
 pub(super) struct Built {
     pub queues: Arc<ConsumeQueues>,
     pub index: Arc<IndexFiles>,
     pub checkpoint: Checkpoint,
     /// Records in the log.
     pub records: u64,
-    /// Queues that were kept because all their messages have expired.
+    /// Queues that were copied because all their messages have expired.
     pub kept: Vec<(String, i32)>,
 }
 
-/// A place for derived files, and what they are like.
+/// The folder and the settings for derived files.
 pub(super) struct Site<'a, 't> {
-    /// Gets `consumequeue`, `consumequeue_ext`, `index` and `checkpoint`.
+    /// `consumequeue`, `consumequeue_ext`, `index` and `checkpoint` are created here.
     pub folder: &'a Path,
-    /// The store that they will belong to.
+    /// The store that the files are for.
     pub root: &'a Path,
     pub settings: &'a Settings,
     pub told: &'a Told<'t>,
 }
 
-/// The settings of a store as its files tell them, and as they are set.
+/// The settings of a store: file sizes from its files, the rest from `wish` and the defaults.
 pub(super) fn settings_of(scan: &Scan, wish: &Wish<'_>) -> Result<Settings, StoreError> {
     let Layout {
         consume_queue_file_bytes,
@@ -60,7 +60,7 @@ pub(super) fn settings_of(scan: &Scan, wish: &Wish<'_>) -> Result<Settings, Stor
             file_bytes: scan.ext_file_bytes()?,
             ..defaults.queue_ext
         },
-        // The records themselves say in which queues they are.
+        // The properties of a record name its queues, so multi-dispatch is safe for every store.
         multi_dispatch: MultiDispatch {
             enabled: true,
             lmq_enabled: true,
@@ -75,7 +75,7 @@ pub(super) fn settings_of(scan: &Scan, wish: &Wish<'_>) -> Result<Settings, Stor
     Ok(settings)
 }
 
-/// The delays of a store's settings.
+/// The delay levels in a store's settings.
 pub(super) fn levels(settings: &Settings) -> Result<DelayLevels, StoreError> {
     let text = &settings.delay_levels;
     DelayLevels::parse(text).ok_or_else(|| StoreError::Setting {
@@ -86,8 +86,8 @@ pub(super) fn levels(settings: &Settings) -> Result<DelayLevels, StoreError> {
 }
 
 impl Site<'_, '_> {
-    /// Builds everything from the records of `log`, which ends at `end`, and keeps those queues
-    /// of `old` that have no record in it any more. `healed` has held records.
+    /// Builds everything from the records of `log`, which ends at `end`. Keeps queues of `old` that
+    /// have no record in the log any more. `healed` lists the ranges whose records were lost.
     pub(super) fn build(
         &self,
         log: &impl LogRead,
@@ -143,8 +143,8 @@ impl Site<'_, '_> {
         Ok(queues)
     }
 
-    /// Copies the queues whose messages have all expired: without them their offsets would start
-    /// at 0 again, below those that groups have committed.
+    /// Copies the queues whose messages have all expired. Without them their offsets would start at
+    /// 0 again, below the offsets that groups have committed.
     fn keep_expired(
         &self,
         queues: &ConsumeQueues,
@@ -171,7 +171,7 @@ impl Site<'_, '_> {
         Ok(kept)
     }
 
-    /// The queues once more, with those that were copied cut to the log.
+    /// Opens the queues again, with the copied ones truncated to the log.
     fn with_kept(
         &self,
         kept: &[(String, i32)],
@@ -189,8 +189,8 @@ impl Site<'_, '_> {
     }
 }
 
-/// Ends queues with holes where they ended with records that are lost: the next message must not
-/// take the queue offset of one that was consumed.
+/// Pads a queue with holes up to its last lost record, so that the next message does not reuse the
+/// queue offset of a message that was consumed.
 fn pad_lost_tails(
     queues: &ConsumeQueues,
     old_queues: &ConsumeQueues,
@@ -210,7 +210,8 @@ fn pad_lost_tails(
             unit.is_some_and(|unit| unit.is_filler() || is_healed(&unit))
         };
         let lost = (from.max(first)..end).rev().find(is_lost);
-        // What has no record left and lost none to damage is kept or not as a whole.
+        // A queue that has no record left is rebuilt only if damage took one of its records.
+        // Otherwise `keep_expired` copies it or drops it as a whole.
         let is_wanted = built.is_some()
             || !healed.is_empty()
                 && (first..end).any(|offset| {
@@ -227,7 +228,7 @@ fn pad_lost_tails(
     Ok(())
 }
 
-/// Whether the first unit of a queue is of a record that is gone with the head of the log.
+/// Whether the first entry of a queue points before the start of the log: its record has expired.
 fn has_expired(queue: &ConsumeQueue, log_start: i64) -> bool {
     let (first, end) = queue.written();
     let mut units = (first..end).filter_map(|offset| queue.unit(offset));

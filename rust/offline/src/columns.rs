@@ -1,5 +1,5 @@
-//! Records to column buffers in Arrow's layout: what pandas and Spark read, with nothing done
-//! per row in Python.
+//! Converts records to column buffers in Arrow's layout, as pandas and Spark read them. Python does
+//! no work per row.
 
 mod choice;
 mod feed;

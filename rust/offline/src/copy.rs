@@ -1,4 +1,4 @@
-//! Copying a store: the log up to its end, and what belongs to it beside the derived files.
+//! Copies a store: the log up to its end, and every file that is not derived from the log.
 
 use std::path::Path;
 
@@ -11,7 +11,8 @@ use mq_store::inspect::{create_directory, io_error, list, offset_name, sync_dire
 
 /// Bytes copied at once.
 const COPY_BYTES: usize = 1 << 20;
-/// What is made anew, or belongs to an open store.
+/// Names that are not copied: derived from the log, copied separately, or used by an open store
+/// only.
 const LEFT_OUT: [&str; 8] = [
     "commitlog",
     "consumequeue",
@@ -23,7 +24,7 @@ const LEFT_OUT: [&str; 8] = [
     "mqstack",
 ];
 
-/// Copies the log up to `end` into `to/commitlog`, every file with its nominal length and its age.
+/// Copies the log up to `end` into `to/commitlog`. Each file keeps its nominal length and its age.
 pub(super) fn copy_log(
     log: &LogDirectory,
     to: &Path,
@@ -49,7 +50,7 @@ pub(super) fn copy_log(
     sync_directory(&directory)
 }
 
-/// Copies everything else that is not made anew: state files, and what we do not know.
+/// Copies all other files: state files, and files that we do not know.
 pub(super) fn copy_rest(root: &Path, to: &Path, told: &Told<'_>) -> Result<(), StoreError> {
     for (name, path) in list(root)? {
         if !LEFT_OUT.contains(&name.as_str()) {
@@ -59,7 +60,7 @@ pub(super) fn copy_rest(root: &Path, to: &Path, told: &Told<'_>) -> Result<(), S
     sync_directory(to)
 }
 
-/// Copies a file or a folder. A link to a file stays a link: what it leads to is not the store's.
+/// Copies a file or a folder. A link to a file stays a link: its target is not part of the store.
 pub(super) fn copy_tree(from: &Path, to: &Path, told: &Told<'_>) -> Result<(), StoreError> {
     if from.is_dir() {
         create_directory(to)?;
@@ -84,7 +85,7 @@ fn create(path: &Path) -> Result<File, StoreError> {
     open_own(path, &mut options).map_err(io_error(path))
 }
 
-/// Copies the first `count` bytes, leaving zeros out: the target has its length already.
+/// Copies the first `count` bytes. Skips zeros, because the target already has its full length.
 fn copy_data(
     from: &Path,
     path: &Path,

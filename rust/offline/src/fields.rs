@@ -1,19 +1,20 @@
-//! A record whose fields are read one by one, when they are wanted.
+//! A record whose fields are decoded one by one, on access.
 //!
-//! [`RecordView`] reads all of them, hosts included; where records become rows by the million
-//! that takes longer than the rest. What is a record is its business: see the test.
+//! [`RecordView`] decodes all fields, hosts included. When millions of records become rows, that
+//! takes longer than the rest of the work. Both accept and refuse the same bytes; a test compares
+//! them.
 
 use mq_format::message::{
     CheckCrc, MAGIC, MAGIC_V2, RecordError, RecordView, is_body_sound, sys_flag,
 };
 
-/// Where the born host is, bytes; everything before it has a fixed place.
+/// Position of the born host, bytes; all fields before it have fixed positions.
 const BORN_HOST_AT: usize = 48;
 
 /// A parsed record.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fields<'a> {
-    /// All of it.
+    /// The whole record.
     pub(super) bytes: &'a [u8],
     /// The body as stored.
     pub(super) body: &'a [u8],
@@ -21,9 +22,9 @@ pub(super) struct Fields<'a> {
     pub(super) topic: &'a str,
     /// Properties text.
     pub(super) properties: &'a [u8],
-    /// Where the store time is; the store host follows.
+    /// Position of the store time; the store host follows it.
     store_time_at: usize,
-    /// Where what follows the store host starts.
+    /// Position of the reconsume count, which follows the store host.
     tail_at: usize,
 }
 
@@ -50,14 +51,15 @@ impl<'a> Fields<'a> {
     number!(prepared_transaction_offset, i64, |fields| fields.tail_at
         + 4);
 
-    /// Reads the record at the start of `bytes`; what follows it is ignored.
+    /// Reads the record at the start of `bytes`; ignores the bytes after it.
     #[inline]
     pub(super) fn parse(bytes: &'a [u8], check: CheckCrc) -> Result<Self, RecordError> {
         let found = Self::find(bytes).filter(|fields| check == CheckCrc::No || fields.is_sound());
         if let Some(fields) = found {
             return Ok(fields);
         }
-        // It says what is wrong, and would have the last word.
+        // `RecordView` reports the reason. If it accepts the record, the two disagree about the
+        // size.
         let seen = RecordView::parse(bytes, check)?;
         Err(RecordError::Size {
             total: bytes.len(),
@@ -65,7 +67,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// None where there is none.
+    /// None if the bytes do not start with a record.
     #[inline]
     fn find(bytes: &'a [u8]) -> Option<Self> {
         let total = usize::try_from(i32::from_be_bytes(*bytes.first_chunk()?)).ok()?;
@@ -107,7 +109,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Whether the body is as its checksum says.
+    /// Whether the body matches its checksum.
     pub(super) fn is_sound(&self) -> bool {
         is_body_sound(self.body, self.stored_crc())
     }
@@ -118,13 +120,13 @@ impl<'a> Fields<'a> {
         self.sys_flag() & sys_flag::COMPRESSED != 0
     }
 
-    /// Address and port of the producer, as they are stored.
+    /// Address and port of the producer, as stored.
     #[inline]
     pub(super) fn born_host(&self) -> &'a [u8] {
         &self.bytes[BORN_HOST_AT..self.store_time_at]
     }
 
-    /// Those of the broker.
+    /// Address and port of the broker, as stored.
     #[inline]
     pub(super) fn store_host(&self) -> &'a [u8] {
         &self.bytes[self.store_time_at + 8..self.tail_at]
@@ -143,7 +145,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The bytes at a place, which are there.
+/// The `N` bytes at `at`; the caller has checked that they exist.
 #[inline(always)]
 fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut found = [0; N];
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn records_and_what_is_none_are_what_they_are_to_others() {
+    fn fields_and_record_view_accept_the_same_records() {
         for store in ["store", "store-ext"] {
             let root = unpack(store);
             let scan = Scan::open(root.path()).unwrap();
@@ -205,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn any_changed_byte_and_length() {
+    fn fields_and_record_view_agree_on_damaged_records() {
         let root = unpack("store");
         let scan = Scan::open(root.path()).unwrap();
         let chunk = scan.records(0, 1, true).unwrap();

@@ -1,4 +1,4 @@
-//! State files of a store, and what consumer groups will see of its messages.
+//! A store's state files, and what consumer groups will see of its messages.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,7 +21,7 @@ use mq_store::inspect::other_content;
 use mq_store::inspect::{io_error, sync_directory};
 use mq_store::{ReadMode, StoreError};
 
-/// RocketMQ's state files, with the tables of each.
+/// RocketMQ's state files, with the tables in each.
 pub(super) const STATE_FILES: [(&str, &[&str]); 6] = [
     ("topics.json", &["topicConfigTable"]),
     ("subscriptionGroup.json", &["subscriptionGroupTable"]),
@@ -30,12 +30,12 @@ pub(super) const STATE_FILES: [(&str, &[&str]); 6] = [
     ("consumerFilter.json", &["filterDataByTopic"]),
     ("delayOffset.json", &["offsetTable"]),
 ];
-/// A larger state file is refused, bytes.
+/// Largest state file that is read, bytes.
 pub(super) const STATE_BYTES_MAX: u64 = 1 << 30;
-/// Bytes of units read at once.
+/// Bytes of queue entries read at once.
 const UNITS_BYTES: usize = 64 << 10;
 
-/// What a group will see of a queue.
+/// The messages of a queue that a group will receive, repeat or miss.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupOutlook {
     /// Consumer group.
@@ -46,11 +46,11 @@ pub struct GroupOutlook {
     pub queue_id: i32,
     /// The offset it had committed.
     pub committed: i64,
-    /// The offset it goes on from.
+    /// The offset from which it continues.
     pub resumes_at: i64,
     /// Messages it will get from there.
     pub pending: i64,
-    /// Those of them that it had consumed before.
+    /// Pending messages that it had consumed before.
     pub replayed: i64,
     /// Messages it had not consumed and will never get.
     pub skipped: i64,
@@ -59,7 +59,7 @@ pub struct GroupOutlook {
 /// First and next offset of queues, by topic and queue id.
 pub(super) type Bounds = BTreeMap<(String, i32), (i64, i64)>;
 
-/// The bounds of the queues as they are on disk; those that cannot be loaded have none.
+/// The bounds of the queues on disk. A queue that cannot be loaded has none.
 pub(super) fn bounds_on_disk(scan: &Scan) -> Result<Bounds, StoreError> {
     let (queues, _) = scan.load_queues()?;
     let row = |queue: &Arc<ConsumeQueue>| {
@@ -69,7 +69,7 @@ pub(super) fn bounds_on_disk(scan: &Scan) -> Result<Bounds, StoreError> {
     Ok(queues.all().iter().map(row).collect())
 }
 
-/// The object in a state file; None if it cannot be read, or is the content of another file.
+/// The object in a state file. None if it cannot be read, or if it holds another file's content.
 pub(super) fn parse_state(bytes: &[u8], tables: &[&str]) -> Option<Value> {
     let text = fastjson::to_strict(std::str::from_utf8(bytes).ok()?).ok()?;
     let value: Value = serde_json::from_str(&text).ok()?;
@@ -77,7 +77,7 @@ pub(super) fn parse_state(bytes: &[u8], tables: &[&str]) -> Option<Value> {
     (!is_other).then_some(value)
 }
 
-/// The bytes of a file under `config`, None if there is none.
+/// The bytes of a file under `config`; None if the file is missing.
 pub(super) fn state_bytes(root: &Path, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
     let path = root.join("config").join(name);
     match fs::read_own(&path, STATE_BYTES_MAX) {
@@ -87,8 +87,8 @@ pub(super) fn state_bytes(root: &Path, name: &str) -> Result<Option<Vec<u8>>, St
     }
 }
 
-/// Puts the previous copy in the place of state files that are missing or cannot be read; the
-/// copy stays. Returns their names.
+/// Replaces state files that are missing or unreadable by their previous copy. The copy stays.
+/// Returns the names of the replaced files.
 pub(super) fn restore_states(root: &Path) -> Result<Vec<String>, StoreError> {
     let directory = root.join("config");
     let mut restored = Vec::new();
@@ -118,8 +118,9 @@ pub(super) fn restore_states(root: &Path) -> Result<Vec<String>, StoreError> {
     Ok(restored)
 }
 
-/// What every group will see of its queues. `sets_back` moves offsets beyond the end of a queue
-/// back to it, on disk, those of delay levels too: from beyond, messages to come would be missed.
+/// Computes what every group will see of its queues. `sets_back` lowers, on disk, each offset
+/// beyond the end of its queue to that end, also for delay levels: a group that resumes beyond the
+/// end would miss new messages.
 pub(super) fn outlook(
     root: &Path,
     before: &Bounds,
@@ -127,7 +128,7 @@ pub(super) fn outlook(
     sets_back: bool,
 ) -> Result<Vec<GroupOutlook>, StoreError> {
     let state = State::new(root);
-    // With light queues enabled all offsets are in a file of their own.
+    // With light queues enabled, all offsets are in lmqConsumerOffset.json.
     let has_light = state_bytes(root, "lmqConsumerOffset.json")?.is_some();
     let offsets = Offsets::load(&state, has_light)?;
     let earlier = earlier_offsets(root)?;
@@ -178,7 +179,8 @@ pub(super) fn outlook(
     Ok(found)
 }
 
-/// The offsets in the previous copy, which are higher where somebody set a group back.
+/// The offsets in the previous copy. They are higher if an operator reset a group to an earlier
+/// offset.
 fn earlier_offsets(root: &Path) -> Result<BTreeMap<(String, i32), i64>, StoreError> {
     let mut found = BTreeMap::new();
     let bytes = state_bytes(root, "consumerOffset.json.bak")?;
@@ -194,7 +196,7 @@ fn earlier_offsets(root: &Path) -> Result<BTreeMap<(String, i32), i64>, StoreErr
     Ok(found)
 }
 
-/// Records that a queue has in a range of its offsets.
+/// Records in a range of a queue's offsets.
 fn count_records(queue: Option<&ConsumeQueue>, from: i64, to: i64) -> i64 {
     queue.map_or(0, |queue| {
         let from = from.max(queue.min_offset());
@@ -202,7 +204,7 @@ fn count_records(queue: Option<&ConsumeQueue>, from: i64, to: i64) -> i64 {
     })
 }
 
-/// Queue offsets from `from` on that have no record: expired, or lost to damage.
+/// Queue offsets from `from` on without a record: expired, or lost to damage.
 fn count_gone(queue: Option<&ConsumeQueue>, from: i64) -> i64 {
     queue.map_or(0, |queue| {
         let (min, max) = (queue.min_offset(), queue.max_offset());
@@ -210,7 +212,7 @@ fn count_gone(queue: Option<&ConsumeQueue>, from: i64) -> i64 {
     })
 }
 
-/// Queue offsets of a range that have no record.
+/// Queue offsets of a range without a record.
 fn count_holes(queue: &ConsumeQueue, from: i64, to: i64) -> i64 {
     let (mut at, mut holes) = (from, 0);
     let mut units = Vec::with_capacity(UNITS_BYTES);

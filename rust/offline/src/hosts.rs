@@ -1,4 +1,4 @@
-//! The hosts of a record as text, from the bytes they are stored in.
+//! The hosts of a record as text, from their stored bytes.
 
 use super::fields::Fields;
 use super::sink::Sink;
@@ -26,7 +26,7 @@ pub(super) fn write_host(host: &[u8], out: &mut Sink) {
     write_number(port.into(), out);
 }
 
-/// As C's `inet_ntop`, which also writes an address that only ends in an IPv4 one with dots.
+/// Like C's `inet_ntop`, which also writes an IPv4-compatible address (`::a.b.c.d`) with dots.
 fn write_ipv6(octets: [u8; 16], out: &mut Sink) {
     let (zeros, ipv4) = octets.split_at(12);
     if zeros == [0; 12] && ipv4[..2] != [0; 2] {

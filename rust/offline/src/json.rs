@@ -15,12 +15,12 @@ use mq_format::properties;
 #[cfg(test)]
 mod tests;
 
-/// How bodies are written.
+/// Encoding of bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyText {
-    /// Not at all; they are not decompressed either.
+    /// No body; it is not decompressed either.
     None,
-    /// As UTF-8 text; other bytes become U+FFFD.
+    /// UTF-8 text; invalid bytes become U+FFFD.
     Text,
     /// Lower-case hex digits.
     Hex,
@@ -29,7 +29,7 @@ pub enum BodyText {
 }
 
 impl BodyText {
-    /// Reads the word a user gives; None for another.
+    /// Parses the user's word; None if it is unknown.
     pub fn parse(word: &str) -> Option<Self> {
         match word {
             "none" => Some(Self::None),
@@ -41,11 +41,11 @@ impl BodyText {
     }
 }
 
-/// Undoes the compression that a system flag names; what is wrong if that fails.
+/// Decompresses a body with the codec in the system flag; the error says why that failed.
 pub type Decompress<'a> = dyn FnMut(&[u8], i32) -> Result<Vec<u8>, String> + 'a;
 
-/// Appends one line per record of `records`, which are whole and one after the other; their
-/// bodies' checksums only mark a line.
+/// Appends one line per record. `records` holds whole records, one after the other. A body that
+/// does not match its checksum marks its line and is no error.
 pub fn json_lines(
     records: &[u8],
     body: BodyText,
@@ -62,7 +62,7 @@ pub fn json_lines(
     Ok(lines.out)
 }
 
-/// Text that the compiler knows.
+/// Appends text of a length known at compile time.
 macro_rules! put {
     ($text:expr, $out:expr) => {{
         const TEXT: &[u8] = $text.as_bytes();
@@ -72,14 +72,14 @@ macro_rules! put {
     }};
 }
 
-/// `, "name": `, in one piece.
+/// Appends `, "name": ` as one piece.
 macro_rules! name {
     ($name:literal, $out:expr) => {
         put!(concat!(", \"", $name, "\": "), $out)
     };
 }
 
-/// A field that is a number.
+/// Appends a field with a number.
 macro_rules! number {
     ($name:literal, $value:expr, $out:expr) => {
         name!($name, $out);
@@ -87,7 +87,7 @@ macro_rules! number {
     };
 }
 
-/// JSON lines being written, and the text that most records share.
+/// JSON lines, and a cache of the text that most records share.
 #[derive(Debug)]
 pub(super) struct Lines {
     out: Sink,
@@ -99,7 +99,7 @@ pub(super) struct Lines {
     stored: Kept,
 }
 
-/// What is looked for in the properties, where it was last found.
+/// Positions of the properties that have a field of their own, cached for one shape.
 #[derive(Debug, Default)]
 struct Places {
     span: Option<Span>,
@@ -135,12 +135,12 @@ impl Lines {
         }
     }
 
-    /// Whether a record's line cannot be written without decompressing.
+    /// Whether the line of a record needs the decompressed body.
     pub(super) fn must_decompress(&self, record: &Fields<'_>) -> bool {
         self.body != BodyText::None && record.is_compressed()
     }
 
-    /// What was written so far.
+    /// Returns the lines written so far.
     pub(super) fn take(&mut self) -> Sink {
         self.out.take()
     }
@@ -168,7 +168,7 @@ impl Lines {
         out.put_all(b"}\n");
     }
 
-    /// Looks at the properties.
+    /// Splits the properties, and looks up the named ones if the shape changed.
     #[inline]
     fn split(&mut self, text: &[u8]) -> Nature {
         if self.shapes.tidy() {
@@ -181,7 +181,7 @@ impl Lines {
         nature
     }
 
-    /// A line is in the order of `message_row`.
+    /// Fields are in the order of Python's `message_row`.
     #[inline]
     fn write_place(&mut self, record: &Fields<'_>) {
         let out = &mut self.out;
@@ -213,7 +213,7 @@ impl Lines {
         write_optional(places.keys, text, is_plain, out);
     }
 
-    /// What was sent or stored at one time mostly has the rest in common.
+    /// Records sent or stored at the same time mostly share these fields, so their text is cached.
     #[inline]
     fn write_times(&mut self, record: &Fields<'_>) {
         let out = &mut self.out;
@@ -236,7 +236,7 @@ impl Lines {
             number!("preparedTransactionOffset", prepared, out);
             name!("bodyCRC", out);
         });
-        // As a signed int, which it is on disk.
+        // A signed int, as on disk.
         write_number(record.stored_crc().cast_signed().into(), out);
         name!("properties", out);
     }
@@ -249,7 +249,7 @@ fn write_optional(pair: Option<Pair>, text: &[u8], is_plain: bool, out: &mut Sin
     }
 }
 
-/// A part of the properties; plain ones need no look at their bytes.
+/// Writes a name or a value. Plain bytes need no escaping.
 #[inline]
 fn write_value(bytes: &[u8], is_plain: bool, out: &mut Sink) {
     if !is_plain {
@@ -258,7 +258,7 @@ fn write_value(bytes: &[u8], is_plain: bool, out: &mut Sink) {
     quoted(out, |out| out.put(bytes));
 }
 
-/// What `write` appends, in quotes.
+/// Writes quotes around the output of `write`.
 #[inline]
 fn quoted(out: &mut Sink, write: impl FnOnce(&mut Sink)) {
     out.push(b'"');
@@ -266,12 +266,12 @@ fn quoted(out: &mut Sink, write: impl FnOnce(&mut Sink)) {
     out.push(b'"');
 }
 
-/// Text whose bytes that are not UTF-8 become U+FFFD.
+/// Writes text; bytes that are not UTF-8 become U+FFFD.
 fn write_lossy(bytes: &[u8], out: &mut Sink) {
     write_string(&String::from_utf8_lossy(bytes), out);
 }
 
-/// The pairs that count, whose names are ASCII and different.
+/// Writes the pairs; their names are ASCII and distinct.
 #[inline]
 fn write_pairs(text: &[u8], pairs: &[Pair], is_plain: bool, out: &mut Sink) {
     out.push(b'{');
@@ -286,8 +286,8 @@ fn write_pairs(text: &[u8], pairs: &[Pair], is_plain: bool, out: &mut Sink) {
     out.push(b'}');
 }
 
-/// For names that come twice, or may once they are text: of equal ones the place of the first
-/// and the value of the last.
+/// For names that occur twice, or may be equal once they are text. Like a Python dict: the position
+/// of the first and the value of the last.
 fn write_properties_slowly(text: &[u8], out: &mut Sink) {
     out.push(b'{');
     for (at, (name, value)) in pairs::distinct(text).iter().enumerate() {

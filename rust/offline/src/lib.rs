@@ -1,5 +1,5 @@
-//! Reading a store directory without owning it: no lock, no recovery, nothing created, so that
-//! a broker may run on it meanwhile.
+//! Tools that read a store directory without owning it. They take no lock, run no recovery and
+//! create no file, so a broker may run on the store meanwhile. Only `rebuild` and `repair` write.
 
 mod ahead;
 mod build;

@@ -1,4 +1,4 @@
-//! JSON lines of the log, rendered ahead.
+//! JSON lines of the log, rendered by background threads.
 
 use super::ahead::{Part, Work};
 use super::json::{BodyText, Lines};
@@ -9,17 +9,17 @@ pub struct LineWork {
     lines: Lines,
 }
 
-/// A chunk's lines, or its records where somebody else must render them.
+/// The lines of a chunk, or its records if Python must render them.
 #[derive(Debug)]
 pub enum LinesMade {
     /// Lines.
     Lines(Sink),
-    /// Records: a body is to be decompressed.
+    /// Records of which one body must be decompressed.
     Records(Vec<u8>),
 }
 
 impl LineWork {
-    /// Lines with bodies as told.
+    /// Renders lines with this encoding of bodies.
     pub fn new(body: BodyText) -> Self {
         Self {
             lines: Lines::new(body),

@@ -1,4 +1,4 @@
-//! The commit log's files, read as they are while somebody else may append to them.
+//! Reads the commit log's files while a broker may append to them.
 
 use std::io;
 use std::ops::Range;
@@ -16,12 +16,12 @@ use mq_store::inspect::log_files::{MISSING_FILES_MAX, length_of};
 use mq_store::inspect::{LogRead, RECORD_BYTES_MAX};
 use mq_store::inspect::{OffsetFile, offset_files, offset_name};
 
-/// Files kept open; a scan goes through them in order.
+/// Most files kept open; a scan reads them in order.
 const OPEN_FILES_MAX: usize = 16;
-/// Bytes read for a record before its length is known.
+/// Bytes read of a record whose length is not known yet.
 const GLANCE_BYTES: usize = 4 << 10;
 
-/// A log in a directory.
+/// The commit log in a directory.
 #[derive(Debug)]
 pub(super) struct LogDirectory {
     path: PathBuf,
@@ -32,11 +32,11 @@ pub(super) struct LogDirectory {
 }
 
 impl LogDirectory {
-    /// Looks at `{root}/commitlog`; all of its files had one length before one was cut.
+    /// Opens `{root}/commitlog`. All its files have one length, apart from one that was truncated.
     pub(super) fn open(root: &Path) -> Result<Self, StoreError> {
         let path = root.join("commitlog");
         let files = offset_files(&path)?;
-        // A log without files is never read.
+        // The fallback of 1 byte is harmless: a log without files is never read.
         let recorded = LogFacts::read(root)?.file_bytes;
         let recorded = Some(recorded).filter(|bytes| *bytes > 0);
         let file_bytes = usual_bytes(&files, recorded).unwrap_or(1);
@@ -50,17 +50,17 @@ impl LogDirectory {
         })
     }
 
-    /// Length of a file, bytes; None for a log without files.
+    /// Nominal length of a file, bytes; None for a log without files.
     pub(super) fn file_bytes(&self) -> Option<u64> {
         (self.end > 0).then_some(self.file_bytes)
     }
 
-    /// The files there are now, in order.
+    /// The current files, in order.
     pub(super) fn files(&self) -> Result<Vec<OffsetFile>, StoreError> {
         offset_files(&self.path)
     }
 
-    /// The file that starts there; None if there is none.
+    /// Opens the file that starts at this offset; None if it is missing.
     fn file(&self, start: u64) -> io::Result<Option<Arc<File>>> {
         let path = self.path.join(offset_name(start));
         let open = || open_own(path, OpenOptions::new().read(true));
@@ -75,8 +75,8 @@ impl LogDirectory {
         offset - offset % self.file_bytes
     }
 
-    /// The bytes of the record at `offset`, whole and where it says; None if there is none.
-    /// `size` is what a queue says about its length.
+    /// The whole record at `offset`; None if there is none, or if it names another offset. `size`
+    /// is its length according to a queue entry.
     pub(super) fn record(
         &self,
         offset: i64,
@@ -110,7 +110,7 @@ impl LogDirectory {
     }
 }
 
-/// The length of the files before any was cut; None without files of any length.
+/// The nominal file length, also if one file was truncated; None if all files are empty.
 fn usual_bytes(files: &[OffsetFile], recorded: Option<u64>) -> Option<u64> {
     let files = files.iter().filter(|file| file.bytes > 0);
     let files: Vec<_> = files
@@ -122,8 +122,8 @@ fn usual_bytes(files: &[OffsetFile], recorded: Option<u64>) -> Option<u64> {
     length_of(&files, recorded)
 }
 
-/// From the first to behind the last of the files that belong together: where a name is far off
-/// the others, walking there would take forever.
+/// The range of the files that belong together, from the first byte to the end. A stray file with a
+/// far-off name is left out, because a walk over the gap would take forever.
 fn range_of(files: &[OffsetFile], file_bytes: u64) -> Range<u64> {
     let mut best: &[OffsetFile] = &[];
     let is_near = |left: &OffsetFile, right: &OffsetFile| {
@@ -143,7 +143,7 @@ impl LogRead for LogDirectory {
         self.start
     }
 
-    /// Behind the last file, also one that a broker added since.
+    /// The end of the last file, including files that a broker added since `open`.
     fn max_offset(&self) -> u64 {
         let files = self.files().unwrap_or_default();
         range_of(&files, self.file_bytes).end.max(self.end)

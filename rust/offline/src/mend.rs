@@ -1,4 +1,4 @@
-//! Mending the log of a store that is repaired.
+//! Repairs the log of a store.
 
 use std::path::Path;
 
@@ -11,22 +11,22 @@ use mq_store::StoreError;
 use mq_store::inspect::log_files;
 use mq_store::inspect::{Left, LogCheck};
 
-/// Bytes written again at once.
+/// Bytes rewritten at once.
 const REWRITE_BYTES: usize = 4 << 20;
 
 /// The log that the derived files are built from.
 pub(super) struct Source {
-    /// Where it ends.
+    /// End of the last record.
     pub log_end: u64,
     /// Store time of its last record, milliseconds since the epoch.
     pub last_store_timestamp_ms: i64,
     /// Damaged ranges that were overwritten.
     pub healed: Vec<(u64, u64)>,
-    /// Bytes of no record behind the end, which are gone.
+    /// Bytes after the end that held no record and were removed.
     pub cut: Option<(u64, u64)>,
 }
 
-/// Heals the log as recovery does, from its first byte on, and ends it behind its last record.
+/// Repairs the log as recovery does, from its first byte, and truncates it after its last record.
 pub(super) fn mend(
     scan: &Scan,
     root: &Path,
@@ -41,7 +41,7 @@ pub(super) fn mend(
     let mut check = check.with_multi_dispatch(settings.multi_dispatch);
     let log_end = check.run(log.min_offset(), None, |_| ())?;
     told.tell(Step::Check, all, all).map_err(stopped)?;
-    // Before they are gone, where this is the store itself.
+    // Look now: if `root` is the source itself, truncation removes these bytes.
     let cut = bytes_behind(&scan.log, log_end)?;
     let failed = || log_error(log_end.cast_signed());
     log.truncate_to(log_end).map_err(failed())?;
@@ -60,7 +60,7 @@ pub(super) fn mend(
 }
 
 impl Plan {
-    /// A log that needs no mending.
+    /// The source of a log that needs no repair.
     pub(super) fn into_source(self) -> Source {
         Source {
             log_end: self.log_end,
@@ -71,7 +71,8 @@ impl Plan {
     }
 }
 
-/// Writes and syncs a range again: a failed fsync may have left pages that only look clean.
+/// Writes and syncs a range again: after a failed fsync the page cache may hold pages that are
+/// marked clean but never reached the disk.
 pub(super) fn rewrite(log: &Segments, from: u64, to: u64) -> std::io::Result<()> {
     let mut bytes = vec![0; REWRITE_BYTES];
     let mut at = from;

@@ -1,4 +1,4 @@
-//! Splitting properties, and what their text is like.
+//! Splits properties into pairs, and classifies their bytes.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -6,10 +6,10 @@ use std::ops::Range;
 
 use mq_format::properties::{self, NAME_END, PAIR_END};
 
-/// Most pairs that are compared each with each.
+/// Most pairs whose names are compared with each other.
 const COMPARED_MAX: usize = 24;
 
-/// A name and its value: places in the properties text, which is shorter than 32 KiB.
+/// Positions of a name and its value in the properties text, which is shorter than 32 KiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pair {
     name: (u16, u16),
@@ -17,7 +17,7 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// The name, in the text that was split.
+    /// The name; `text` is the text that was split.
     #[inline]
     pub(super) fn name<'a>(&self, text: &'a [u8]) -> &'a [u8] {
         &text[usize::from(self.name.0)..usize::from(self.name.1)]
@@ -29,31 +29,31 @@ impl Pair {
         &text[self.value_place()]
     }
 
-    /// Where the value is.
+    /// Position of the value.
     #[inline]
     pub(super) fn value_place(&self) -> Range<usize> {
         usize::from(self.value.0)..usize::from(self.value.1)
     }
 }
 
-/// What the bytes of a text are like.
+/// Kinds of bytes in a properties text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Nature {
-    /// All are below 0x80.
+    /// All bytes are below 0x80.
     pub(super) is_ascii: bool,
-    /// Beside that, names and values hold nothing that JSON must escape.
+    /// All bytes are ASCII, and no name or value needs JSON escapes.
     pub(super) is_plain: bool,
 }
 
 impl Nature {
-    /// Of plain text.
+    /// ASCII without escapes.
     pub(super) const PLAIN: Self = Self {
         is_ascii: true,
         is_plain: true,
     };
 }
 
-/// Appends the pairs that count, in text order: as `properties::iterate`.
+/// Appends the pairs with a name and a value, in text order, like `properties::iterate`.
 pub(super) fn split(text: &[u8], pairs: &mut Vec<Pair>) -> Nature {
     let (mut start, mut has_odd) = (0, false);
     for part in text.split(|byte| *byte == PAIR_END) {
@@ -78,7 +78,7 @@ pub(super) fn split(text: &[u8], pairs: &mut Vec<Pair>) -> Nature {
     }
 }
 
-/// Whether JSON must escape a byte of it. All are looked at: that goes many at a time.
+/// Whether JSON must escape a byte. Checks all bytes without an early exit, so the loop vectorizes.
 fn is_odd(text: &[u8]) -> bool {
     let must_escape = |byte: u8| (byte < 0x20) | (byte == b'"') | (byte == b'\\');
     text.iter()
@@ -92,7 +92,7 @@ pub(super) fn last(text: &[u8], pairs: &[Pair], name: &str) -> Option<Pair> {
     pairs.iter().rev().find(named).copied()
 }
 
-/// Whether a name occurs twice, or there are so many that it is not worth looking.
+/// Whether a name occurs twice; also true for more pairs than are worth comparing.
 #[inline]
 pub(super) fn has_twin(text: &[u8], pairs: &[Pair]) -> bool {
     let is_seen = |(at, pair): (usize, &Pair)| {
@@ -102,8 +102,8 @@ pub(super) fn has_twin(text: &[u8], pairs: &[Pair]) -> bool {
     pairs.len() > COMPARED_MAX || pairs.iter().enumerate().any(is_seen)
 }
 
-/// The pairs as text, each name once: of equal ones the place of the first and the value of the
-/// last. Bytes that are not UTF-8 become U+FFFD, and different names perhaps equal.
+/// The pairs as text, each name once, with the position of the first and the value of the last.
+/// Invalid UTF-8 becomes U+FFFD, which may make different names equal.
 pub(super) fn distinct(text: &[u8]) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
     let mut pairs: Vec<(Cow<'_, str>, Cow<'_, str>)> = Vec::new();
     let mut places = HashMap::new();
@@ -145,7 +145,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_a_plain_split(text in prop::collection::vec(
+        fn split_agrees_with_the_iterator_of_properties(text in prop::collection::vec(
             prop_oneof![0_u8..4, Just(b'a'), Just(b'"'), Just(0x80), any::<u8>()], 0..60
         )) {
             let (pairs, nature) = found(&text);
@@ -155,7 +155,7 @@ mod tests {
             let has_odd = |(name, value): &(&[u8], &[u8])| {
                 !name.iter().chain(*value).all(is_plain)
             };
-            // Text that belongs to no pair may be called odd as well.
+            // Odd bytes outside of a pair may count, too.
             prop_assert!(!(nature.is_plain && pairs.iter().any(has_odd)));
         }
     }

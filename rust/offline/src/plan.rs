@@ -1,4 +1,4 @@
-//! Whether a log is whole, found by reading it and changing nothing.
+//! Checks whether a log is whole. Reads only.
 
 use super::log::LogDirectory;
 use super::scan::log_error;
@@ -9,28 +9,28 @@ use mq_store::inspect::good_record;
 use mq_store::inspect::{LastSeen, next_record};
 use mq_store::inspect::{LogRead, Step, Walk};
 
-/// Bytes looked at at once behind the end of the log.
+/// Bytes read at once after the end of the log.
 const LOOK_BYTES: usize = 1 << 20;
 
-/// What is known of a log that was read.
+/// The result of reading a log.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    /// The first damage that records follow.
+    /// The first damage that has records after it.
     pub damaged: Option<String>,
-    /// Where the last record ends.
+    /// End of the last record.
     pub log_end: u64,
-    /// Store time of the last one, milliseconds since the epoch, 0 for none.
+    /// Store time of the last record, milliseconds since the epoch; 0 if there is no record.
     pub last_store_timestamp_ms: i64,
-    /// The first record stored after the time up to which all was on disk.
+    /// The first record with a store time after `safe_ms`: it may not be on disk.
     pub unsafe_from: Option<u64>,
 }
 
-/// How a store was left.
+/// How the last owner left a store.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LeftAs {
-    /// It was closed.
+    /// The store was closed cleanly.
     pub is_clean: bool,
-    /// Store time up to which the log was on disk, milliseconds since the epoch.
+    /// Store time up to which all records were flushed, milliseconds since the epoch.
     pub safe_ms: i64,
 }
 
@@ -46,7 +46,7 @@ impl Plan {
             let failed = log_error(offset.cast_signed());
             let is_good = match walk.step(log, limit).map_err(failed)? {
                 Step::End => break offset,
-                // The log ends at a filler that nothing follows.
+                // A blank record with no file after it: the log ends here.
                 Step::Blank if log.next_file_start(offset) >= limit => break offset,
                 Step::Blank => true,
                 Step::Record(bytes) => match good_record(offset, bytes) {
@@ -57,8 +57,8 @@ impl Plan {
                             plan.damaged = Some(contradicted(&record));
                             break end;
                         }
-                        // The checksum covers the body alone: properties that did not reach the
-                        // disk are zeros, which no text ends in.
+                        // The checksum covers only the body. Properties that did not reach the disk
+                        // are zeros, and no properties text ends in a zero.
                         last_seen.note(&record);
                         if plan.unsafe_from.is_none() && record.store_timestamp_ms > left.safe_ms {
                             plan.unsafe_from = Some(offset);
@@ -85,7 +85,7 @@ impl Plan {
     }
 }
 
-/// The damage of a header, whose neighbours tell what it must have said.
+/// Describes a record header that contradicts the records around it.
 fn contradicted(record: &RecordView<'_>) -> String {
     format!(
         "the record at offset {} of the commit log says queue offset {} of {}/{}, which the \
@@ -94,7 +94,7 @@ fn contradicted(record: &RecordView<'_>) -> String {
     )
 }
 
-/// The bytes behind the end of a log that are no zeros.
+/// The range of non-zero bytes after the end of the log.
 pub(super) fn bytes_behind(
     log: &LogDirectory,
     log_end: u64,
@@ -107,7 +107,7 @@ pub(super) fn bytes_behind(
         let read = read.map_err(log_error(at.cast_signed()))?;
         let mut found = &bytes[..read];
         if at == log_end && Head::parse(found) == Head::Blank {
-            // The filler that the next record will overwrite.
+            // The blank record, which the next append overwrites.
             found = &found[BLANK_BYTES..];
         }
         if let Some(place) = found.iter().rposition(|byte| *byte != 0) {

@@ -1,4 +1,4 @@
-//! Telling a caller how far long work is, and stopping it when the caller says so.
+//! Reports the progress of long work to the caller, which may stop it.
 
 use std::io;
 
@@ -7,19 +7,19 @@ use parking_lot::Mutex;
 use mq_store::StoreError;
 use mq_store::inspect::LogRead;
 
-/// What long work is doing.
+/// A phase of long work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Copying files.
     Copy,
     /// Checking the log record by record.
     Check,
-    /// Building what is derived from the log.
+    /// Building the files that are derived from the log.
     Build,
 }
 
 impl Step {
-    /// The word Python gets.
+    /// The word that Python receives.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Copy => "copy",
@@ -29,10 +29,10 @@ impl Step {
     }
 }
 
-/// Told of a step, the bytes done and the bytes in all; false stops the work.
+/// Receives the step, the bytes done and the total bytes. Returning false stops the work.
 pub type Progress<'a> = dyn FnMut(Step, u64, u64) -> bool + Send + 'a;
 
-/// A caller who is told from several places.
+/// A progress callback that several parts of the work share.
 pub(super) struct Told<'a> {
     progress: Mutex<&'a mut Progress<'a>>,
 }
@@ -44,7 +44,7 @@ impl<'a> Told<'a> {
         }
     }
 
-    /// Tells; an error if the work shall stop.
+    /// Reports progress; fails if the caller wants to stop.
     pub(super) fn tell(&self, step: Step, done: u64, all: u64) -> io::Result<()> {
         let mut progress = self.progress.lock();
         if progress(step, done, all) {
@@ -54,7 +54,7 @@ impl<'a> Told<'a> {
     }
 }
 
-/// The error of work that was stopped.
+/// The error for stopped work.
 pub(super) fn stopped(source: io::Error) -> StoreError {
     StoreError::Io {
         path: "store".into(),
@@ -62,12 +62,12 @@ pub(super) fn stopped(source: io::Error) -> StoreError {
     }
 }
 
-/// A log whose reader tells how far it is.
+/// A log that reports how far it has been read.
 pub(super) struct Watched<'a, 't, L> {
     pub(super) log: &'a L,
     pub(super) told: &'a Told<'t>,
     pub(super) step: Step,
-    /// Where the reader will end.
+    /// The offset at which reading ends.
     pub(super) end: u64,
 }
 

@@ -1,5 +1,5 @@
-//! Making a store whole again: `rebuild` makes anew what is derived from the log, `repair` mends
-//! the log first. Either in place, or as a copy that leaves the source as it is.
+//! Makes a store whole again. `rebuild` builds the files that are derived from the log; `repair`
+//! first repairs the log. Both work in place or on a copy; a copy leaves the source unchanged.
 
 use std::path::{Path, PathBuf};
 
@@ -23,41 +23,41 @@ use mq_store::inspect::log_files;
 use mq_store::inspect::{Left, LogEnd, Marker};
 use mq_store::inspect::{create_directory, io_error, list, sync_directory};
 
-/// Where derived files are built beside those in use.
+/// Where derived files are built, beside the current ones.
 const SITE: &str = "mqstack/rebuild";
 /// Folders that are derived from the log.
 const DERIVED: [&str; 3] = ["consumequeue", "consumequeue_ext", "index"];
 
-/// What was done.
+/// Report of a rebuild or repair.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rebuilt {
-    /// Where the result is.
+    /// The directory of the result.
     pub root: PathBuf,
     /// First byte of the log.
     pub log_start: u64,
-    /// Where the next message will be appended.
+    /// Offset at which the next message will be appended.
     pub log_end: u64,
     /// Records kept.
     pub records: u64,
     /// Damaged ranges that were overwritten, and the files that keep their bytes.
     pub healed: Vec<(u64, u64, PathBuf)>,
-    /// Bytes of no usable record behind the end of the log, which are gone.
+    /// Bytes after the end of the log that held no usable record and were removed.
     pub cut: Option<(u64, u64)>,
     /// Consume queues.
     pub queues: usize,
-    /// Their units.
+    /// Entries in all consume queues.
     pub queue_entries: u64,
-    /// Queues all of whose messages have expired, kept so that their offsets go on.
+    /// Queues whose messages have all expired, kept so that their offsets continue.
     pub kept_queues: Vec<(String, i32)>,
     /// Index entries.
     pub index_entries: u64,
-    /// State files taken from their previous copy.
+    /// State files restored from their previous copy.
     pub restored: Vec<String>,
     /// What consumer groups will see.
     pub groups: Vec<GroupOutlook>,
 }
 
-/// Does what is wanted to the store at `root`.
+/// Rebuilds or repairs the store at `root`.
 pub fn rebuild(
     root: &Path,
     wish: &Wish<'_>,
@@ -66,7 +66,7 @@ pub fn rebuild(
     let told = Told::new(progress);
     match wish.to {
         None => {
-            // First of all: what is read must not change.
+            // Open the scan first: a directory that is no store must not get a lock file.
             let scan = Scan::open(root)?;
             let _lock = StoreLock::acquire(root)?;
             in_place(&scan, wish, &told)
@@ -75,7 +75,7 @@ pub fn rebuild(
     }
 }
 
-/// Works on the store itself. A crash leaves one that the next open completes.
+/// Works on the store itself. After a crash, the next open completes the work.
 fn in_place(scan: &Scan, wish: &Wish<'_>, told: &Told<'_>) -> Result<Rebuilt, StoreError> {
     let root = scan.root.as_path();
     let settings = settings_of(scan, wish)?;
@@ -121,7 +121,7 @@ fn in_place(scan: &Scan, wish: &Wish<'_>, told: &Told<'_>) -> Result<Rebuilt, St
     Ok(done)
 }
 
-/// Makes a copy beside its place, and moves it there when it is whole.
+/// Builds a copy in a folder beside `to`, and renames it to `to` when it is complete.
 fn copied(scan: &Scan, to: &Path, wish: &Wish<'_>, told: &Told<'_>) -> Result<Rebuilt, StoreError> {
     let site = site_beside(to, &scan.root)?;
     remove_tree(&site)?;
@@ -161,7 +161,7 @@ fn copy_and_build(
     let source = match plan {
         Some(plan) => plan.into_source(),
         None => {
-            // The copy is on disk, whatever became of the source's last writes.
+            // The copy is synced, whether or not the source's last writes reached the disk.
             let left = if state.is_clean {
                 Left::Clean
             } else {
@@ -185,8 +185,8 @@ fn copy_and_build(
     finish(site, wish, source, &built, &bounds_on_disk(scan)?)
 }
 
-/// Reads the whole log and refuses what `rebuild` cannot bear; nothing for `repair`, which mends
-/// it anyway.
+/// Reads the whole log and refuses damage, which `rebuild` cannot repair. None for `repair`, which
+/// checks the log while it repairs it.
 fn plan(scan: &Scan, wish: &Wish<'_>, told: &Told<'_>) -> Result<Option<Plan>, StoreError> {
     if wish.repairs {
         return Ok(None);
@@ -209,12 +209,13 @@ fn plan(scan: &Scan, wish: &Wish<'_>, told: &Told<'_>) -> Result<Option<Plan>, S
         return Ok(Some(plan));
     };
     let root = scan.root.display().to_string();
-    let what =
-        format!("{damage}; to save and overwrite what is damaged: mqstore repair {root} --to DIR");
+    let what = format!(
+        "{damage}; to save and overwrite the damaged bytes: mqstore repair {root} --to DIR"
+    );
     Err(StoreError::Damaged { root, what })
 }
 
-/// State files, checkpoint and the marks of a closed store; then the report.
+/// Writes state files, checkpoint and the marks of a clean stop, and returns the report.
 fn finish(
     root: &Path,
     wish: &Wish<'_>,
@@ -265,7 +266,7 @@ fn finish(
     })
 }
 
-/// The parts of a healed range, one per log file, and where each was saved.
+/// The parts of a repaired range, one per log file, and the file with the saved bytes of each.
 fn pieces(root: &Path, log: &LogDirectory, from: u64, to: u64) -> Vec<(u64, u64, PathBuf)> {
     let directory = root.join("mqstack").join("quarantine");
     let (mut at, mut found) = (from, Vec::new());
@@ -294,7 +295,7 @@ fn count_entries(built: &Built) -> Result<u64, StoreError> {
     Ok(count)
 }
 
-/// Puts what was built in the place of what there was, which stays in the site until it goes.
+/// Swaps the new files in. The old ones stay in `site` until the caller removes it.
 fn put_in_place(site: &Path, root: &Path) -> Result<(), StoreError> {
     let swap = |from: &Path, to: &Path| match fs::rename(from, to) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error(from)(error)),
@@ -309,7 +310,8 @@ fn put_in_place(site: &Path, root: &Path) -> Result<(), StoreError> {
     sync_directory(root)
 }
 
-/// A folder beside `to`, which must not exist or be empty, and not lie inside the store.
+/// A folder beside `to`. Fails if `to` exists and is not an empty directory, or is inside the
+/// store.
 fn site_beside(to: &Path, root: &Path) -> Result<PathBuf, StoreError> {
     let exists = |what: &str| {
         let kind = std::io::Error::from_raw_os_error(libc::EEXIST);
@@ -324,7 +326,7 @@ fn site_beside(to: &Path, root: &Path) -> Result<PathBuf, StoreError> {
     let parent = parent_of(to);
     let whole = |path: &Path| path.canonicalize().map_err(io_error(path));
     if whole(&parent)?.starts_with(whole(root)?) {
-        let what = "a copy cannot lie inside the store it is made of";
+        let what = "a copy cannot be inside the store that it is made from";
         let kind = std::io::Error::new(std::io::ErrorKind::InvalidInput, what);
         return Err(io_error(to)(kind));
     }

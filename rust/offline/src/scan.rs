@@ -1,4 +1,4 @@
-//! A store directory as it is: its files' sizes, and the records of its log.
+//! A store directory, read without changing it: sizes of its files, and the records of its log.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use mq_store::StoreError;
 use mq_store::inspect::{Geometry, LogRead, SetSizes, Step, Walk};
 use mq_store::inspect::{adopted_file_bytes, geometry, index_paths, io_error, queue_directories};
 
-/// Sizes of a store's files, as found on disk; None where it has no such file.
+/// Sizes of a store's files on disk; None if it has no such file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Layout {
     /// Length of a commit-log file, bytes.
@@ -22,18 +22,18 @@ pub struct Layout {
     pub index_entries: Option<u32>,
 }
 
-/// Whole records of one stretch of the log.
+/// Consecutive whole records of the log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Chunk {
     /// The records' bytes, one after the other.
     pub bytes: Vec<u8>,
-    /// Where each record starts, bytes from the start of the log.
+    /// Physical offset of each record.
     pub physical_offsets: Vec<i64>,
-    /// Where the next chunk begins; equal to the offset asked for at the end of the log.
+    /// Start of the next chunk; at the end of the log, the `offset` of the call.
     pub next_offset: i64,
 }
 
-/// A store directory, read as it is.
+/// A store directory, opened for reading only.
 #[derive(Debug)]
 pub struct Scan {
     pub(super) root: PathBuf,
@@ -42,7 +42,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Looks at the store at `root`; [`StoreError::UnknownLayout`] when it is none.
+    /// Opens the store at `root`; [`StoreError::UnknownLayout`] if it holds no store.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         let metadata = root.metadata().map_err(io_error(root))?;
         if !metadata.is_dir() || !root.join("commitlog").is_dir() {
@@ -85,15 +85,16 @@ impl Scan {
         self.log.min_offset().cast_signed()
     }
 
-    /// End of the last file's length: at or beyond the end of the last record.
+    /// End of the last log file, at or after the end of the last record.
     pub fn max_physical_offset(&self) -> i64 {
         self.log.max_offset().cast_signed()
     }
 
     /// The next whole records from `offset` on, about `max_bytes` (at least one record).
     ///
-    /// `check_crc` stops before a record whose body does not match. Damage ends the chunk; an
-    /// empty chunk whose `next_offset` is `offset` says that no record starts there.
+    /// `check_crc` ends the chunk before a record whose body does not match its checksum. Damage
+    /// ends the chunk, too. If the chunk is empty and `next_offset` equals `offset`, no record
+    /// starts there.
     pub fn records(
         &self,
         offset: i64,
@@ -126,7 +127,7 @@ impl Scan {
         Ok(chunk)
     }
 
-    /// The record that starts at a physical offset, None if none does.
+    /// The record that starts at a physical offset; None if there is none.
     pub fn record_at(&self, physical_offset: i64) -> Result<Option<Vec<u8>>, StoreError> {
         let found = self.log.record(physical_offset, None, CheckCrc::No);
         found.map_err(log_error(physical_offset))

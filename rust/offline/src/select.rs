@@ -1,4 +1,4 @@
-//! Records of the log that pass a filter, a stretch at a time, and where they go on behind damage.
+//! Selects records of the log by a filter, chunk by chunk, and finds the next record after damage.
 
 use super::log::LogDirectory;
 use super::scan::{Scan, log_error};
@@ -9,18 +9,19 @@ use mq_store::inspect::good_record;
 use mq_store::inspect::{LastSeen, next_record};
 use mq_store::inspect::{LogRead, Step, Walk};
 
-/// Bytes of log looked at for one chunk.
+/// Most bytes of log read for one chunk.
 const LOOK_BYTES: u64 = 64 << 20;
-/// Store times may step back that far, milliseconds: brokers do not let them step back further.
+/// Largest backward step of store times, milliseconds; brokers allow no larger one.
 const CLOCK_MARGIN_MS: i64 = 60_000;
-/// So many records beyond the last wanted time end the search: one wrong time stamp does not.
+/// The search ends after this many records in a row beyond the last wanted time. A single record
+/// with a wrong timestamp does not end it.
 const BEYOND_MAX: usize = 1_024;
 /// Most bytes of a chunk.
 const WHOLE_BYTES_MAX: usize = 64 << 20;
-/// Bytes read at once: the sizes of records are looked at while they are in the cache.
+/// Bytes read at once: small enough that record sizes are parsed while the bytes are in the cache.
 const PIECE_BYTES: usize = 128 << 10;
 
-/// Which records are wanted; None where any is.
+/// Conditions on records; None accepts all.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filter<'a> {
     /// Only records that start before this physical offset.
@@ -31,25 +32,25 @@ pub struct Filter<'a> {
     pub queue_id: Option<i32>,
     /// Only messages with this tag, or with one of several: `TagA || TagB`.
     pub tag: Option<&'a str>,
-    /// Stored at this time or later, milliseconds since the epoch.
+    /// Only messages stored at this time or later, milliseconds since the epoch.
     pub begin_ms: Option<i64>,
-    /// Stored at this time or earlier.
+    /// Only messages stored at this time or earlier.
     pub end_ms: Option<i64>,
 }
 
 /// Why a chunk of selected records ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// It is long enough: go on at its `next_offset`.
+    /// The chunk is full: continue at its `next_offset`.
     More,
-    /// Nothing further can pass the filter.
+    /// No later record can pass the filter.
     Stop,
     /// No record starts at `next_offset`: the log ends there or is damaged.
     Unreadable,
 }
 
 impl Ended {
-    /// The word Python gets.
+    /// The word that Python receives.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::More => "more",
@@ -59,27 +60,27 @@ impl Ended {
     }
 }
 
-/// Records that passed.
+/// Records that passed the filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selected {
     /// The records' bytes, one after the other.
     pub bytes: Vec<u8>,
-    /// How many they are.
+    /// Number of records.
     pub count: usize,
-    /// Where the next chunk begins.
+    /// Start of the next chunk.
     pub next_offset: i64,
-    /// Why it ended.
+    /// Why the chunk ended.
     pub ended: Ended,
 }
 
-/// What was read by [`Scan::stretch`].
+/// The result of [`Scan::stretch`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stretch {
-    /// How many bytes of records there are.
+    /// Bytes of records.
     pub(super) bytes: usize,
-    /// Where the next chunk begins.
+    /// Start of the next chunk.
     pub(super) next_offset: i64,
-    /// Why it ended.
+    /// Why the chunk ended.
     pub(super) ended: Ended,
 }
 
@@ -101,7 +102,7 @@ impl Filter<'_> {
             })
     }
 
-    /// Whether every record passes, up to where it stops.
+    /// Whether every record before `stop` passes.
     pub(super) fn is_for_all(&self) -> bool {
         self.topic.is_none()
             && self.queue_id.is_none()
@@ -117,8 +118,8 @@ impl Filter<'_> {
 }
 
 impl Scan {
-    /// The next records from `offset` on that pass: at least one and about `max_bytes`, unless
-    /// the chunk ended for another reason. Looks at 64 MiB of log at most.
+    /// The next records from `offset` on that pass: at least one and about `max_bytes`, unless the
+    /// chunk ends for another reason. Reads at most 64 MiB of log.
     pub fn select(
         &self,
         offset: i64,
@@ -180,8 +181,8 @@ impl Scan {
         Ok(found)
     }
 
-    /// As `select` where every record passes: the bytes stay where they were read. None where
-    /// that is no good, as in front of a record longer than the chunk.
+    /// Like `select` if every record passes, but without copying the bytes. None if `stretch` finds
+    /// no chunk, for example before a record that is longer than the chunk.
     fn whole(
         &self,
         start: u64,
@@ -222,9 +223,9 @@ impl Scan {
         }))
     }
 
-    /// Reads what the sizes of records say to be records, from `start` on, into `bytes`: about
-    /// `max_bytes`, up to the end of the file. Whether they are is to be seen. None where a
-    /// record is longer than that.
+    /// Reads about `max_bytes` from `start` on into `bytes`, up to the end of the file. Follows
+    /// only the sizes of the records; the caller must check the records. None if the first record
+    /// is longer than `max_bytes`.
     pub(super) fn stretch(
         &self,
         start: u64,
@@ -252,7 +253,7 @@ impl Scan {
                     used += size;
                     next += size as u64;
                 }
-                // Its rest is not in this chunk.
+                // The rest of this record is in the next chunk.
                 Head::Record(_) if used > 0 => break,
                 Head::Record(_) => return Ok(None),
                 Head::Neither => {
@@ -271,9 +272,9 @@ impl Scan {
         }))
     }
 
-    /// What a place announces, `used` bytes behind `start`, and reads on as far as that reaches;
-    /// None where too little follows. `bytes` is as long as it may become, `read` of it are
-    /// there; it is cut where the file ends.
+    /// Parses the head at `start + used`. Reads more bytes until its record is complete or `bytes`
+    /// is full. `bytes` has its final length, `read` bytes of it are filled; it is truncated at the
+    /// end of the file. None if too few bytes are left for a head.
     #[inline]
     fn head(
         &self,
@@ -299,7 +300,7 @@ impl Scan {
         }
     }
 
-    /// `offset`, or the start of a later file if nothing before it can be young enough.
+    /// `offset`, or the start of a later file if all records before that file are too old.
     fn skip_files(&self, offset: u64, filter: &Filter<'_>) -> Result<u64, StoreError> {
         let Some(begin) = filter.begin_ms else {
             return Ok(offset);
@@ -308,22 +309,22 @@ impl Scan {
         let files = self.log.files()?;
         let is_too_old = |start| first_time(&self.log, start).is_some_and(|time| time < oldest);
         let later = files.partition_point(|file| file.offset <= offset || is_too_old(file.offset));
-        // The last file that begins too early may hold what is wanted.
+        // The last file with a too old first record may still hold younger ones.
         let at = later.checked_sub(1).and_then(|at| files.get(at));
         Ok(at.map_or(offset, |file| file.offset.max(offset)))
     }
 
-    /// Where records go on behind `offset`, at which none starts; None where the log ends there.
+    /// The next record after `offset`, at which no record starts; None if the log ends there.
     ///
-    /// A record counts only if it is younger than what precedes it, as in recovery, so where there
-    /// is one the walk begins at the start of the file that holds `offset`.
+    /// As in recovery, a record counts only if it is younger than the records before it. So if
+    /// there is a candidate, the scan starts again at the file that holds `offset`.
     pub fn next_record_after(&self, offset: i64) -> Result<Option<i64>, StoreError> {
         let offset = offset.max(0).cast_unsigned();
         let limit = self.log.max_offset();
         if offset >= limit {
             return Ok(None);
         }
-        // Behind the end of a log there is none, and that is seen without what precedes it.
+        // Most calls ask at the end of the log. There this search finds nothing and is enough.
         let mut nothing_seen = LastSeen::default();
         nothing_seen.store_timestamp_ms = i64::MIN;
         let Some(first) = next_record(&self.log, offset, limit, &nothing_seen)? else {
@@ -358,7 +359,7 @@ impl Scan {
         Ok(next.map(u64::cast_signed))
     }
 
-    /// Where each log file starts, and the store time of its first record, if it has one.
+    /// Start of each log file, and the store time of its first record if it has one.
     pub fn file_starts(&self) -> Result<Vec<(i64, Option<i64>)>, StoreError> {
         let files = self.log.files()?;
         let row = |start: u64| (start.cast_signed(), first_time(&self.log, start));

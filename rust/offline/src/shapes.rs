@@ -1,29 +1,29 @@
-//! Properties that look like earlier ones: the same names, values of the same lengths. To see
-//! that takes a fraction of the time of splitting them.
+//! Recognizes properties texts with the shape of an earlier one: the same names, and values of the
+//! same lengths. This takes a fraction of the time of splitting the text.
 
 use super::pairs::{self, Nature, Pair};
 
-/// Shapes known at once; a text's length says which it may have.
+/// Number of remembered shapes; the length of a text selects one.
 const SHAPES: usize = 8;
-/// Bytes compared at once: shorter texts have no shape.
+/// Bytes compared at once. Shorter texts have no shape.
 const BLOCK: usize = 8;
-/// Longer texts are not worth the memory.
+/// Longest text that is remembered, bytes.
 const TEXT_BYTES_MAX: usize = 2 << 10;
-/// Of texts that have no known shape, every so many teach theirs: where each is different,
-/// learning would be in vain.
+/// Of the texts without a known shape, one in this many replaces a shape. If every text has a shape
+/// of its own, remembering all of them would cost more than it saves.
 const LEARN_EVERY: usize = 4;
-/// More pairs than that are forgotten, with the shapes that have them.
+/// If more pairs are stored, all pairs and shapes are dropped.
 const PAIRS_MAX: usize = 16 << 10;
 
-/// Where the pairs of a text are among all. Equal spans: the same names, and values of the same
-/// lengths at the same places.
+/// A range in the list of stored pairs. Texts with equal spans have the same names and value
+/// lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Span {
     start: u32,
     end: u32,
 }
 
-/// Splits texts.
+/// Splits properties texts, with a cache of shapes.
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
     known: [Shape; SHAPES],
@@ -31,17 +31,17 @@ pub(super) struct Shapes {
     misses: usize,
 }
 
-/// Plain text that was split.
+/// A plain text and its pairs.
 #[derive(Debug, Default)]
 struct Shape {
     text: Vec<u8>,
-    /// All bits of every byte that belongs to no value.
+    /// A mask over `text`: 0xFF for names and separators, 0 for values.
     frame: Vec<u8>,
     span: Span,
 }
 
 impl Shapes {
-    /// The pairs of a text that count, and what it is like.
+    /// Splits a text into its pairs, and classifies its bytes.
     #[inline]
     pub(super) fn split(&mut self, text: &[u8]) -> (Span, Nature) {
         let shape = &self.known[text.len() % SHAPES];
@@ -68,13 +68,13 @@ impl Shapes {
         (span, nature)
     }
 
-    /// The pairs at a place.
+    /// The pairs of a span.
     #[inline]
     pub(super) fn pairs(&self, span: Span) -> &[Pair] {
         &self.pairs[span.start as usize..span.end as usize]
     }
 
-    /// Drops the pairs if they are many; if so, spans that were given out are worth nothing.
+    /// Drops all pairs if there are too many. If it returns true, earlier spans are invalid.
     pub(super) fn tidy(&mut self) -> bool {
         let are_many = self.pairs.len() > PAIRS_MAX;
         if are_many {
@@ -85,7 +85,7 @@ impl Shapes {
 }
 
 impl Shape {
-    /// Whether names and separators are the same, and the values plain. Names are plain.
+    /// Whether names and separators are equal and all values are plain. Names of a shape are plain.
     #[inline]
     fn fits(&self, text: &[u8]) -> bool {
         if self.text.len() != text.len() {
@@ -98,7 +98,7 @@ impl Shape {
         for ((block, known), frame) in blocks.iter().zip(known).zip(frames) {
             odd |= differences(block, known, frame);
         }
-        // What is left, and some of it once more.
+        // The last block, which may overlap the one before it.
         let ends = (
             text.last_chunk(),
             self.text.last_chunk(),
@@ -122,7 +122,7 @@ impl Shape {
     }
 }
 
-/// Not 0 where something differs inside the frame, or is not plain outside of it.
+/// Not 0 if a byte differs under the mask, or a byte outside of the mask is not plain.
 #[inline(always)]
 fn differences(text: &[u8; BLOCK], known: &[u8; BLOCK], frame: &[u8; BLOCK]) -> u64 {
     let text = u64::from_le_bytes(*text);
@@ -131,25 +131,25 @@ fn differences(text: &[u8; BLOCK], known: &[u8; BLOCK], frame: &[u8; BLOCK]) -> 
     ((text ^ known) & frame) | (not_plain(text) & !frame)
 }
 
-/// Every byte 1.
+/// Each byte is 1.
 const ONES: u64 = u64::MAX / 255;
 /// The top bit of every byte.
 const HIGH: u64 = ONES * 0x80;
 
-/// The top bit of every byte that is not ASCII, or that JSON must escape.
+/// Sets the top bit of each byte that is not ASCII, or that JSON must escape.
 #[inline]
 fn not_plain(word: u64) -> u64 {
     (word & HIGH) | below(word, 0x20) | equal(word, b'"') | equal(word, b'\\')
 }
 
-/// The top bit of every byte that is below `limit`, at most 0x80.
+/// Sets the top bit of each byte below `limit`, which is at most 0x80.
 #[inline]
 fn below(word: u64, limit: u8) -> u64 {
     let reaches = (word & !HIGH) + ONES * u64::from(0x80 - limit);
     !(reaches | word) & HIGH
 }
 
-/// The top bit of every byte that is `byte`, below 0x80.
+/// Sets the top bit of each byte equal to `byte`, which is below 0x80.
 #[inline]
 fn equal(word: u64, byte: u8) -> u64 {
     below(word ^ (ONES * u64::from(byte)), 1)
@@ -171,14 +171,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_without_shapes(texts in prop::collection::vec(
+        fn pairs_are_the_same_as_without_the_cache(texts in prop::collection::vec(
             prop::collection::vec(prop_oneof![
                 0_u8..4, Just(b'a'), Just(b'b'), Just(b'"'), Just(b'\\'), any::<u8>()
             ], 14..36), 1..40
         )) {
             let mut shapes = Shapes::default();
             for text in &texts {
-                // Twice, and with one byte changed: such texts are like an earlier one.
+                // The second call finds the shape of the first; so may a text with one changed
+                // byte.
                 check(&mut shapes, text);
                 check(&mut shapes, text);
                 let mut other = text.clone();
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn many_pairs_are_forgotten() {
+    fn the_cache_is_dropped_when_it_holds_too_many_pairs() {
         let mut shapes = Shapes::default();
         for number in 0..PAIRS_MAX {
             let text = format!("NAME{number}\x01value\x02OTHER\x01{number}\x02");

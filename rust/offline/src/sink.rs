@@ -1,13 +1,14 @@
-//! Memory that grows at its end and is used again: fresh memory costs a page fault per 4 KiB.
+//! Append-only buffers from a pool. Reuse matters because fresh memory costs a page fault per 4
+//! KiB.
 
 use parking_lot::Mutex;
 
-/// Most memory kept for later, bytes.
+/// Most memory in the pool, bytes.
 const POOL_BYTES_MAX: usize = 64 << 20;
-/// Smaller blocks are the allocator's business.
+/// Smaller blocks are not pooled, bytes.
 const POOLED_BYTES_MIN: usize = 4 << 10;
 
-/// Sizes of blocks: powers of two from the smallest on.
+/// Block sizes are powers of two; this is their number.
 const SIZES: usize = 15;
 
 static POOL: Mutex<Pool> = Mutex::new(Pool {
@@ -15,7 +16,7 @@ static POOL: Mutex<Pool> = Mutex::new(Pool {
     bytes: 0,
 });
 
-/// Blocks that were given back, by size; as many as 64 MiB hold.
+/// Free blocks by size.
 #[derive(Debug)]
 struct Pool {
     blocks: [Vec<Vec<u8>>; SIZES],
@@ -41,18 +42,18 @@ impl Pool {
     }
 }
 
-/// Where the pool has blocks of a size, which is a power of two and not too small.
+/// Index of a block size, which is a power of two of at least `POOLED_BYTES_MIN`.
 fn place_of(size: usize) -> usize {
     (size / POOLED_BYTES_MIN).trailing_zeros() as usize
 }
 
-/// A block of at least `room` bytes, used before if possible.
+/// A block of at least `room` bytes, from the pool if possible.
 fn block(room: usize) -> Vec<u8> {
     if room > usize::MAX / 4 {
         return vec![0; room];
     }
     let size = room.next_power_of_two();
-    // Never waited for: a child process may have inherited it locked.
+    // Do not block on the lock: a forked child may have inherited it locked.
     let used = POOL.try_lock().filter(|_| size >= POOLED_BYTES_MIN);
     used.and_then(|mut pool| pool.take(size))
         .unwrap_or_else(|| vec![0; size])
@@ -66,16 +67,16 @@ fn give_back(memory: Vec<u8>) {
     }
 }
 
-/// Bytes that grow at their end. Their memory is used again once they are dropped.
+/// An append-only buffer. Dropping it returns its memory to the pool.
 #[derive(Debug, Default)]
 pub struct Sink {
-    /// All of it may be written to; what counts is the first `size` bytes.
+    /// Fully initialized; the first `size` bytes are the content.
     memory: Vec<u8>,
     size: usize,
 }
 
 impl Sink {
-    /// Memory for about `room` bytes; it grows beyond.
+    /// Reserves about `room` bytes; the buffer still grows beyond.
     pub(super) fn with_room(room: usize) -> Self {
         let mut made = Self::default();
         if room >= POOLED_BYTES_MIN {
@@ -84,7 +85,7 @@ impl Sink {
         made
     }
 
-    /// What was written.
+    /// The bytes written so far.
     pub fn as_bytes(&self) -> &[u8] {
         &self.memory[..self.size]
     }
@@ -94,18 +95,18 @@ impl Sink {
         self.size
     }
 
-    /// Forgets what was written and keeps the memory.
+    /// Discards the content and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.size = 0;
     }
 
-    /// What was written; other memory of about the same size takes its place.
+    /// Returns the content. The buffer continues with other memory of about the same size.
     pub(super) fn take(&mut self) -> Self {
         let next = Self::with_room(self.size);
         std::mem::replace(self, next)
     }
 
-    /// The next `count` bytes, to be written.
+    /// Extends the content by `count` bytes, which the caller must overwrite.
     #[inline(always)]
     pub(super) fn room(&mut self, count: usize) -> &mut [u8] {
         let (start, end) = (self.size, self.size + count);
@@ -124,20 +125,21 @@ impl Sink {
         give_back(std::mem::replace(&mut self.memory, memory));
     }
 
-    /// Appends bytes whose number the compiler knows.
+    /// Appends bytes; their number is known at compile time.
     #[inline(always)]
     pub(super) fn put_all<const N: usize>(&mut self, bytes: &[u8; N]) {
         self.room(N).copy_from_slice(bytes);
     }
 
-    /// Appends the first `count` of some bytes: quicker than a slice whose length may be any.
+    /// Appends the first `count` bytes. Faster than a slice, whose length is not known at compile
+    /// time.
     #[inline(always)]
     pub(super) fn put_first<const N: usize>(&mut self, bytes: &[u8; N], count: usize) {
         self.put_all(bytes);
         self.size -= N - count;
     }
 
-    /// Appends bytes, few as a rule.
+    /// Appends bytes; tuned for few.
     #[inline(always)]
     pub(super) fn put(&mut self, bytes: &[u8]) {
         copy(bytes, self.room(bytes.len()));
@@ -149,7 +151,7 @@ impl Sink {
         self.put_all(&[byte]);
     }
 
-    /// Writes over bytes that were written before.
+    /// The content, for changing bytes in place.
     #[inline(always)]
     pub(super) fn written(&mut self) -> &mut [u8] {
         &mut self.memory[..self.size]
@@ -162,7 +164,7 @@ impl Drop for Sink {
     }
 }
 
-/// What was written for a value; the next record often has the same.
+/// The rendered text of the last value. Consecutive records often share the value.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     value: Vec<u8>,
@@ -170,10 +172,10 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Appends what `write` makes of a value.
+    /// Appends the rendering of `value`. Calls `write` only if the value changed.
     #[inline]
     pub(super) fn put(&mut self, value: &[u8], out: &mut Sink, write: impl FnOnce(&mut Sink)) {
-        // At first nothing is kept, for an empty value.
+        // A new cache holds an empty value without text, so an empty value is never a hit.
         if self.value != value || value.is_empty() {
             self.text.clear();
             write(&mut self.text);
@@ -184,8 +186,8 @@ impl Kept {
     }
 }
 
-/// Copies between slices of one length. Up to 32 bytes go in two overlapping halves: calling
-/// out for them takes longer than copying them.
+/// Copies between slices of equal length. Up to 32 bytes are copied as two overlapping halves,
+/// because the call of `memcpy` would take longer than the copy.
 #[inline(always)]
 pub(super) fn copy(from: &[u8], to: &mut [u8]) {
     match from.len() {
@@ -201,7 +203,7 @@ pub(super) fn copy(from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Copies between N and 2 N bytes.
+/// Copies N to 2 N bytes.
 #[inline(always)]
 fn copy_ends<const N: usize>(from: &[u8], to: &mut [u8]) {
     if let (Some(first), Some(last)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) {
@@ -231,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_stays_while_memory_is_used_again() {
+    fn taken_bytes_stay_the_same_when_memory_is_reused() {
         let mut sink = Sink::default();
         sink.room(POOLED_BYTES_MIN * 3).fill(1);
         let taken = sink.take();

@@ -1,4 +1,4 @@
-//! Whether a store is in use, and what its checkpoint says.
+//! Whether a store is in use, and the times in its checkpoint.
 
 use std::io;
 
@@ -11,15 +11,15 @@ use mq_store::inspect::layout::ABORT;
 use mq_store::inspect::{CHECKPOINT_BYTES, MARGIN_MS};
 use mq_store::inspect::{Effect, Foreign, recognise};
 
-/// The state of a store that nobody needs to own to see.
+/// Facts about a store that can be read without owning it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct State {
-    /// It was closed: there is no `abort`.
+    /// The store was closed cleanly: there is no `abort` file.
     pub is_clean: bool,
     /// A broker holds the lock.
     pub is_locked: bool,
-    /// Store time up to which the log, the queues and the index were on disk, milliseconds since
-    /// the epoch; None without a whole checkpoint.
+    /// Store times up to which the log, the queues and the index were flushed, milliseconds since
+    /// the epoch; None if the checkpoint is missing or too short.
     pub checkpoint_ms: Option<[i64; 3]>,
 }
 
@@ -34,14 +34,14 @@ impl Scan {
         })
     }
 
-    /// What a newer RocketMQ left here that is not read.
+    /// Files of a newer RocketMQ that we do not read.
     pub fn unread(&self) -> Vec<Foreign> {
         let mut found = recognise(&self.root);
         found.retain(|part| part.effect != Effect::Read);
         found
     }
 
-    /// Store time up to which log and queues were both on disk, less RocketMQ's margin.
+    /// Store time up to which both log and queues were flushed, less RocketMQ's safety margin.
     pub(super) fn safe_ms(&self) -> Result<i64, StoreError> {
         let times = self.checkpoint()?.unwrap_or_default();
         Ok((times[0].min(times[1]) - MARGIN_MS).max(0))
@@ -60,13 +60,14 @@ impl Scan {
         Ok(Some(found))
     }
 
-    /// Checksum of the checkpoint's times; None if there are none.
+    /// Checksum of the times in the checkpoint; None if the file is missing.
     pub(super) fn checkpoint_crc(&self) -> Result<Option<u32>, StoreError> {
         let found = self.checkpoint_bytes()?;
         Ok(found.map(|(bytes, _)| crc32fast::hash(&bytes)))
     }
 
-    /// What `checkpoint` begins with, zeros where it is shorter, and its length; None without one.
+    /// The first 24 bytes of `checkpoint`, padded with zeros, and its length; None if it is
+    /// missing.
     pub(super) fn checkpoint_bytes(&self) -> Result<Option<([u8; 24], u64)>, StoreError> {
         let path = self.root.join("checkpoint");
         let file = match open_own(&path, OpenOptions::new().read(true)) {

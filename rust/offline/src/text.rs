@@ -2,7 +2,7 @@
 
 use crate::sink::Sink;
 
-/// Two digits of every number below 100.
+/// The two digits of every number below 100.
 const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
 2021222324252627282930313233343536373839\
 4041424344454647484950515253545556575859\
@@ -10,16 +10,16 @@ const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
 8081828384858687888990919293949596979899";
 const TEN_TO_8: i64 = 100_000_000;
 const TEN_TO_16: i64 = TEN_TO_8 * TEN_TO_8;
-/// '0' eight times.
+/// The digit '0' eight times.
 const ZEROS: u64 = 0x3030_3030_3030_3030;
 const HEX: &[u8; 16] = b"0123456789abcdef";
 const UPPER_HEX: &[u8; 16] = b"0123456789ABCDEF";
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const DAY_MS: i64 = 86_400_000;
-/// The days that Python's datetime knows, from the epoch: years 1 to 9999.
+/// Days that Python's datetime supports, counted from the epoch: years 1 to 9999.
 const DAYS: std::ops::Range<i64> = -719_162..2_932_897;
 
-/// A decimal number.
+/// Appends a decimal number.
 #[inline]
 pub(crate) fn write_number(value: i64, out: &mut Sink) {
     match value {
@@ -33,7 +33,7 @@ pub(crate) fn write_number(value: i64, out: &mut Sink) {
     }
 }
 
-/// Up to 8 digits, without the zeros before them.
+/// Appends a number of up to 8 digits, without leading zeros.
 #[inline]
 fn write_up_to_8(value: u64, out: &mut Sink) {
     let digits = eight_digits(value);
@@ -42,8 +42,8 @@ fn write_up_to_8(value: u64, out: &mut Sink) {
     out.put_first(&text.to_le_bytes(), 8 - zeros as usize);
 }
 
-/// The digits of a number below 10^8, a byte each, the first one lowest: halved three times, all
-/// parts at once. The factors are 2^20 / 100 and 2^10 / 10, rounded up.
+/// The digits of a number below 10^8, one per byte, the first digit in the lowest byte. Splits all
+/// parts in half three times, in parallel. The factors are 2^20 / 100 and 2^10 / 10, rounded up.
 #[inline]
 fn eight_digits(value: u64) -> u64 {
     let fours = (value / 10_000) | ((value % 10_000) << 32);
@@ -53,7 +53,7 @@ fn eight_digits(value: u64) -> u64 {
     high | ((twos - 10 * high) << 8)
 }
 
-/// A negative number, or a large one.
+/// Appends a negative or a large number.
 #[inline(never)]
 fn write_any_number(value: i64, out: &mut Sink) {
     if value < 0 {
@@ -70,12 +70,12 @@ fn write_any_number(value: i64, out: &mut Sink) {
     out.put(&digits[at..]);
 }
 
-/// A string in quotes.
+/// Appends a string in quotes.
 pub(super) fn write_string(text: &str, out: &mut Sink) {
     out.push(b'"');
     let bytes = text.as_bytes();
     let mut done = 0;
-    // All of them are looked at: that goes many at a time.
+    // Checks all bytes without an early exit, so the loop vectorizes.
     if bytes
         .iter()
         .fold(false, |any, byte| any | must_escape(*byte))
@@ -117,7 +117,7 @@ fn push_hex(byte: u8, digits: &[u8; 16], out: &mut Sink) {
     out.put_all(&[digits[usize::from(high)], digits[usize::from(low)]]);
 }
 
-/// Lower-case hex digits in quotes.
+/// Appends lower-case hex digits in quotes.
 pub(super) fn write_hex(bytes: &[u8], out: &mut Sink) {
     out.push(b'"');
     for byte in bytes {
@@ -126,7 +126,7 @@ pub(super) fn write_hex(bytes: &[u8], out: &mut Sink) {
     out.push(b'"');
 }
 
-/// Upper-case hex digits of a host or an offset.
+/// Appends the upper-case hex digits of a host or an offset.
 #[inline]
 pub(crate) fn write_hex_upper(bytes: &[u8], out: &mut Sink) {
     for byte in bytes {
@@ -134,7 +134,7 @@ pub(crate) fn write_hex_upper(bytes: &[u8], out: &mut Sink) {
     }
 }
 
-/// A number below 256.
+/// Appends a number below 256.
 pub(crate) fn write_octet(value: u8, out: &mut Sink) {
     let pair = usize::from(value % 100) * 2;
     let digits = [b'0' + value / 100, PAIRS[pair], PAIRS[pair + 1]];
@@ -142,7 +142,7 @@ pub(crate) fn write_octet(value: u8, out: &mut Sink) {
     out.put(&digits[zeros..]);
 }
 
-/// Base64 in quotes, with padding.
+/// Appends padded base64 in quotes.
 pub(super) fn write_base64(bytes: &[u8], out: &mut Sink) {
     let digit = |bits: u32| BASE64[(bits & 63) as usize];
     out.push(b'"');
@@ -167,8 +167,8 @@ pub(super) fn write_base64(bytes: &[u8], out: &mut Sink) {
     out.push(b'"');
 }
 
-/// A time in UTC as Python's `isoformat(timespec="milliseconds")`, in quotes; null for a year
-/// that Python's datetime does not know.
+/// Appends a UTC time in quotes, like Python's `isoformat(timespec="milliseconds")`; null for a
+/// year that Python's datetime does not support.
 pub(super) fn write_time(timestamp_ms: i64, out: &mut Sink) {
     let (days, of_day) = (
         timestamp_ms.div_euclid(DAY_MS),
@@ -195,8 +195,8 @@ pub(super) fn write_time(timestamp_ms: i64, out: &mut Sink) {
     out.put_all(&text);
 }
 
-/// Year, month and day of a day since the epoch, in the Gregorian calendar: counted in eras of
-/// 400 years that begin in March, so that the leap day is the last of its year.
+/// Year, month and day of a day since the epoch, in the Gregorian calendar. Counts in eras of 400
+/// years that begin in March, so that the leap day is the last day of its year.
 fn civil(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));

@@ -1,4 +1,4 @@
-//! Consume queues and index files as they are on disk.
+//! Consume queues and index files on disk.
 
 use std::io;
 use std::path::PathBuf;
@@ -35,29 +35,29 @@ pub struct QueueSummary {
 pub struct QueueChunk {
     /// The records' bytes, one after the other.
     pub bytes: Vec<u8>,
-    /// How many they are.
+    /// Number of records.
     pub count: usize,
     /// Queue offset at which the next chunk begins.
     pub next_offset: i64,
-    /// Whether the queue goes on.
+    /// Whether the queue has entries after this chunk.
     pub has_more: bool,
 }
 
-/// Which part of a queue is wanted.
+/// A range of a queue's offsets.
 #[derive(Debug, Clone, Copy)]
 pub struct QueueRange {
     /// First queue offset.
     pub start: i64,
-    /// Queue offset to end before; None for the end of the queue.
+    /// End of the range, exclusive; None for the end of the queue.
     pub stop: Option<i64>,
 }
 
 impl Scan {
-    /// Every consume queue that can be read, by topic and queue id.
+    /// All readable consume queues, sorted by topic and queue id.
     pub fn queues(&self) -> Result<Vec<QueueSummary>, StoreError> {
         let (queues, unsound) = self.load_queues()?;
         for (path, error) in unsound {
-            tracing::warn!(path = %path.display(), %error, "leaving a consume queue out");
+            tracing::warn!(path = %path.display(), %error, "skipped a consume queue");
         }
         let queues = queues.all();
         let mut found: Vec<_> = queues.iter().map(|queue| summary(queue)).collect();
@@ -67,7 +67,7 @@ impl Scan {
         Ok(found)
     }
 
-    /// The raw 20-byte units of a queue from `offset` on, at most `max_count`.
+    /// The raw 20-byte entries of a queue from `offset` on, at most `max_count`.
     pub fn queue_entries(
         &self,
         topic: &str,
@@ -83,8 +83,8 @@ impl Scan {
         Ok(units)
     }
 
-    /// Records of one queue as its units list them, at least one and about `max_bytes`. Units
-    /// without a readable record of the queue are skipped.
+    /// Records of one queue in queue order, at least one and about `max_bytes`. Skips entries
+    /// without a readable record of this queue.
     pub fn queue_records(
         &self,
         topic: &str,
@@ -124,7 +124,7 @@ impl Scan {
         Ok(chunk)
     }
 
-    /// The record a unit of a queue points to, if it is one of that queue.
+    /// The record that a queue entry points to, if it belongs to that queue.
     fn record_of(
         &self,
         unit: &QueueEntry,
@@ -142,7 +142,7 @@ impl Scan {
         }))
     }
 
-    /// Index files, oldest first, by name.
+    /// Name and header of the index files, oldest first.
     pub fn index_files(&self) -> Result<Vec<(String, IndexHeader)>, StoreError> {
         let Some(layout) = self.index_layout() else {
             return Ok(Vec::new());
@@ -152,7 +152,7 @@ impl Scan {
             let file = IndexFile::open(&path, layout, Access::Read);
             match file.and_then(|file| file.header()) {
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    tracing::warn!(path = %path.display(), %error, "leaving an index file out");
+                    tracing::warn!(path = %path.display(), %error, "skipped an index file");
                 }
                 header => found.push((name.to_string(), header.map_err(io_error(&path))?)),
             }
@@ -160,7 +160,7 @@ impl Scan {
         Ok(found)
     }
 
-    /// The slots of an index file as they are stored; nothing for a name that there is not.
+    /// The stored slots of an index file; empty if there is no file of this name.
     pub fn index_slots(&self, name: &str) -> Result<Vec<u8>, StoreError> {
         let Some(file) = self.index_file(name)? else {
             return Ok(Vec::new());
@@ -168,7 +168,7 @@ impl Scan {
         file.raw_slots().map_err(io_error(file.path()))
     }
 
-    /// Used entries of an index file as they are stored, from `start` (at least 1) on.
+    /// The stored entries of an index file that are in use, from number `start` (at least 1) on.
     pub fn index_entries(
         &self,
         name: &str,
@@ -180,7 +180,7 @@ impl Scan {
         };
         let failed = || io_error(file.path());
         let header = file.header().map_err(failed())?;
-        // A torn header may count more than fits.
+        // A torn header may count more entries than the file can hold.
         let end = header.index_count.max(0).unsigned_abs();
         let end = end.min(file.layout().entries);
         let start = start.max(1);
@@ -202,8 +202,8 @@ impl Scan {
         file.map(Some).map_err(io_error(path))
     }
 
-    /// Physical offsets of the records whose index key is `topic#key`, newest first; the hash
-    /// decides, so others may be among them.
+    /// Physical offsets of the records with the index key `topic#key`, newest first. The index
+    /// compares hashes only, so other records may be among them.
     pub fn lookup(
         &self,
         topic: &str,
@@ -217,7 +217,7 @@ impl Scan {
         Ok(hits.physical_offsets)
     }
 
-    /// The queues that can be loaded, and what is wrong with the others.
+    /// The queues that can be loaded, and path and error of the others.
     pub(super) fn load_queues(
         &self,
     ) -> Result<(ConsumeQueues, Vec<(PathBuf, StoreError)>), StoreError> {
@@ -242,7 +242,7 @@ impl Scan {
         Ok(queue)
     }
 
-    /// Length of an extension file, bytes; None without one.
+    /// Length of an extension file, bytes; None if there is no extension.
     pub(super) fn ext_file_bytes(&self) -> Result<Option<u64>, StoreError> {
         adopted_file_bytes(&queue_directories(&self.root.join("consumequeue_ext"))?, 1)
     }
@@ -262,10 +262,10 @@ impl Scan {
     }
 }
 
-/// Units read at once for the records of a queue.
+/// Entries read at once for the records of a queue.
 const UNITS_AT_ONCE: usize = 4_096;
 
-/// Appends the units from `offset` on, at most `max_count`; fewer where they cannot be read.
+/// Appends at most `max_count` entries from `offset` on; fewer if they cannot be read.
 fn read_units(queue: &ConsumeQueue, offset: i64, max_count: usize, units: &mut Vec<u8>) {
     let mut at = offset.max(queue.min_offset());
     let wanted = max_count.saturating_mul(ENTRY_BYTES);
@@ -279,12 +279,12 @@ fn read_units(queue: &ConsumeQueue, offset: i64, max_count: usize, units: &mut V
     }
 }
 
-/// Whether a record belongs to a queue: its own, or one it was dispatched to as well.
+/// Whether a record belongs to a queue: by its own topic and queue id, or by multi-dispatch.
 pub(super) fn is_in_queue(record: &RecordView<'_>, topic: &str, queue_id: i32) -> bool {
     queue_offsets(record, topic, queue_id).next().is_some()
 }
 
-/// The offsets that a record says it has in a queue, one unless it is no record of that queue.
+/// The offsets of a record in a queue, according to the record; none if it is not in that queue.
 pub(super) fn queue_offsets<'a>(
     record: &RecordView<'a>,
     topic: &'a str,

@@ -1,18 +1,18 @@
-//! What a caller wants of a rebuild.
+//! Options of a rebuild or repair.
 
 use std::path::Path;
 
 use mq_store::inspect::SetSizes;
 
-/// What is wanted.
+/// Options of a rebuild or repair.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wish<'a> {
-    /// Mend the log and the state files, too.
+    /// Repair the log and the state files, too.
     pub repairs: bool,
-    /// Where a whole copy shall be; None works in place.
+    /// Directory for a complete copy; None works in place.
     pub to: Option<&'a Path>,
-    /// `messageDelayLevel`; None for RocketMQ's.
+    /// `messageDelayLevel`; None for RocketMQ's default.
     pub delay_levels: Option<&'a str>,
-    /// `maxHashSlotNum` and `maxIndexNum` of the new index files; None where the old ones tell.
+    /// `maxHashSlotNum` and `maxIndexNum` of new index files; None takes them from the old files.
     pub index: SetSizes,
 }

@@ -1,11 +1,11 @@
-//! Which records become rows.
+//! Selects the records that become rows.
 
 use std::collections::HashSet;
 
 use crate::fields::Fields;
 use mq_format::properties;
 
-/// The records that are wanted.
+/// Conditions on records.
 #[derive(Debug, Clone)]
 pub struct Choice {
     /// Only this topic.
@@ -14,16 +14,16 @@ pub struct Choice {
     pub queue_ids: Option<HashSet<i32>>,
     /// Only these tags.
     pub tags: Option<HashSet<String>>,
-    /// From this offset in the queue on.
+    /// First offset in the queue.
     pub first_queue_offset: i64,
-    /// Before this offset in the queue.
+    /// End of the queue offsets, exclusive.
     pub end_queue_offset: i64,
-    /// Before this place in the log.
+    /// End of the physical offsets, exclusive.
     pub end_physical_offset: i64,
 }
 
 impl Default for Choice {
-    /// All of them.
+    /// Accepts all records.
     fn default() -> Self {
         Self {
             topic: None,

@@ -1,4 +1,4 @@
-//! Records on their way into columns.
+//! Adds records to columns.
 
 use thiserror::Error;
 
@@ -10,33 +10,34 @@ use crate::json::Decompress;
 use crate::shapes::Span;
 use mq_format::message::{CheckCrc, RecordError};
 
-/// No column grows longer: Arrow's offsets are int32.
+/// Most bytes of a column: Arrow's offsets are int32.
 const COLUMN_BYTES_MAX: usize = i32::MAX as usize;
 
-/// What can go wrong while rows are added.
+/// Errors of adding rows.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ColumnError {
-    /// Bytes that are no record.
+    /// The bytes are not a valid record.
     #[error("record at byte {at} of {size}: {error}")]
     Record {
-        /// Where it should start.
+        /// Position of the record in the input.
         at: usize,
-        /// How many bytes there are.
+        /// Length of the input, bytes.
         size: usize,
-        /// What is wrong.
+        /// The fault.
         error: RecordError,
     },
-    /// A body does not decompress, and why.
+    /// A body cannot be decompressed; the text says why.
     #[error("{0}")]
     Body(String),
-    /// Arrow's offsets have 32 bits.
+    /// A column exceeds 2 GiB.
     #[error("a batch holds more than 2 GiB of one column; take it earlier")]
     TooLarge,
 }
 
 impl Columns {
-    /// Adds the records that are chosen, which are whole and one after the other; how many they
-    /// were. After an error those before the place of the error have been added.
+    /// Adds the records that pass `choice`, and returns their number. `records` holds whole
+    /// records, one after the other. After an error, the records before the faulty one have been
+    /// added.
     pub fn add(
         &mut self,
         records: &[u8],
@@ -51,8 +52,8 @@ impl Columns {
     }
 }
 
-/// Gathers rows and hands them to the columns, some at a time; each column then runs through
-/// them in one loop.
+/// Collects a batch of rows before it fills the columns, so that each column processes the batch in
+/// one tight loop.
 pub(super) struct Feed<'c, 'a> {
     columns: &'c mut Columns,
     choice: &'c Choice,
@@ -68,7 +69,7 @@ impl<'c, 'a> Feed<'c, 'a> {
         }
     }
 
-    /// Adds the chosen ones of whole records.
+    /// Adds the records that pass the choice.
     pub(super) fn add_all(
         &mut self,
         records: &'a [u8],
@@ -93,7 +94,7 @@ impl<'c, 'a> Feed<'c, 'a> {
         self.flush().and(outcome)
     }
 
-    /// Adds a record if it is chosen.
+    /// Adds a record if it passes the choice.
     #[inline]
     pub(super) fn add(
         &mut self,
@@ -126,9 +127,9 @@ impl<'c, 'a> Feed<'c, 'a> {
         Ok(())
     }
 
-    /// Fills the columns with what was gathered.
+    /// Adds the collected rows to the columns.
     pub(super) fn flush(&mut self) -> Result<(), ColumnError> {
-        // A byte that is not UTF-8 becomes three.
+        // Upper bound: an invalid UTF-8 byte becomes three bytes.
         let added = |row: &Row<'_>| 3 * row.record.bytes.len() + row.body().len();
         let added: usize = self.rows.iter().map(added).sum();
         let columns = &mut *self.columns;

@@ -1,4 +1,4 @@
-//! The memory of columns, in Arrow's layout.
+//! Column buffers in Arrow's layout.
 
 use super::row::{ROWS_AT_ONCE, Row, Source, Text};
 use super::texts::{TextBuffers, Texts, first_end};
@@ -27,14 +27,14 @@ pub(super) enum Fill {
     },
 }
 
-/// A column's memory.
+/// The buffers of a column.
 #[derive(Debug)]
 pub enum Buffers {
-    /// Numbers, none of which is null.
+    /// Numbers without nulls.
     Numbers(Sink),
     /// Text or bytes.
     Texts(TextBuffers),
-    /// Pairs of text: where each row's end, how many they are, names, values.
+    /// Pairs of text: end of each row, number of pairs, names, values.
     Map(Sink, usize, TextBuffers, TextBuffers),
 }
 
@@ -58,7 +58,7 @@ impl Fill {
         }
     }
 
-    /// Bytes of values.
+    /// Bytes of values so far.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Numbers { values, .. } => values.len(),
@@ -67,7 +67,7 @@ impl Fill {
         }
     }
 
-    /// Appends rows, at most `ROWS_AT_ONCE`, whose properties are of these shapes.
+    /// Appends at most `ROWS_AT_ONCE` rows; `shapes` holds the pairs of their properties.
     pub(super) fn add(&mut self, rows: &[Row<'_>], shapes: &Shapes) {
         match self {
             Self::Numbers { source, values } => add_numbers(*source, rows, values),
@@ -132,7 +132,7 @@ fn add_numbers(source: Source, rows: &[Row<'_>], values: &mut Sink) {
     }
 }
 
-/// A value of each row, null where it has none.
+/// The value of each row; None for null.
 type Found<'r> = [Option<&'r [u8]>; ROWS_AT_ONCE];
 
 fn add_texts(text: Text, rows: &[Row<'_>], shapes: &Shapes, texts: &mut Texts, kept: &mut Kept) {
@@ -175,7 +175,7 @@ fn add_texts(text: Text, rows: &[Row<'_>], shapes: &Shapes, texts: &mut Texts, k
     texts.add_all(found);
 }
 
-/// The value of a property in each row. In rows of one span it is at one place.
+/// Finds the value of a property in each row. Rows with equal spans have it at the same position.
 fn find<'r>(name: &str, rows: &'r [Row<'_>], shapes: &Shapes, found: &mut [Option<&'r [u8]>]) {
     let mut seen = None;
     let mut pair = None;
@@ -189,7 +189,7 @@ fn find<'r>(name: &str, rows: &'r [Row<'_>], shapes: &Shapes, found: &mut [Optio
     }
 }
 
-/// Values some of which are perhaps not UTF-8.
+/// Appends values that may be invalid UTF-8.
 fn add_each(found: &[Option<&[u8]>], rows: &[Row<'_>], texts: &mut Texts) {
     for (value, row) in found.iter().zip(rows) {
         match value {
@@ -200,7 +200,7 @@ fn add_each(found: &[Option<&[u8]>], rows: &[Row<'_>], texts: &mut Texts) {
     }
 }
 
-/// Unique ids, and offset message ids of rows without.
+/// Appends the unique id of each row, or its offset message id if it has none.
 fn add_ids(found: &[Option<&[u8]>], rows: &[Row<'_>], texts: &mut Texts) {
     for (value, row) in found.iter().zip(rows) {
         match value {
@@ -213,7 +213,7 @@ fn add_ids(found: &[Option<&[u8]>], rows: &[Row<'_>], texts: &mut Texts) {
     }
 }
 
-/// The properties of rows of one span: their names are the same, and so are all lengths.
+/// Appends the properties of rows with one span: names and all lengths are the same.
 fn add_maps(rows: &[Row<'_>], pairs: &[Pair], names: &mut Texts, values: &mut Texts) {
     let Some(first) = rows.first() else {
         return;
@@ -248,7 +248,7 @@ fn add_maps(rows: &[Row<'_>], pairs: &[Pair], names: &mut Texts, values: &mut Te
     );
 }
 
-/// All properties of a row. No name may come twice: Spark's maps forbid it.
+/// Appends all properties of a row. Names must be unique because Spark's maps require it.
 fn add_map(row: &Row<'_>, ends: &mut Sink, names: &mut Texts, values: &mut Texts) {
     for (name, value) in pairs::distinct(row.record.properties) {
         names.add(name.as_bytes());
@@ -257,7 +257,7 @@ fn add_map(row: &Row<'_>, ends: &mut Sink, names: &mut Texts, values: &mut Texts
     ends.put_all(&(names.rows as i32).to_ne_bytes());
 }
 
-/// `start + step`, `start + 2 * step` and so on.
+/// Appends `start + step`, `start + 2 * step` and so on.
 fn put_steps(ends: &mut Sink, start: usize, step: usize, count: usize) {
     let mut end = start as i32;
     for to in ends.room(4 * count).as_chunks_mut().0 {

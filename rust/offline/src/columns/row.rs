@@ -1,18 +1,18 @@
-//! A record as a row, and what its columns are made of.
+//! A record as a row, and the sources of its columns.
 
 use crate::fields::Fields;
 use crate::shapes::Span;
 use mq_format::properties;
 
-/// Rows that columns take at once: what they look at stays in the cache.
+/// Rows per batch; few enough that they stay in the CPU cache.
 pub(super) const ROWS_AT_ONCE: usize = 128;
 
 /// A record that becomes a row.
 pub(super) struct Row<'a> {
     pub record: Fields<'a>,
-    /// As sent, where that is not how it is stored.
+    /// The decompressed body, if the stored one is compressed.
     pub unpacked: Option<Vec<u8>>,
-    /// Where its properties are among the builder's pairs.
+    /// The pairs of its properties.
     pub span: Span,
     /// Whether its properties are ASCII.
     pub is_ascii: bool,
@@ -38,12 +38,12 @@ pub(super) enum Text {
     StoreHost,
 }
 
-/// What a column is made of.
+/// The source of a column's values.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Source {
     Int(fn(&Row<'_>) -> i32),
     Long(fn(&Row<'_>) -> i64),
-    /// Milliseconds, which become microseconds.
+    /// Milliseconds in the record, microseconds in the column.
     Time(fn(&Row<'_>) -> i64),
     Text(Text),
     /// All properties.
@@ -51,7 +51,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// Whether it needs the properties, split.
+    /// Whether the column needs the properties as pairs.
     pub fn is_of_pairs(self) -> bool {
         matches!(
             self,
@@ -118,7 +118,7 @@ pub(super) const SOURCES: [(&str, Source); 20] = [
     ),
 ];
 
-/// Every column there is: its name and layout (int32, int64, timestamp, string, binary, map).
+/// Name and layout (int32, int64, timestamp, string, binary, map) of all columns.
 pub fn column_layouts() -> impl Iterator<Item = (&'static str, &'static str)> {
     SOURCES
         .iter()

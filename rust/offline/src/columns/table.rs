@@ -20,17 +20,17 @@ pub(super) struct Column {
     pub fill: Fill,
 }
 
-/// What was collected.
+/// The rows collected so far.
 #[derive(Debug)]
 pub struct Collected {
-    /// How many rows.
+    /// Number of rows.
     pub rows: usize,
-    /// Each column's name and memory.
+    /// Name and buffers of each column.
     pub columns: Vec<(&'static str, Buffers)>,
 }
 
 impl Columns {
-    /// Columns by name; the name of one that there is not is given back.
+    /// Creates columns by name; the error is the first unknown name.
     pub fn new(names: &[String]) -> Result<Self, String> {
         let mut made = Self::default();
         for wanted in names {
@@ -46,17 +46,17 @@ impl Columns {
         Ok(made)
     }
 
-    /// Rows collected.
+    /// Number of collected rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Bytes collected, about.
+    /// Approximate bytes of the collected rows.
     pub fn bytes(&self) -> usize {
         self.columns.iter().map(|column| column.fill.bytes()).sum()
     }
 
-    /// What was collected; nothing is left.
+    /// Returns the collected rows and starts again with none.
     pub fn take(&mut self) -> Collected {
         let columns = self.columns.iter_mut();
         let taken = Collected {

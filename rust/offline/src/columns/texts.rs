@@ -2,23 +2,23 @@
 
 use crate::sink::{Sink, copy};
 
-/// Values of any length.
+/// The buffers of a text column.
 #[derive(Debug)]
 pub struct TextBuffers {
-    /// A bit for each value that is not null; None if none is.
+    /// One bit per value, 0 for null; None if no value is null.
     pub validity: Option<Sink>,
-    /// 0, and where each ends, int32.
+    /// 0 and the end of each value, int32.
     pub ends: Sink,
-    /// Their bytes.
+    /// The bytes of all values.
     pub values: Sink,
 }
 
-/// Values of any length and nulls.
+/// A text column under construction.
 #[derive(Debug)]
 pub(super) struct Texts {
     pub(super) values: Sink,
     ends: Sink,
-    /// Empty up to the first null.
+    /// Empty until the first null.
     validity: Sink,
     pub(super) rows: usize,
 }
@@ -54,7 +54,7 @@ impl Texts {
         self.rows += found.len();
     }
 
-    /// Says which of the next rows are values, before they are added.
+    /// Sets the validity bits of the next rows, before they are added.
     fn mark_all(&mut self, found: &[Option<&[u8]>]) {
         if self.validity.len() == 0 {
             self.all_valid();
@@ -67,7 +67,7 @@ impl Texts {
         self.rows = before;
     }
 
-    /// Ends `rows` times as many values as there are lengths; their bytes were written.
+    /// Ends `rows` rows with one value per length; the bytes were written before.
     pub(super) fn end_lengths(
         &mut self,
         lengths: impl Iterator<Item = usize> + Clone,
@@ -92,12 +92,12 @@ impl Texts {
         self.end_value();
     }
 
-    /// Text whose bytes that are not UTF-8 become U+FFFD, as when a str is made of them.
+    /// Appends text; invalid UTF-8 becomes U+FFFD.
     pub(super) fn add_lossy(&mut self, value: &[u8]) {
         self.add(String::from_utf8_lossy(value).as_bytes());
     }
 
-    /// What was written since the last value is one.
+    /// Makes the bytes written since the last value a value.
     #[inline]
     pub(super) fn end_value(&mut self) {
         if self.validity.len() > 0 {
@@ -114,7 +114,7 @@ impl Texts {
         self.end_row();
     }
 
-    /// Says that all rows so far are values.
+    /// Marks all rows so far as not null.
     fn all_valid(&mut self) {
         self.validity.room(self.rows / 8 + 1).fill(0xFF);
         let unused = self.rows % 8;
@@ -125,12 +125,12 @@ impl Texts {
 
     #[inline]
     fn end_row(&mut self) {
-        // At most 2 GiB, which the caller sees to.
+        // Fits: the caller limits a column to 2 GiB.
         self.ends.put_all(&(self.values.len() as i32).to_ne_bytes());
         self.rows += 1;
     }
 
-    /// Says whether the next row is a value.
+    /// Sets the validity bit of the next row.
     #[inline]
     fn mark(&mut self, is_value: bool) {
         if self.validity.len() == self.rows / 8 {
@@ -154,7 +154,7 @@ impl Texts {
     }
 }
 
-/// Ends begin with a 0.
+/// Appends the 0 with which the ends of a column begin.
 pub(super) fn first_end(mut ends: Sink) -> Sink {
     ends.put_all(&0_i32.to_ne_bytes());
     ends

@@ -1,4 +1,4 @@
-//! Columns of the log, built ahead.
+//! Columns of the log, built by background threads.
 
 use std::sync::Arc;
 
@@ -7,23 +7,23 @@ use super::feed::Feed;
 use super::table::{Collected, Columns};
 use crate::ahead::{Part, Work};
 
-/// Builds columns of chunks of the log.
+/// Builds the columns of chunks of the log.
 pub struct ColumnWork {
     columns: Columns,
     choice: Arc<Choice>,
 }
 
-/// A chunk's columns, or its records where somebody else must build them.
+/// The columns of a chunk, or its records if Python must build them.
 #[derive(Debug)]
 pub enum ColumnsMade {
     /// Columns.
     Columns(Collected),
-    /// Records: a body is to be decompressed, or they are too large.
+    /// Records of which one body must be decompressed, or which exceed a column's limit.
     Records(Vec<u8>),
 }
 
 impl ColumnWork {
-    /// Rows of the records that are chosen.
+    /// Builds rows of the records that pass `choice`.
     pub fn new(columns: Columns, choice: Arc<Choice>) -> Self {
         Self { columns, choice }
     }

@@ -1,17 +1,17 @@
-//! What a clean stop recorded, against what is there.
+//! Compares the store with the facts that a clean stop recorded.
 
 use super::Check;
 use crate::scan::log_error;
 use mq_store::StoreError;
 use mq_store::inspect::Marker;
 
-/// Where the record is, in the store.
+/// The file with these facts, relative to the store.
 const PLACE: &str = "mqstack/closed.json";
-/// Only mqstack writes this file, while a store is open.
+/// A file that only an open mqstack store writes.
 const LOG_FACTS: &str = "mqstack/log.json";
 
 impl Check<'_> {
-    /// A store that was closed must end where it ended then, with the same bytes.
+    /// After a clean stop, the log must still end at the recorded offset, with the same bytes.
     pub(super) fn closed(&mut self, log_end: u64) -> Result<(), StoreError> {
         if !self.state.is_clean || self.state.is_locked {
             return Ok(());
@@ -29,7 +29,7 @@ impl Check<'_> {
             return Ok(());
         };
         if Some(marker.checkpoint_crc) != self.scan.checkpoint_crc()? {
-            let what = "the checkpoint is another one: somebody else ran, or it is damaged";
+            let what = "the checkpoint changed: another program wrote it, or it is damaged";
             self.notice("closed", PLACE, -1, what.to_owned());
             return Ok(());
         }
@@ -40,7 +40,7 @@ impl Check<'_> {
                 format!("the log ended at {end} when the store was closed, now at {log_end}");
             self.find("log_end", "commitlog", log_end.cast_signed(), what);
         } else if !marker.has_sound_tail(&self.scan.log).map_err(failed)? {
-            let what = format!("the last bytes before {end} are not those that there were");
+            let what = format!("the last bytes before {end} changed since the store was closed");
             self.find("log_tail", "commitlog", end.cast_signed(), what);
         }
         let queues = self.queues.values().flat_map(|queues| queues.values());
@@ -51,7 +51,7 @@ impl Check<'_> {
         let (count, told) = (queues.count(), (marker.queues, marker.queue_offsets));
         if (count, offsets) != told {
             let what = format!(
-                "{count} queues with {offsets} offsets in all, there were {} with {}",
+                "{count} queues with {offsets} offsets in all; at the clean stop {} with {}",
                 told.0, told.1
             );
             self.find("queue_missing", "consumequeue", -1, what);

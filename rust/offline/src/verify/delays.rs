@@ -1,5 +1,5 @@
-//! When delayed messages are due: their units hold the time, which is that of storing and the
-//! delay of the level. A broker may have other delays than RocketMQ's, but one for a level.
+//! When delayed messages are due. Their queue entries hold the due time: the store time plus the
+//! delay of the level. A broker may use other delays than RocketMQ's defaults, but one per level.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::Check;
 use mq_format::message::{RecordView, SCHEDULE_TOPIC};
 use mq_format::properties;
 
-/// How often each delay was met in a queue, and the first unit that has it.
+/// The number of entries with each delay of a queue, and the first such entry.
 #[derive(Debug, Default)]
 pub(super) struct Delays(BTreeMap<(i32, i64), Met>);
 
@@ -19,7 +19,7 @@ struct Met {
 }
 
 impl Check<'_> {
-    /// The delay of a unit; what is wrong with the record itself.
+    /// Notes the delay of an entry; returns the fault if the record contradicts the queue.
     pub(super) fn delay(
         &mut self,
         (queue_id, offset): (i32, i64),
@@ -30,17 +30,17 @@ impl Check<'_> {
         let level = level.and_then(|level| level.parse::<i32>().ok());
         if level != queue_id.checked_add(1) {
             return Some(format!(
-                "the record says DELAY {level:?}, the queue is {queue_id}"
+                "the record has DELAY {level:?}, but it is in queue {queue_id}"
             ));
         }
         let tags = properties::get(record.properties, properties::TAGS);
         let tags = tags.map_or(0, |tags| mq_format::message::java_hash_on(0, tags).into());
-        // Java's recovery does not know when a message is due.
+        // Java's recovery does not know the due time and writes the hash of the tags instead.
         if tags_code == tags {
             return None;
         }
-        // RocketMQ before 3.5, whose clients set no UNIQ_KEY, read one clock for the time at which
-        // a message is due, and another one for its store time.
+        // RocketMQ before 3.5, whose clients set no UNIQ_KEY, read the clock twice: once for the
+        // due time, once for the store time.
         let is_old = properties::get(record.properties, properties::UNIQ_KEY).is_none();
         let usual_ms = record.tags_code(&self.levels);
         let due_ms = match is_old && tags_code.abs_diff(usual_ms) < CLOCKS_APART_MS {
@@ -57,7 +57,8 @@ impl Check<'_> {
         None
     }
 
-    /// Delays that a single message has: a level has one, unless it was set anew in between.
+    /// Reports delays that only one message has: a level has one delay, unless an operator changed
+    /// it.
     pub(super) fn delay_times(&mut self) {
         let delays = std::mem::take(&mut self.delays.0);
         for ((queue_id, delay_ms), met) in &delays {
@@ -67,7 +68,7 @@ impl Check<'_> {
                 continue;
             }
             let place = format!("{SCHEDULE_TOPIC}/{queue_id}");
-            let what = format!("due {delay_ms} ms after it was stored, as no other message");
+            let what = format!("due {delay_ms} ms after its store time, unlike all other messages");
             match has_others || !(0..=DELAY_MAX_MS).contains(delay_ms) {
                 true => self.find("delay_time", place, met.first, what),
                 false => self.notice("delay_time", place, met.first, what),
@@ -76,7 +77,7 @@ impl Check<'_> {
     }
 }
 
-/// Two clocks of an old RocketMQ differ by less, milliseconds.
+/// Largest difference between these two clock reads, milliseconds.
 const CLOCKS_APART_MS: u64 = 1_000;
-/// A longer delay is none, milliseconds.
+/// Longest plausible delay, milliseconds.
 const DELAY_MAX_MS: i64 = 100 * 366 * 24 * 3_600_000;

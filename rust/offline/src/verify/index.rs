@@ -1,4 +1,4 @@
-//! Index files: chains, entries against the records they point to, and keys that have no entry.
+//! Checks index files: chains, entries against their records, and keys without an entry.
 
 use std::io;
 use std::path::Path;
@@ -19,14 +19,14 @@ use mq_store::inspect::{Geometry, SetSizes, any_layout, geometry};
 /// Entries read at once.
 const ENTRIES_AT_ONCE: i32 = 4_096;
 
-/// What an index entry points to.
+/// The target of an index entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Entry {
     /// A record with that key.
     Own,
-    /// The place of a record that was lost and healed.
+    /// The position of a record that was lost to damage and overwritten by a repair.
     Healed,
-    /// Neither.
+    /// None of these.
     Wrong,
 }
 
@@ -36,14 +36,14 @@ struct Work<'a> {
     place: &'a str,
     file: &'a IndexFile,
     header: IndexHeader,
-    /// Store time of the last message of the file before.
+    /// End timestamp in the header of the previous file.
     before_ms: Option<i64>,
     log_end: u64,
 }
 
 impl Work<'_> {
-    /// Seconds that the first entry of a file holds: a new file begins with the time at which the
-    /// one before ended.
+    /// The time difference that the first entry of a file holds: the begin timestamp of a new file
+    /// is the end timestamp of the previous one.
     fn first_seconds(&self, stored_ms: i64) -> i32 {
         let begin_timestamp_ms = self.before_ms.unwrap_or(0);
         let header = IndexHeader {
@@ -54,7 +54,7 @@ impl Work<'_> {
     }
 }
 
-/// What is wrong with an entry's place in its file, where the newest of its slot is `head`.
+/// Checks the links of an entry; `head` is the newest entry of its slot so far.
 fn linked(entry: &IndexEntry, at: i32, head: i32, last: Option<IndexEntry>) -> Option<String> {
     let before = last.map_or(0, |last| last.physical_offset);
     if entry.key_hash < 0 || entry.time_difference_seconds < 0 {
@@ -63,25 +63,25 @@ fn linked(entry: &IndexEntry, at: i32, head: i32, last: Option<IndexEntry>) -> O
     if entry.previous != head {
         let told = entry.previous;
         return Some(format!(
-            "entry {at} follows {told} in its chain, expected {head}"
+            "entry {at} links to entry {told} of its chain, expected entry {head}"
         ));
     }
     (entry.physical_offset < before)
-        .then(|| format!("entry {at} is of an earlier record than the one before"))
+        .then(|| format!("entry {at} points to an earlier record than the entry before it"))
 }
 
-/// Keys of records, counted against the entries there are.
+/// Counts the keys of records, for comparison with the index entries.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
-    /// First and last record indexed; None without an entry.
+    /// First and last indexed record; None if the index has no entry.
     indexed: Option<(i64, i64)>,
-    /// The last one may lack some, because the store was not closed.
+    /// The store was not closed, so the last record may lack entries.
     is_torn: bool,
-    /// Keys of records between them.
+    /// Keys of records from the first to the last indexed one.
     between: u64,
-    /// Keys of records before the first one.
+    /// Keys of records before the first indexed one.
     before: u64,
-    /// Keys of records behind the last one, and the first such record.
+    /// Keys of records after the last indexed one, and the first such record.
     behind: u64,
     first_behind: i64,
 }
@@ -145,7 +145,7 @@ impl Check<'_> {
                     };
                     before_ms = Some(work.header.end_timestamp_ms);
                     if work.header.index_count <= 1 && path != last {
-                        let what = "counts no entry, though another file follows".to_owned();
+                        let what = "counts no entry, but it is not the last file".to_owned();
                         self.find("index_header", &place, -1, what);
                     }
                     match self.index_file(&work).map_err(io_error(path))? {
@@ -156,7 +156,7 @@ impl Check<'_> {
                 Err(error) => self.find("file", place, -1, error.to_string()),
             }
         }
-        // Without a layout no entry was read.
+        // Without a layout no entry was read, so keys cannot be compared.
         let has_read = self.scan.index_layout().is_some() || sizes == Geometry::Unwritten;
         if has_read {
             self.missing_keys(indexed, paths.is_empty());
@@ -164,8 +164,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// A file of which nobody knows how many slots and entries it has: none was ever used, or they
-    /// are damaged.
+    /// Reports a file whose numbers of slots and entries are unknown because its entries are
+    /// damaged. A file that was never used is fine.
     fn unknown_layout(
         &mut self,
         sizes: &Geometry,
@@ -176,19 +176,23 @@ impl Check<'_> {
         let what = match sizes {
             Geometry::Unwritten if any_layout(bytes).is_some() => return Ok(()),
             Geometry::Unwritten => format!("no index file has {bytes} bytes"),
-            _ => "its entries fit no maxHashSlotNum and maxIndexNum".to_owned(),
+            _ => "its entries match no maxHashSlotNum and maxIndexNum".to_owned(),
         };
         self.find("index_layout", place, -1, what);
         Ok(())
     }
 
-    /// Every entry of a file; returns how many point into the log, None if told to stop.
+    /// Checks every entry of a file. Returns the number of entries that point into the log, or None
+    /// if the caller stopped the check.
     fn index_file(&mut self, work: &Work<'_>) -> io::Result<Option<u64>> {
         let Work { place, header, .. } = *work;
         let layout = work.file.layout();
         let end = header.index_count.min(layout.entries.cast_signed());
         if end != header.index_count || header.index_count < 0 {
-            let what = format!("counts {}, there is room for {end}", header.index_count);
+            let what = format!(
+                "counts {} entries, the file holds {end}",
+                header.index_count
+            );
             self.find("index_header", place, -1, what);
         }
         let mut heads = vec![0; layout.slots as usize];
@@ -207,7 +211,7 @@ impl Check<'_> {
                     self.find("index_entry", place, offset, what);
                 }
                 heads[head] = at;
-                // Records that expired leave their entries behind.
+                // Entries of expired records stay in the index.
                 if offset >= self.scan.min_physical_offset() {
                     let (found, what) = self.look_at(&entry, at, work);
                     in_log += u64::from(found != Entry::Healed);
@@ -221,15 +225,15 @@ impl Check<'_> {
             }
         }
         if healed > 0 {
-            let what = format!("{healed} entries are keys of records that were lost and healed");
+            let what = format!("{healed} entries are keys of records that were lost to damage");
             self.notice("index_healed", place, -1, what);
         }
         self.index_frame(work, (last, &heads))?;
         Ok(Some(in_log))
     }
 
-    /// Header and slots against the entries: first and last record, and the newest entry of each
-    /// slot.
+    /// Compares header and slots with the entries: first and last record, and the newest entry of
+    /// each slot.
     fn index_frame(
         &mut self,
         work: &Work<'_>,
@@ -241,7 +245,7 @@ impl Check<'_> {
             header,
             ..
         } = *work;
-        // A broker writes entry, slot and header one after the other.
+        // A broker may be between the writes of entry, slot and header.
         let Some(last) = last.filter(|_| !self.state.is_locked) else {
             let begin = (header.begin_physical_offset, header.begin_timestamp_ms);
             let end = (header.end_physical_offset, header.end_timestamp_ms);
@@ -261,18 +265,18 @@ impl Check<'_> {
             .0
             .iter()
             .map(|slot| i32::from_be_bytes(*slot));
-        // After a crash slots may be of entries that the header does not count yet.
+        // After a crash, slots may refer to entries that the header does not count yet.
         let is_right = |(stored, head): (i32, &i32)| {
             stored == *head || (!self.state.is_clean && stored >= count)
         };
         if !stored.zip(heads).all(is_right) {
-            let what = "a slot is not the newest entry of its chain".to_owned();
+            let what = "a slot does not refer to the newest entry of its chain".to_owned();
             self.find("index_slot", place, -1, what);
         }
         Ok(())
     }
 
-    /// What is wrong with a header.
+    /// The faults of a header.
     fn header_of(
         &self,
         header: &IndexHeader,
@@ -283,9 +287,9 @@ impl Check<'_> {
         let mut wrong = Vec::new();
         let used = heads.iter().filter(|head| **head != 0).count() as i64;
         let told = i64::from(header.hash_slot_count);
-        // Older RocketMQ counts every entry.
+        // Older RocketMQ versions count entries instead of slots.
         if self.state.is_clean && told != used && told != i64::from(header.index_count) - 1 {
-            wrong.push(format!("says that {told} slots are used, {used} are"));
+            wrong.push(format!("counts {told} used slots, found {used}"));
         }
         let ends = [
             (
@@ -305,7 +309,7 @@ impl Check<'_> {
             let is_at = entry.physical_offset;
             if offset != is_at {
                 let what = format!(
-                    "says its {word} record is at {offset}, the {word} entry's is at {is_at}"
+                    "says its {word} record is at {offset}, the {word} entry points to {is_at}"
                 );
                 wrong.push(what);
                 continue;
@@ -318,14 +322,14 @@ impl Check<'_> {
             if let Some(stored) = stored.filter(|record| record.store_timestamp_ms != time_ms) {
                 let stored = stored.store_timestamp_ms;
                 wrong.push(format!(
-                    "says its {word} record is of {time_ms} ms, it is of {stored}"
+                    "says its {word} record was stored at {time_ms} ms, the record says {stored} ms"
                 ));
             }
         }
         wrong
     }
 
-    /// What an entry points to, and what is wrong with it.
+    /// The target of an entry, and the entry's fault if it has one.
     fn look_at(&self, entry: &IndexEntry, number: i32, work: &Work<'_>) -> (Entry, Option<String>) {
         let offset = entry.physical_offset;
         let wrong = || {
@@ -340,7 +344,7 @@ impl Check<'_> {
         let Ok(Some(bytes)) = record else {
             let mut head = [0; BLANK_BYTES];
             let read = self.scan.log.read_at(offset.cast_unsigned(), &mut head);
-            // The inside of what stands in for several records is zeros.
+            // A record that replaces several lost ones is zeros inside.
             let is_inside = read.is_ok_and(|read| read == head.len()) && head == [0; BLANK_BYTES];
             return if is_inside {
                 (Entry::Healed, None)
@@ -364,7 +368,7 @@ impl Check<'_> {
         (Entry::Own, (!is_time).then(late))
     }
 
-    /// Keys of records that no look-up will find.
+    /// Reports keys of records that no look-up will find.
     fn missing_keys(&mut self, indexed: u64, is_without: bool) {
         let Keys {
             between,
@@ -374,7 +378,7 @@ impl Check<'_> {
             ..
         } = self.keys;
         if before > 0 {
-            let what = format!("{before} keys of records before its first one have no entry");
+            let what = format!("{before} keys of records before the first entry are not indexed");
             self.notice("index_missing", "index", -1, what);
         }
         if indexed < between {
@@ -385,13 +389,13 @@ impl Check<'_> {
             return;
         }
         if is_without {
-            let what = format!("there is no index: none of {behind} keys can be looked up");
+            let what = format!("there is no index: {behind} keys cannot be looked up");
             self.notice("index_missing", "index", first_behind, what);
         } else if self.state.is_clean {
-            let what = format!("{behind} keys of records from here on have no entry");
+            let what = format!("{behind} keys of records from here on are not indexed");
             self.find("index_missing", "index", first_behind, what);
         } else {
-            let what = format!("{behind} keys of records from here on have no entry yet");
+            let what = format!("{behind} keys of records from here on are not indexed yet");
             self.notice("index_behind", "index", first_behind, what);
         }
     }

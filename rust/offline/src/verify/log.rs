@@ -1,4 +1,4 @@
-//! The commit log: its files, every record, and each record against its queues.
+//! Checks the commit log: its files, every record, and each record against its queues.
 
 use super::{Check, Stopped};
 use crate::scan::log_error;
@@ -9,11 +9,11 @@ use mq_store::inspect::is_stand_in;
 use mq_store::inspect::{LastSeen, next_record};
 use mq_store::inspect::{LogRead, Step, Walk};
 
-/// Store times of neighbours may differ that much in the wrong direction, milliseconds.
+/// Largest backward step of store times that is no fault, milliseconds.
 const STEP_BACK_MS: i64 = 60_000;
 
 impl Check<'_> {
-    /// Commit-log files: one length, one behind the other.
+    /// Checks that the commit-log files have one length and leave no gap.
     pub(super) fn files(&mut self) -> Result<(), StoreError> {
         let files = self.scan.log.files()?;
         let bytes = self.scan.layout.commit_log_file_bytes.unwrap_or(0);
@@ -21,7 +21,7 @@ impl Check<'_> {
         for file in files {
             let place = file.path.display().to_string();
             if file.bytes != bytes {
-                let what = format!("{} bytes, files of this log have {bytes}", file.bytes);
+                let what = format!("has {} bytes, the other log files have {bytes}", file.bytes);
                 self.find("file", place, -1, what);
             } else if file.offset != expected {
                 let what = format!("starts at {}, expected {expected}", file.offset);
@@ -32,7 +32,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Every record; returns where the log ends.
+    /// Checks every record; returns the end of the log.
     pub(super) fn log(&mut self) -> Result<Result<u64, Stopped>, StoreError> {
         let log = &self.scan.log;
         let limit = log.max_offset();
@@ -52,7 +52,7 @@ impl Check<'_> {
                     let Some(next) = next_record(log, offset, limit, &last_seen)? else {
                         return Ok(Ok(offset));
                     };
-                    let what = format!("{} bytes are no record, then records go on", next - offset);
+                    let what = format!("{} bytes are no record, records follow", next - offset);
                     self.find("record", "commitlog", offset.cast_signed(), what);
                     self.sequences.lost(offset.cast_signed());
                     walk = Walk::from(next);
@@ -61,7 +61,7 @@ impl Check<'_> {
         }
     }
 
-    /// A blank record must say how much of its file is left.
+    /// Checks that a blank record has the length of the rest of its file.
     fn blank(&mut self, offset: u64) -> Result<(), StoreError> {
         let at = offset.cast_signed();
         let mut head = [0; 4];
@@ -72,7 +72,8 @@ impl Check<'_> {
             log.next_file_start(offset) - offset,
         );
         if u64::from(told) != left {
-            let what = format!("the blank record says {told} bytes, {left} are left of the file");
+            let what =
+                format!("the blank record says {told} bytes, the file has {left} bytes left");
             self.find("record", "commitlog", at, what);
         }
         Ok(())
@@ -118,8 +119,8 @@ impl Check<'_> {
         }
     }
 
-    /// Whether a message was committed by a RocketMQ before 4.3, which has index entries for the
-    /// prepared message alone.
+    /// Whether a RocketMQ before 4.3 committed this message. These versions index the prepared
+    /// message and not the committed one.
     fn is_indexed_as_prepared(&self, record: &RecordView<'_>) -> bool {
         if record.sys_flag & sys_flag::TRANSACTION_MASK != sys_flag::COMMIT {
             return false;
@@ -132,18 +133,18 @@ impl Check<'_> {
         })
     }
 
-    /// What a record says that cannot be.
+    /// The first impossible field of a record.
     fn contradiction(&self, record: &RecordView<'_>) -> Option<String> {
         let half = record.prepared_transaction_offset;
         if half < 0 || half > record.physical_offset {
             return Some(format!(
-                "says that its half message is at {half}, after itself"
+                "says that its half message is at {half}, which is after the record"
             ));
         }
         let is_in_log = half > 0 && half >= self.scan.min_physical_offset();
         if is_in_log && !matches!(self.scan.log.record(half, None, CheckCrc::No), Ok(Some(_))) {
             return Some(format!(
-                "says that its half message is at {half}, where no record is"
+                "says that its half message is at {half}, but there is no record"
             ));
         }
         if record.queue_id < 0 || record.queue_offset < 0 || record.reconsume_times < 0 {
@@ -151,12 +152,12 @@ impl Check<'_> {
         }
         let is_compressed = record.sys_flag & sys_flag::COMPRESSED != 0;
         if is_compressed && !looks_compressed(record.body) {
-            return Some("says that its body is compressed, which it is not".to_owned());
+            return Some("is marked as compressed, but its body is not".to_owned());
         }
         None
     }
 
-    /// A record's store time against its neighbours'.
+    /// Compares a record's store time with those around it.
     fn store_time(&mut self, at: i64, record: &RecordView<'_>) {
         let (last, time) = (self.last_store_timestamp_ms, record.store_timestamp_ms);
         if time < last.saturating_sub(STEP_BACK_MS) {
@@ -165,20 +166,20 @@ impl Check<'_> {
         }
         self.last_store_timestamp_ms = time;
         if let Some((at, time_ms)) = self.times.outlier((at, time)) {
-            let what = format!("stored at {time_ms} ms, both its neighbours at another time");
+            let what = format!("stored at {time_ms} ms, far from the records before and after it");
             self.find("store_time", "commitlog", at, what);
         }
     }
 }
 
-/// The last two records and their store times: a clock that is set stays set, a damaged time does
-/// not.
+/// The last two records and their store times. After a clock change all later times differ; after
+/// damage only one does.
 #[derive(Debug, Default)]
 pub(super) struct Times(Option<(i64, i64)>, Option<(i64, i64)>);
 
 impl Times {
-    /// Takes the next record; returns the one before if its time is far from both neighbours',
-    /// which agree.
+    /// Adds the next record. Returns the previous one if its time is far from the times before and
+    /// after it, and these are in order.
     fn outlier(&mut self, next: (i64, i64)) -> Option<(i64, i64)> {
         let (first, middle) = (self.0, self.1);
         (self.0, self.1) = (middle, Some(next));
@@ -187,14 +188,14 @@ impl Times {
         let is_far = middle.1 < low.saturating_sub(STEP_BACK_MS)
             || middle.1 > high.saturating_add(STEP_BACK_MS);
         (low <= high && is_far).then(|| {
-            // What follows is compared with its neighbour, not with the damage.
+            // Compare the next record with the good one, not with the damaged one.
             self.0 = Some(first);
             middle
         })
     }
 }
 
-/// Whether a body begins as zlib, LZ4 and Zstandard do.
+/// Whether a body starts like zlib, LZ4 or Zstandard data.
 fn looks_compressed(body: &[u8]) -> bool {
     let is_zlib = matches!(body, [head, check, ..]
         if head & 0x0F == 8 && (u32::from(*head) << 8 | u32::from(*check)) % 31 == 0);

@@ -1,5 +1,5 @@
-//! Checking a store directory: every record, queue unit, extension unit and index entry, the
-//! checkpoint and the state files, each against the others.
+//! Checks a store directory. Compares every record, queue entry, extension unit and index entry,
+//! the checkpoint and the state files with each other.
 
 mod closed;
 mod delays;
@@ -33,24 +33,26 @@ use mq_store::inspect::Deletions;
 /// Records or entries between two calls of `progress`.
 const PROGRESS_EVERY: u64 = 256;
 
-/// A check under way.
+/// A running check.
 struct Check<'a> {
     scan: &'a Scan,
     progress: &'a mut dyn FnMut(i64) -> bool,
     report: Report,
     state: State,
-    /// RocketMQ's; a broker may have others.
+    /// RocketMQ's default delay levels; a broker may have others.
     levels: DelayLevels,
     queues: Queues,
     keys: Keys,
-    /// Records that are not in their queues because the store was not closed, and the first.
+    /// Number of records after the ends of their queues in a store that was not closed, and the
+    /// first one's physical offset.
     behind: (u64, i64),
-    /// Topics that the broker knows; None where no table says so.
+    /// Topics that the broker knows; None if no topic table can be read.
     topics: Option<HashSet<String>>,
     deletions: Deletions,
     /// Records of deleted topics that are still in the log, by topic.
     deleted: BTreeMap<String, u64>,
-    /// Records of queues that were deleted and begun anew, and the first.
+    /// Number of records of queues that were deleted and created again, and the first one's
+    /// physical offset.
     superseded: (u64, i64),
     sequences: Sequences,
     delays: Delays,
@@ -67,7 +69,7 @@ struct Stopped;
 
 impl Scan {
     /// Checks log, queues, extension, index, checkpoint and state files against each other.
-    /// `progress` gets the physical offset reached and stops the check by returning false.
+    /// `progress` receives the current physical offset; the check stops if it returns false.
     pub fn verify(&self, progress: &mut dyn FnMut(i64) -> bool) -> Result<Report, StoreError> {
         check_all(self, progress)
     }
@@ -125,7 +127,7 @@ impl Check<'_> {
         }
     }
 
-    /// Something worth to know that is no damage.
+    /// Reports a fact that is worth knowing and no damage.
     fn notice(&mut self, kind: &'static str, place: impl Into<String>, offset: i64, what: String) {
         if self.report.notices.len() < FINDINGS_MAX {
             self.report.notices.push(Finding {
@@ -137,7 +139,7 @@ impl Check<'_> {
         }
     }
 
-    /// Lets the caller know and stop.
+    /// Reports progress; fails if the caller wants to stop.
     fn step(&mut self, offset: i64) -> Result<(), Stopped> {
         self.steps += 1;
         let is_due = self.steps.is_multiple_of(PROGRESS_EVERY);
@@ -152,10 +154,10 @@ impl Check<'_> {
             self.notice("unread", part.path, -1, part.what.to_owned());
         }
         if self.state.is_locked {
-            let what = "a broker has the store open: what it writes meanwhile may look wrong";
+            let what = "a broker has the store open: its current writes may look like damage";
             self.notice("in_use", "lock", -1, what.into());
         } else if !self.state.is_clean {
-            let what = "the store was not closed: the next open checks and completes it";
+            let what = "the store was not closed: the next open checks and repairs it";
             self.notice("not_closed", "abort", -1, what.into());
         }
     }

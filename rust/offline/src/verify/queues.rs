@@ -1,4 +1,4 @@
-//! Consume queues: each unit against the record it points to, and the other way round.
+//! Checks consume queues: each entry against its record, and each record against its entry.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use mq_store::inspect::ConsumeQueue;
 use mq_store::inspect::offset_files;
 use mq_store::{ReadMode, StoreError};
 
-/// Bytes of units read at once per queue; a store has many queues.
+/// Bytes of entries read at once per queue; small because a store has many queues.
 const WINDOW_BYTES: usize = 1_280;
 
-/// A queue, and what of it was met.
+/// A queue and the records found for it.
 pub(super) struct Checked {
     pub(super) queue: Arc<ConsumeQueue>,
-    /// Units that belong to records seen.
+    /// Entries whose records were found.
     seen: i64,
     /// One past the highest queue offset of a record.
     pub(super) next_offset: i64,
-    /// Some units, and the queue offset of the first.
+    /// A window of entries, and the queue offset of its first.
     window: (i64, Vec<QueueEntry>),
 }
 
 impl Checked {
-    /// The unit at a queue offset.
+    /// The entry at a queue offset.
     fn unit(&mut self, offset: i64) -> Option<QueueEntry> {
         let (from, units) = &self.window;
         let at = usize::try_from(offset.checked_sub(*from)?).ok();
@@ -68,7 +68,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The files of a queue and of its extension: of one length, one behind the other.
+    /// Checks that the files of a queue and of its extension have one length and leave no gap.
     fn queue_files(&mut self, queue: &ConsumeQueue) -> Result<(), StoreError> {
         let ext = queue.ext.as_ref().map(|ext| &ext.files);
         for files in [Some(&queue.files), ext].into_iter().flatten() {
@@ -76,7 +76,7 @@ impl Check<'_> {
             let mut expected = found.first().map_or(0, |first| first.offset);
             for file in found {
                 let what = if file.bytes != files.file_bytes {
-                    format!("{} bytes, such files have {}", file.bytes, files.file_bytes)
+                    format!("has {} bytes, expected {}", file.bytes, files.file_bytes)
                 } else if file.offset != expected {
                     format!("starts at {}, expected {expected}", file.offset)
                 } else {
@@ -90,7 +90,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// A record against its unit in one queue: topic, queue id, queue offset.
+    /// Compares a record with its entry in one queue, given as topic, queue id and queue offset.
     pub(super) fn queued(
         &mut self,
         (topic, queue_id, offset): (&str, i32, i64),
@@ -117,7 +117,7 @@ impl Check<'_> {
                 self.sequences.jump((topic, queue_id, offset), start, None);
                 self.tags_code((&queue, offset), &unit, record, tags_code)
             }
-            // The queue was deleted and begun anew, and counts from 0 again.
+            // The queue was deleted and created again, so its offsets started at 0 again.
             Some(unit) if unit.is_used() && !unit.is_filler() && unit.physical_offset > start => {
                 return self.superseded(start);
             }
@@ -140,7 +140,7 @@ impl Check<'_> {
         self.superseded = (self.superseded.0 + 1, first);
     }
 
-    /// What is wrong with the tags code of a unit, or with its part in the extension.
+    /// The fault of an entry's tags code, or of its unit in the extension.
     fn tags_code(
         &mut self,
         (queue, offset): (&ConsumeQueue, i64),
@@ -158,7 +158,7 @@ impl Check<'_> {
             if ext.store_timestamp_ms != record.store_timestamp_ms {
                 let (told, stored) = (ext.store_timestamp_ms, record.store_timestamp_ms);
                 return Some(format!(
-                    "its extension says it was stored at {told} ms, the record at {stored} ms"
+                    "its extension says it was stored at {told} ms, the record says {stored} ms"
                 ));
             }
             found = ext.tags_code;
@@ -166,11 +166,11 @@ impl Check<'_> {
         if queue.topic() == SCHEDULE_TOPIC {
             return self.delay((queue.queue_id(), offset), record, found);
         }
-        (expected != found).then(|| format!("tags code {found}, that of the record is {expected}"))
+        (expected != found).then(|| format!("has tags code {found}, its record has {expected}"))
     }
 
-    /// A record of a queue that is not on disk: the topic was deleted, the store was not closed, or
-    /// the queue is lost.
+    /// Handles a record whose queue is not on disk: the topic was deleted, the store was not
+    /// closed, or the queue was lost.
     fn without_queue(&mut self, (topic, queue_id, offset): (&str, i32, i64), start: i64) {
         if !self.is_known(topic) {
             *self.deleted.entry(topic.to_owned()).or_default() += 1;
@@ -180,18 +180,18 @@ impl Check<'_> {
         self.behind((topic, queue_id, offset), start, starts_at_0.then_some(0));
     }
 
-    /// Whether messages of a topic are still wanted: those of a deleted topic stay in the log.
+    /// Whether a topic still exists. Messages of a deleted topic stay in the log.
     fn is_known(&self, topic: &str) -> bool {
         let is_system = topic == SCHEDULE_TOPIC || topic.starts_with("RMQ_SYS_");
         let is_listed = |topics: &HashSet<String>| topics.contains(topic);
-        // Light queues are in no table.
+        // Light queues are not in the topic table.
         is_system
             || multi_dispatch::is_lmq(topic)
             || self.topics.as_ref().is_none_or(is_listed)
             || self.queues.contains_key(topic)
     }
 
-    /// A record without a unit in a queue that is there.
+    /// Handles a record without an entry in an existing queue.
     fn missing(&mut self, (topic, queue_id, offset): (&str, i32, i64), start: i64) {
         let checked = self.queues.get_mut(topic);
         let checked = checked.and_then(|queues| queues.get_mut(&queue_id));
@@ -199,7 +199,7 @@ impl Check<'_> {
             return;
         };
         let (min, max) = (checked.queue.min_offset(), checked.queue.max_offset());
-        // What begins at another offset has lost its first file.
+        // A queue that starts at another offset than 0 has lost its first file.
         let is_anew = checked.queue.written().0 == 0;
         let begins_later = is_anew
             && checked.unit(min).is_some_and(|first| {
@@ -211,12 +211,12 @@ impl Check<'_> {
         if offset >= max {
             return self.behind((topic, queue_id, offset), start, Some(max));
         }
-        let what = format!("no unit for the record at {start}");
+        let what = format!("no entry for the record at {start}");
         self.find("queue_missing", format!("{topic}/{queue_id}"), offset, what);
     }
 
-    /// A record after the end of its queue: damage, or what a store that was not closed may lack.
-    /// `least` is where the queue ends.
+    /// Handles a record after the end of its queue. That is damage if the store was closed, and
+    /// normal after a crash. `least` is the end of the queue.
     fn behind(
         &mut self,
         (topic, queue_id, offset): (&str, i32, i64),
@@ -225,7 +225,7 @@ impl Check<'_> {
     ) {
         let place = format!("{topic}/{queue_id}");
         if self.state.is_clean {
-            let what = format!("no unit for the record at {start}");
+            let what = format!("no entry for the record at {start}");
             return self.find("queue_missing", place, offset, what);
         }
         if let Some(expected) = self.sequences.jump((topic, queue_id, offset), start, least) {
@@ -248,12 +248,12 @@ impl Check<'_> {
         }
         let (count, first) = self.superseded;
         if count > 0 {
-            let what = format!("{count} messages are of queues that were deleted and begun anew");
+            let what = format!("{count} messages belong to queues that were deleted and recreated");
             self.notice("superseded", "commitlog", first, what);
         }
         for (topic, count) in std::mem::take(&mut self.deleted) {
             let what = match self.deletions.log_end_of(&topic) {
-                0 => "are of this topic, which config/topics.json lacks",
+                0 => "belong to this topic, which is not in config/topics.json",
                 _ => "were deleted with this topic",
             };
             self.notice(
@@ -265,7 +265,7 @@ impl Check<'_> {
         }
     }
 
-    /// Queue units that belong to no record seen.
+    /// Reports queue entries for which no record was found.
     pub(super) fn queues(&mut self, log_end: u64) {
         for (topic, queues) in std::mem::take(&mut self.queues) {
             for (queue_id, mut checked) in queues {
@@ -287,7 +287,7 @@ impl Check<'_> {
         }
     }
 
-    /// What is wrong with a unit, if anything: it must point to a record of its place.
+    /// The fault of an entry: it must point to a record with this queue and offset.
     fn stray(
         &self,
         (queue, offset): (&ConsumeQueue, i64),
@@ -312,6 +312,6 @@ impl Check<'_> {
             };
             RecordView::parse(&bytes, CheckCrc::No).is_ok_and(is_own)
         });
-        (!is_own).then(|| format!("points to {unit:?}, which is no record of its place"))
+        (!is_own).then(|| format!("points to {unit:?}, which is no record of this queue offset"))
     }
 }

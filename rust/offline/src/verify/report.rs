@@ -1,6 +1,6 @@
-//! What a check of a store found.
+//! The result of a check.
 
-/// Something wrong, found by `Scan::verify`.
+/// A fault or a notice of `Scan::verify`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// A stable word: `record`, `crc`, `physical_offset`, `store_time`, `delay_time`, `log_end`,
@@ -8,36 +8,37 @@ pub struct Finding {
     /// `index_slot`, `index_layout`, `index_missing`, `checkpoint`, `closed`, `state`, `offset`,
     /// `file`.
     pub kind: &'static str,
-    /// File or queue it is in.
+    /// The file or the queue.
     pub place: String,
-    /// Physical offset (or queue offset for queue findings), -1 when it has none.
+    /// Physical offset, or queue offset for a queue; -1 if the finding has none.
     pub offset: i64,
-    /// What was found and what was expected.
+    /// The actual and the expected state.
     pub what: String,
 }
 
-/// What `Scan::verify` counted.
+/// Counts and findings of `Scan::verify`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
-    /// Good records.
+    /// Valid records.
     pub records: u64,
-    /// Their bytes.
+    /// Bytes of valid records.
     pub record_bytes: u64,
-    /// Queue units looked at.
+    /// Checked queue entries.
     pub queue_entries: u64,
-    /// Units of the queues' extension looked at.
+    /// Checked units of the queues' extension.
     pub extension_units: u64,
-    /// Index entries looked at.
+    /// Checked index entries.
     pub index_entries: u64,
-    /// Committed and delay offsets looked at.
+    /// Checked committed offsets and delay offsets.
     pub offsets: u64,
-    /// Where the last good record ends, bytes.
+    /// End of the last valid record, bytes.
     pub log_end: u64,
-    /// Findings, at most [`FINDINGS_MAX`]: damage.
+    /// Damage; at most [`FINDINGS_MAX`] findings are kept.
     pub findings: Vec<Finding>,
-    /// All findings, those left out included.
+    /// Number of all findings, including those that were not kept.
     pub finding_count: u64,
-    /// What is no damage: the next open mends it, or it only needs attention. As many at most.
+    /// Facts that are no damage, at most [`FINDINGS_MAX`]: the next open handles them, or an
+    /// operator should know them.
     pub notices: Vec<Finding>,
 }
 

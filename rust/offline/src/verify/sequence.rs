@@ -1,32 +1,32 @@
-//! Queue offsets in the order of the log: each queue counts on by one.
+//! Queue offsets in log order: each queue counts up by one.
 
 use std::collections::HashMap;
 
-/// The next offset of each queue that is not on disk as far as the log goes.
+/// The next offset of each queue. Used for records whose entry is not on disk.
 #[derive(Debug, Default)]
 pub(super) struct Sequences {
     queues: HashMap<String, HashMap<i32, Next>>,
-    /// Where the last record was lost, bytes from the start of the log; -1 for nowhere.
+    /// Physical offset of the last lost record, valid if `has_lost`.
     lost_at: i64,
     has_lost: bool,
 }
 
-/// What a queue's next record must say.
+/// The expectation for the next record of a queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Next {
     pub offset: i64,
-    /// Where the last record of the queue is.
+    /// Physical offset of the queue's last record.
     pub after: i64,
 }
 
 impl Sequences {
-    /// Records were lost at this place: offsets may be missing after it.
+    /// Notes a lost record: queue offsets may be missing after it.
     pub(super) fn lost(&mut self, at: i64) {
         (self.lost_at, self.has_lost) = (at, true);
     }
 
-    /// Takes a record; returns the offset that it should have had if it jumps ahead. `least` is
-    /// what the queue has at least, None where nothing says so.
+    /// Notes a record. Returns the expected offset if the record skips ahead of it. `least` is the
+    /// smallest possible end of the queue, if known.
     pub(super) fn jump(
         &mut self,
         (topic, queue_id, offset): (&str, i32, i64),

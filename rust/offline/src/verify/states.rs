@@ -1,4 +1,4 @@
-//! The checkpoint and the state files against the log and the queues.
+//! Checks the checkpoint and the state files against the log and the queues.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -15,23 +15,23 @@ use mq_store::inspect::io_error;
 use mq_store::inspect::seal::{self, Seal, Verdict};
 use mq_store::{State, StoreError};
 
-/// Where the checksums are.
+/// Directory of the checksums of state files.
 const OWN_STATE: &str = "mqstack/state";
 /// Names of the checkpoint's times.
 const TIMES: [&str; 3] = ["log", "queue", "index"];
 
 impl Check<'_> {
-    /// The checkpoint must not be ahead of the last record: what was on disk is gone, then.
+    /// Checks the checkpoint. A time after the last record means that flushed records are gone.
     pub(super) fn checkpoint(&mut self) -> Result<(), StoreError> {
         if let Some((_, bytes)) = self.scan.checkpoint_bytes()?
             && bytes != CHECKPOINT_BYTES
         {
-            let what = format!("{bytes} bytes, it has {CHECKPOINT_BYTES}");
+            let what = format!("has {bytes} bytes, expected {CHECKPOINT_BYTES}");
             self.find("checkpoint", "checkpoint", -1, what);
         }
         let Some(times) = self.state.checkpoint_ms else {
             if self.report.records > 0 {
-                let what = "there is none: the next open checks the whole log".to_owned();
+                let what = "is missing: the next open checks the whole log".to_owned();
                 self.notice("checkpoint", "checkpoint", -1, what);
             }
             return Ok(());
@@ -40,7 +40,7 @@ impl Check<'_> {
         for (name, time) in TIMES.iter().zip(times) {
             if time > last && !self.state.is_locked {
                 let what = format!(
-                    "says that the {name} was on disk up to {time} ms, the last record is of {last}"
+                    "says that the {name} was flushed up to {time} ms, the last record has {last}"
                 );
                 self.find("checkpoint", "checkpoint", -1, what);
             }
@@ -48,16 +48,17 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Without its file of deletions a store shows deleted messages again.
+    /// Checks the file of deletions. Without it, a store shows deleted messages again.
     pub(super) fn deletions(&mut self) -> Result<(), StoreError> {
         if Deletions::is_damaged(&self.scan.root)? {
-            let what = "cannot be read: deleted messages come back if their topic does".to_owned();
+            let what = "cannot be read: deleted messages reappear if their topic is created again";
+            let what = what.to_owned();
             self.find("state", "mqstack/deleted.json", -1, what);
         }
         Ok(())
     }
 
-    /// State files that are missing, damaged or cannot be read, and offsets beyond the end of
+    /// Reports state files that are missing, damaged or unreadable, and offsets beyond the end of
     /// their queues.
     pub(super) fn states(&mut self) -> Result<(), StoreError> {
         for (name, tables) in STATE_FILES {
@@ -84,11 +85,11 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The side file of a state file, and the previous copy.
+    /// Checks the checksum file of a state file, and the previous copy.
     fn checksums(&mut self, name: &str) -> Result<(), StoreError> {
         let side = seal::path_of(&self.scan.root.join("mqstack"), name);
         if seal::has_damaged_lines(&side).map_err(io_error(&side))? {
-            let what = "a checksum in it is damaged".to_owned();
+            let what = "the file holds a damaged checksum".to_owned();
             self.find("state", format!("mqstack/state/{name}.sum"), -1, what);
         }
         let copy = format!("{name}.bak");
@@ -105,8 +106,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// A state file that is not there: a store with messages has a table of topics, and a file with
-    /// a previous copy or a checksum was there.
+    /// Reports a missing state file, unless it never existed. It did if it has a previous copy or a
+    /// checksum. A broker's store with messages also needs its topic table.
     fn without(&mut self, name: &str, tables: &[&str]) -> Result<(), StoreError> {
         let root = &self.scan.root;
         let has_copy = root.join("config").join(format!("{name}.bak")).exists();
@@ -118,7 +119,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Whether a broker wrote the store: the engine alone, which leaves `mqstack`, needs no topics.
+    /// Whether a broker wrote the store. The engine alone creates `mqstack` and needs no topics.
     fn is_of_broker(&self) -> bool {
         let has = |name: &str| self.scan.root.join(name).exists();
         let tables = [
@@ -152,7 +153,7 @@ impl Check<'_> {
         }
     }
 
-    /// A committed offset, whose key is topic@group.
+    /// Checks a committed offset; its key is topic@group.
     fn offset(&mut self, file: &str, key: &str, queue_id: i32, offset: &Value) {
         self.report.offsets += 1;
         let place = format!("config/{file}: {key}/{queue_id}");
@@ -165,7 +166,7 @@ impl Check<'_> {
                 self.find("offset", place, offset, what);
             }
             None if offset > 0 => {
-                let what = format!("committed {offset}, there is no such queue");
+                let what = format!("committed {offset}, but the queue does not exist");
                 self.notice("offset", place, offset, what);
             }
             _ => {}
@@ -188,14 +189,14 @@ impl Check<'_> {
         }
     }
 
-    /// One past the last message of a queue, one that is not queued yet too.
+    /// One past the last message of a queue, including messages in the log that have no entry yet.
     fn next_offset(&self, topic: &str, queue_id: i32) -> Option<i64> {
         let checked = self.queues.get(topic)?.get(&queue_id)?;
         Some(checked.queue.max_offset().max(checked.next_offset))
     }
 }
 
-/// What is wrong with the bytes of a file, by its checksum; None without a file or a checksum.
+/// The fault of a file according to its checksum; None if it has no fault or no checksum.
 fn damage_of(path: &Path, known: &[Seal]) -> Result<Option<&'static str>, StoreError> {
     let bytes = match fs::read_own(path, STATE_BYTES_MAX) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -207,12 +208,12 @@ fn damage_of(path: &Path, known: &[Seal]) -> Result<Option<&'static str>, StoreE
         .map_err(io_error(path))?;
     Ok(match seal::verdict(known, &seen) {
         _ if bytes.is_empty() => Some("is empty"),
-        Verdict::Damaged => Some("does not have its checksum"),
+        Verdict::Damaged => Some("does not match its checksum"),
         Verdict::Ours | Verdict::Unknown => None,
     })
 }
 
-/// The topics of `config/topics.json` or its previous copy; None where neither can be read.
+/// The topics of `config/topics.json` or its previous copy; None if neither can be read.
 pub(super) fn topics(root: &Path) -> Result<Option<HashSet<String>>, StoreError> {
     for name in ["topics.json", "topics.json.bak"] {
         let bytes = state_bytes(root, name)?;
