@@ -1,4 +1,4 @@
-//! Links in a store's directory: nothing outside of it is read, written or removed through them.
+//! Links in a store's directory: nothing outside of the store is read, written or removed.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::rebuild_tests::{place, run};
 use mq_testing::stores::unpack;
 
-/// A folder with one file, which belongs to somebody else.
+/// A folder outside of the store, with one file.
 fn outside() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("theirs");

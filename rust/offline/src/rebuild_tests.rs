@@ -1,4 +1,4 @@
-//! Rebuilding and repairing stores that Java wrote, whole and damaged.
+//! Rebuilds and repairs stores that Java wrote, intact and damaged ones.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,7 +31,7 @@ pub(super) fn place() -> (TempDir, PathBuf) {
     (folder, to)
 }
 
-/// Every file of a folder of the store.
+/// The files of one folder of the store.
 fn files_of(root: &Path, folder: &str) -> BTreeMap<String, Vec<u8>> {
     let mut files = snapshot(root);
     files.retain(|name, _| name.starts_with(&format!("{folder}/")));
@@ -43,7 +43,7 @@ pub(super) fn assert_whole(root: &Path) {
     assert_eq!(report.findings, []);
 }
 
-/// Opens and closes the store as a broker would; nothing may be left to mend.
+/// Opens and closes the store like a broker that refuses damage.
 pub(super) fn assert_opens(root: &Path, log_end: u64) {
     let settings = Settings {
         heal_damage: false,
@@ -84,7 +84,7 @@ fn a_rebuilt_copy_has_javas_queues_byte_for_byte() {
                 assert!(found[file] == *content, "{name}: {file}");
             }
         }
-        // Java's own recovery indexed records a second time.
+        // Java's own recovery indexed some records twice.
         if name != "store-crashed-recovered" {
             let index = |root| files_of(root, "index").into_values().collect::<Vec<_>>();
             assert!(index(&to) == index(root.path()), "{name}: index");
@@ -95,7 +95,7 @@ fn a_rebuilt_copy_has_javas_queues_byte_for_byte() {
 }
 
 #[test]
-fn the_extension_is_rebuilt_where_there_is_one() {
+fn the_extension_is_rebuilt_if_the_store_has_one() {
     let root = unpack("store-ext");
     let (_folder, to) = place();
     run(root.path(), Some(&to), false).unwrap();
@@ -111,7 +111,7 @@ fn the_extension_is_rebuilt_where_there_is_one() {
 }
 
 #[test]
-fn a_rebuild_in_place_mends_queues_and_index_under_the_lock() {
+fn a_rebuild_in_place_repairs_queues_and_index_under_the_lock() {
     let root = unpack("store");
     let java = files_of(root.path(), "consumequeue");
     fs::remove_dir_all(root.path().join("consumequeue/TopicRoll")).unwrap();
@@ -137,7 +137,7 @@ fn a_rebuild_in_place_mends_queues_and_index_under_the_lock() {
 }
 
 #[test]
-fn a_damaged_log_is_refused_by_rebuild_and_healed_by_repair() {
+fn a_damaged_log_is_refused_by_rebuild_and_fixed_by_repair() {
     let root = unpack("store-damaged");
     let before = snapshot(root.path());
     let (_folder, to) = place();
@@ -156,7 +156,7 @@ fn a_damaged_log_is_refused_by_rebuild_and_healed_by_repair() {
     let damaged = &log[(from - 196_608) as usize..(end - 196_608) as usize];
     assert!(fs::read(saved).unwrap() == damaged);
     assert_whole(&to);
-    // Java drops everything behind the flipped bit; only that one message is lost here.
+    // Java drops everything after the flipped bit. Here only the damaged message is lost.
     let all = |root: &Path| {
         Scan::open(root)
             .unwrap()
@@ -191,7 +191,7 @@ fn a_crashed_store_is_repaired_as_recovery_would() {
 }
 
 #[test]
-fn a_torn_tail_and_a_missing_file_are_cut_and_filled() {
+fn a_torn_tail_is_cut_and_a_missing_file_is_filled() {
     let root = unpack("store");
     let end = run_end(root.path());
     write_at(root.path(), end, &[0xAB; 300]);
@@ -213,7 +213,7 @@ fn a_torn_tail_and_a_missing_file_are_cut_and_filled() {
     }
 }
 
-/// Where the log of an untouched store ends.
+/// End of the log of an intact store.
 fn run_end(root: &Path) -> u64 {
     let (_folder, to) = place();
     run(root, Some(&to), false).unwrap().log_end
@@ -241,7 +241,7 @@ fn queues_whose_messages_have_expired_keep_their_offsets() {
 }
 
 #[test]
-fn state_files_come_back_and_offsets_beyond_the_end_are_set_back() {
+fn repair_restores_state_files_and_lowers_too_high_offsets() {
     let root = unpack("store");
     let config = root.path().join("config");
     let table = "{\"offsetTable\":{\"TopicTest@ahead\":{0:5000,1:1},\"TopicGone@ahead\":{0:7},\
@@ -294,7 +294,7 @@ fn state_files_come_back_and_offsets_beyond_the_end_are_set_back() {
 }
 
 #[test]
-fn what_was_stopped_leaves_no_trace() {
+fn a_stopped_rebuild_leaves_no_files() {
     let root = unpack("store");
     let before = snapshot(root.path());
     let (folder, to) = place();
@@ -326,7 +326,7 @@ fn what_was_stopped_leaves_no_trace() {
 }
 
 #[test]
-fn a_bad_delay_table_is_refused_before_anything_happens() {
+fn a_bad_delay_table_is_refused_before_any_change() {
     let root = unpack("store");
     let wish = Wish {
         repairs: false,
@@ -342,7 +342,7 @@ fn a_bad_delay_table_is_refused_before_anything_happens() {
 }
 
 #[test]
-fn a_damaged_queue_offset_is_refused_by_rebuild_and_mended_by_repair() {
+fn a_damaged_queue_offset_is_refused_by_rebuild_fixed_by_repair() {
     const QUEUE_OFFSET_AT: u64 = 20;
     for flipped in [100 + 128, 100 - 64, 100 + (1 << 40)] {
         let root = unpack("store");

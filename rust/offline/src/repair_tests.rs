@@ -1,4 +1,4 @@
-//! Repairing stores that were damaged in many ways.
+//! Repairs stores with many kinds of damage.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use super::rebuild_tests::{assert_opens, assert_whole, place, run, write_at};
 use mq_testing::stores::{snapshot, unpack};
 
 #[test]
-fn the_offset_of_a_lost_last_message_is_not_used_again() {
+fn repair_does_not_reuse_the_offset_of_a_lost_last_message() {
     let root = unpack("store");
     let before = Scan::open(root.path()).unwrap();
     let queues = before.queues().unwrap();
@@ -26,13 +26,13 @@ fn the_offset_of_a_lost_last_message_is_not_used_again() {
     assert_eq!(Scan::open(&to).unwrap().queues().unwrap(), queues);
     assert_whole(&to);
     assert_opens(&to, done.log_end);
-    // A delayed message was due meanwhile and came to another queue.
+    // A delayed message became due meanwhile and was added to another queue.
     let after = Scan::open(&to).unwrap().queues().unwrap();
     assert!(after.contains(queue), "{after:?}");
 }
 
 #[test]
-fn offsets_beyond_a_lost_tail_are_set_back() {
+fn repair_lowers_offsets_beyond_a_lost_tail() {
     let root = unpack("store");
     let last = root.path().join("commitlog/00000000000000196608");
     fs::write(last, b"").unwrap();
@@ -44,7 +44,7 @@ fn offsets_beyond_a_lost_tail_are_set_back() {
     assert_eq!(delays, "{\n\t\"offsetTable\":{1:1,2:1,3:1\n\t}\n}");
 }
 
-/// Numbers that look random and are the same each time.
+/// A reproducible sequence of random numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -56,14 +56,14 @@ impl Numbers {
 }
 
 #[test]
-fn whatever_is_damaged_a_repaired_copy_is_whole() {
+fn a_repaired_copy_is_whole_after_any_damage() {
     let mut numbers = Numbers(7);
     let healthy = unpack("store");
     let files: Vec<_> = snapshot(healthy.path()).into_iter().collect();
     for round in 0..24 {
         let root = unpack("store");
         for _ in 0..=numbers.below(4) {
-            // The log twice as often as all the rest.
+            // Two of three rounds damage the log.
             let of_log = numbers.below(3) > 0;
             let is_wanted = |name: &str| name.starts_with("commitlog/") == of_log;
             let some: Vec<_> = files.iter().filter(|(name, _)| is_wanted(name)).collect();

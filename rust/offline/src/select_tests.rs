@@ -1,4 +1,4 @@
-//! Selecting records of stores that Java wrote, also behind damage.
+//! Selects records of stores that Java wrote, also after damage.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use mq_format::index::IndexEntry;
 use mq_format::message::{CheckCrc, RecordView};
 use mq_testing::stores::{lines, unpack};
 
-/// Fields of a record that filters look at.
+/// The fields of a record that filters use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
     at: i64,
@@ -37,7 +37,7 @@ fn seen(bytes: &[u8]) -> Vec<Seen> {
     found
 }
 
-/// Everything that passes, read in small chunks, over damage; and the damaged places.
+/// All records that pass, read in small chunks across damage, and the damaged positions.
 fn all(scan: &Scan, filter: &Filter<'_>) -> (Vec<Seen>, Vec<i64>) {
     let (mut offset, mut found, mut damaged) = (scan.min_physical_offset(), Vec::new(), Vec::new());
     loop {
@@ -67,7 +67,7 @@ fn store(name: &str) -> (TempDir, Scan) {
 }
 
 #[test]
-fn filters_pass_what_they_say_and_nothing_else() {
+fn each_filter_passes_only_matching_records() {
     let (_root, scan) = store("store");
     let (every, damaged) = all(&scan, &Filter::default());
     assert_eq!(damaged, [] as [i64; 0]);
@@ -139,10 +139,10 @@ fn overwrite(root: &Path, at: u64, bytes: &[u8]) {
 }
 
 #[test]
-fn records_go_on_behind_damage_and_left_overs_do_not() {
+fn reading_resumes_after_damage_but_not_at_left_overs() {
     let (root, scan) = store("store");
     let (every, _) = all(&scan, &Filter::default());
-    // A record's head, a body, and all of a file's second half.
+    // Damage the head of a record, a body, and the second half of a file.
     let half = every.iter().position(|seen| seen.at >= 98_304).unwrap();
     let resumed = every.iter().position(|seen| seen.at >= 131_072).unwrap();
     overwrite(root.path(), every[3].at.cast_unsigned(), &[0xEE; 60]);
@@ -157,7 +157,7 @@ fn records_go_on_behind_damage_and_left_overs_do_not() {
     assert_eq!(found, expected);
     assert_eq!(damaged, [every[3].at, every[9].at, every[half].at]);
 
-    // What Java left behind the end of a log it cut is older than the end.
+    // Java left older records after the end of a log that it truncated.
     let (_root, scan) = store("store-damaged/after");
     let (found, damaged) = all(&scan, &Filter::default());
     assert_eq!(
@@ -179,7 +179,7 @@ fn a_missing_file_is_a_gap() {
 }
 
 #[test]
-fn a_file_far_off_is_named_and_left_alone() {
+fn a_file_with_a_far_off_name_is_listed_and_not_read() {
     let (root, scan) = store("store");
     let (every, _) = all(&scan, &Filter::default());
     let stray = root.path().join("commitlog/09999999999999999999");
@@ -251,7 +251,7 @@ fn a_light_queue_gives_the_records_of_other_topics() {
 }
 
 #[test]
-fn index_files_are_seen_as_they_are_stored() {
+fn index_files_are_returned_as_stored() {
     let (_root, scan) = store("store");
     let files = scan.index_files().unwrap();
     let golden = lines("store/index.jsonl.gz");
@@ -281,7 +281,7 @@ fn index_files_are_seen_as_they_are_stored() {
 }
 
 #[test]
-fn the_state_says_whether_it_was_closed_and_is_in_use() {
+fn the_state_says_whether_a_store_is_clean_and_in_use() {
     let (root, scan) = store("store-crashed");
     let state = scan.state().unwrap();
     assert!(!state.is_clean && !state.is_locked);

@@ -1,4 +1,4 @@
-//! Scanning stores that Java wrote, changing nothing.
+//! Scans stores that Java wrote, without changing them.
 
 use std::fs;
 use std::path::Path;
@@ -72,7 +72,7 @@ fn sizes_are_detected() {
 }
 
 #[test]
-fn units_of_a_queue_cross_files() {
+fn queue_entries_continue_across_files() {
     let root = unpack("store");
     let scan = open(root.path());
     let all = scan.queue_entries("TopicRoll", 0, 0, usize::MAX).unwrap();
@@ -88,7 +88,7 @@ fn units_of_a_queue_cross_files() {
 }
 
 #[test]
-fn damage_is_found_where_it_is() {
+fn verify_names_the_damaged_record() {
     let root = unpack("store-damaged");
     let report = open(root.path()).verify(&mut |_| true).unwrap();
     let kinds: Vec<_> = report
@@ -119,7 +119,7 @@ fn damage_is_found_where_it_is() {
 }
 
 #[test]
-fn a_check_stops_when_told() {
+fn a_check_stops_when_progress_returns_false() {
     let root = unpack("store");
     let report = open(root.path()).verify(&mut |_| false).unwrap();
     assert!(report.records < 300);

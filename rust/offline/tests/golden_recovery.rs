@@ -1,5 +1,5 @@
-//! Stores that a Java broker left, opened for writing: what recovery makes of them is what Java's
-//! own recovery made, but where we keep more.
+//! Opens stores that a Java broker left for writing. Our recovery has the same result as Java's, or
+//! keeps more.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -18,13 +18,13 @@ use mq_testing::golden::{Golden, INDEX_ENTRIES, INDEX_SLOTS, LOG_FILE_BYTES, hex
 use mq_testing::stores::unpack;
 use serde_json::Value;
 
-/// Where the record with the flipped bit is in store-damaged, and where that log ends.
+/// Offset of the record with the flipped bit in store-damaged, and end of that log.
 const DAMAGED: u64 = 219_148;
 const DAMAGED_END: u64 = 220_128;
-/// Where Java ended the log of store-damaged after it had put one more record there.
+/// End of the log of store-damaged after Java put one more record.
 const AFTER_END: u64 = 219_379;
 
-/// Bodies by topic, queue and place in the log.
+/// Bodies by topic, queue and physical offset.
 type Bodies = BTreeMap<(String, i32, i64), Vec<u8>>;
 
 fn settings() -> Settings {
@@ -33,7 +33,7 @@ fn settings() -> Settings {
         allocate_step_bytes: LOG_FILE_BYTES as u64,
         index_slots: Some(INDEX_SLOTS),
         index_entries: Some(INDEX_ENTRIES),
-        // What was delayed must not be delivered while we look.
+        // Delays so long that no delayed message is delivered during the test.
         delay_levels: "1000d 1000d 1000d".into(),
         ..Settings::default()
     }
@@ -43,8 +43,8 @@ fn open(root: &Path) -> Arc<Store> {
     Store::open(root, settings(), SystemClock::shared(), false).unwrap()
 }
 
-/// Every message of every queue, up to an offset of the log: a delayed message that is due is
-/// delivered at once.
+/// All messages of all queues before a physical offset. Due delayed messages are delivered after
+/// it.
 fn bodies(store: &Store, root: &Path, log_end: u64) -> Bodies {
     let mut found = Bodies::new();
     for queue in Scan::open(root).unwrap().queues().unwrap() {
@@ -77,7 +77,7 @@ fn bodies(store: &Store, root: &Path, log_end: u64) -> Bodies {
     found
 }
 
-/// What the list of a store says that its queues hold, up to an offset of the log.
+/// The messages that a store's golden list has in its queues, before a physical offset.
 fn listed(name: &str, log_end: i64) -> Bodies {
     let mut bodies = BTreeMap::new();
     for line in list_of(name, "expected") {
@@ -98,7 +98,7 @@ fn listed(name: &str, log_end: i64) -> Bodies {
         let queue_id = i32::try_from(number("queueId")).unwrap();
         let topic = line["topic"].as_str().unwrap().to_owned();
         let (queue, body) = &bodies[&physical_offset];
-        // Java's cut leaves units that point to what was written over their records.
+        // After Java truncated the log, some entries point to newer records that overwrote theirs.
         let is_own = *queue == (line["topic"].clone(), line["queueId"].clone());
         if is_own || name == "store-lmq" {
             let body = unhex(body.as_deref().unwrap_or_default());
@@ -108,7 +108,7 @@ fn listed(name: &str, log_end: i64) -> Bodies {
     found
 }
 
-/// Where the last record of a store's log ends.
+/// End of the last record in a store's log.
 fn end_of(name: &str) -> u64 {
     let number = |line: &Value, name: &str| line[name].as_u64();
     let ends = list_of(name, "expected");
@@ -123,7 +123,7 @@ fn unhex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(digit).collect()
 }
 
-/// Compares what is in the queues; compressed bodies by their presence.
+/// Compares the messages of the queues. Compressed bodies only have to exist.
 fn assert_holds(found: &Bodies, expected: &Bodies) {
     let missing: Vec<_> = expected
         .keys()
@@ -138,7 +138,7 @@ fn assert_holds(found: &Bodies, expected: &Bodies) {
     }
 }
 
-/// The unit of the record that is damaged in store-damaged.
+/// The queue entry of the damaged record in store-damaged.
 fn lost_unit() -> Value {
     let units = list_of("store-crashed-recovered", "consumequeue");
     let mut units = units.into_iter();
@@ -227,7 +227,7 @@ fn everything_but_the_damaged_record_is_kept() {
 }
 
 #[test]
-fn damage_is_refused_with_its_place_and_nothing_is_changed() {
+fn refused_damage_is_located_and_nothing_is_changed() {
     let root = unpack("store-damaged");
     let refusing = Settings {
         heal_damage: false,
@@ -244,7 +244,7 @@ fn damage_is_refused_with_its_place_and_nothing_is_changed() {
 }
 
 #[test]
-fn left_overs_of_javas_cut_are_no_records_and_go() {
+fn left_overs_of_a_log_that_java_truncated_are_removed() {
     for is_clean in [true, false] {
         let root = unpack("store-damaged/after");
         if !is_clean {
@@ -282,7 +282,7 @@ fn light_queues_and_extensions_open_with_their_offsets() {
                 units.count() as i64,
                 store.max_offset(&queue.topic, queue.queue_id),
             );
-            // What was delayed comes in now.
+            // Delayed messages are delivered meanwhile.
             assert!(
                 max == units || name == "store" && max > units,
                 "{name} {queue:?}"
@@ -292,7 +292,7 @@ fn light_queues_and_extensions_open_with_their_offsets() {
 }
 
 #[test]
-fn a_lost_queue_of_a_closed_store_is_built_anew() {
+fn a_lost_queue_of_a_closed_store_is_rebuilt() {
     for lost in [
         "consumequeue/TopicFill/1",
         "consumequeue/SCHEDULE_TOPIC_XXXX",
@@ -327,7 +327,7 @@ fn queues_of_deleted_topics_stay_deleted_after_a_clean_stop() {
 }
 
 #[test]
-fn a_missing_middle_file_costs_its_messages_alone() {
+fn a_missing_middle_file_loses_only_its_messages() {
     for is_clean in [true, false] {
         let root = unpack("store-crashed-recovered");
         if !is_clean {
@@ -357,7 +357,7 @@ fn a_missing_middle_file_costs_its_messages_alone() {
         assert_holds(&bodies(&store, root.path(), DAMAGED_END), &expected);
         store.close().unwrap();
         assert_sound(root.path());
-        // The file still fits into its place.
+        // The original file still fits into its place.
         fs::write(&missing, kept).unwrap();
         let log = Golden::open("store-crashed-recovered").commit_log();
         let chunk = Scan::open(root.path()).unwrap();

@@ -1,4 +1,4 @@
-//! Any bytes are a log that can be looked at.
+//! A log of any bytes can be read without a panic.
 
 #[path = "../../fuzz/directory.rs"]
 mod directory;
@@ -9,7 +9,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 0..400)
 }
 
-/// Bytes with a record's magic where it belongs, so that more than the first check is met.
+/// Bytes with a record's magic in its place, so that more checks than the first run.
 fn record_like() -> impl Strategy<Value = Vec<u8>> {
     (bytes(), 0..400_u32).prop_map(|(mut bytes, size)| {
         bytes.resize(bytes.len().max(100), 0);
@@ -21,7 +21,7 @@ fn record_like() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn any_bytes_are_a_log_that_can_be_looked_at(
+    fn a_log_of_any_bytes_can_be_read(
         parts in prop::collection::vec(prop_oneof![bytes(), record_like()], 0..8),
     ) {
         directory::store(&parts.concat());

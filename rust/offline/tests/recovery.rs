@@ -1,4 +1,4 @@
-//! Opening a store of ours that something happened to.
+//! Opens damaged stores that mqstack wrote.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers")]
 
@@ -56,7 +56,7 @@ fn message<'a>(queue_id: i32, body: &'a [u8], properties: &'a [u8]) -> PutReques
     }
 }
 
-/// Bodies of a queue, in order; every record must be whole.
+/// Bodies of a queue in order. Every record must be whole.
 fn bodies(store: &Store, queue_id: i32) -> Vec<Vec<u8>> {
     let (mut offset, mut found) = (0, Vec::new());
     loop {
@@ -83,7 +83,7 @@ fn bodies(store: &Store, queue_id: i32) -> Vec<Vec<u8>> {
     }
 }
 
-/// Puts a message; returns where it is.
+/// Puts a message; returns its physical offset.
 fn put(store: &Store, queue_id: i32, body: &[u8]) -> u64 {
     let put = store.put(&message(queue_id, body, b"UNIQ_KEY\x01k"));
     let result = store.wait(put);
@@ -91,7 +91,7 @@ fn put(store: &Store, queue_id: i32, body: &[u8]) -> u64 {
     result.physical_offset.cast_unsigned()
 }
 
-/// A closed store of `files` log files with a message in both of two queues each KiB.
+/// A closed store of `files` log files, with messages of 1 KiB in turn in two queues.
 fn filled(root: &Path, files: u64) {
     let store = open(root, false);
     for count in 0.. {
@@ -108,7 +108,7 @@ fn refusal(root: &Path, settings: Settings) -> StoreError {
     opened.err().expect("opened")
 }
 
-/// The words of a refusal: a file, a value, what to run next.
+/// Checks that a refusal contains these words: a file, a value, the next command.
 fn assert_tells(root: &Path, words: &[&str]) {
     let text = refusal(root, Settings::default()).to_string();
     let root = root.display().to_string();
@@ -124,14 +124,15 @@ fn assert_sound(root: &Path) {
 }
 
 #[test]
-fn a_queue_offset_whose_record_is_lost_is_never_used_again() {
+fn a_queue_offset_whose_record_is_lost_is_never_reused() {
     for is_clean in [true, false] {
         let root = directory();
         let store = open(root.path(), false);
         for count in 0..4 {
             put(&store, 0, &[b'a' + count; 100]);
         }
-        // The last message of queue 0, then one of queue 1, without which it was a torn tail.
+        // The last message of queue 0 and then one of queue 1. Without the second, the first would
+        // count as a torn tail.
         let lost = put(&store, 0, b"lost");
         put(&store, 1, b"kept");
         store.close().unwrap();
@@ -146,7 +147,7 @@ fn a_queue_offset_whose_record_is_lost_is_never_used_again() {
             assert_eq!(bodies(&store, 0).len(), 4);
             assert_eq!(bodies(&store, 1), [b"kept".to_vec()]);
             store.close().unwrap();
-            // As after another kill, which makes recovery cut and build the queues again.
+            // As after another kill: recovery truncates and rebuilds the queues.
             fs::write(root.path().join("abort"), b"").unwrap();
             fs::remove_file(root.path().join("mqstack/closed.json")).unwrap();
         }
@@ -170,7 +171,7 @@ fn a_queue_offset_whose_record_is_lost_is_never_used_again() {
 }
 
 #[test]
-fn a_last_message_whose_properties_end_in_a_zero_survives_a_kill() {
+fn properties_that_end_in_a_zero_survive_a_kill() {
     let root = directory();
     let store = open(root.path(), false);
     let put = store.put(&message(0, b"body", b"UNIQ_KEY\x01k\x02a\x01b\0"));
@@ -184,7 +185,7 @@ fn a_last_message_whose_properties_end_in_a_zero_survives_a_kill() {
 }
 
 #[test]
-fn damage_in_old_files_is_healed_when_queues_are_built_anew() {
+fn damage_in_old_files_is_repaired_when_queues_are_rebuilt() {
     let root = directory();
     filled(root.path(), 6);
     flip(&root.path().join(FIRST), 30_000, 1);
@@ -199,7 +200,7 @@ fn damage_in_old_files_is_healed_when_queues_are_built_anew() {
 }
 
 #[test]
-fn a_missing_file_of_a_queue_is_built_anew() {
+fn a_missing_queue_file_is_rebuilt() {
     for (lost, is_clean) in [(0, true), (12_000, true), (0, false), (12_000, false)] {
         let root = directory();
         let store = open(root.path(), false);
@@ -222,7 +223,7 @@ fn a_missing_file_of_a_queue_is_built_anew() {
 }
 
 #[test]
-fn files_of_another_size_are_named_with_what_to_do() {
+fn files_of_another_size_are_named_with_the_remedy() {
     let root = directory();
     filled(root.path(), 4);
     let path = root.path().join(SECOND);
@@ -267,7 +268,7 @@ fn files_of_another_size_are_named_with_what_to_do() {
 }
 
 #[test]
-fn a_name_beyond_every_offset_is_refused() {
+fn a_log_file_name_beyond_every_offset_is_refused() {
     let root = directory();
     filled(root.path(), 1);
     for name in [
@@ -290,7 +291,7 @@ fn a_name_beyond_every_offset_is_refused() {
 }
 
 #[test]
-fn one_path_of_several_is_told_as_such() {
+fn a_log_split_over_several_paths_is_recognized() {
     let root = directory();
     filled(root.path(), 6);
     for start in [1, 3, 5] {
@@ -301,7 +302,7 @@ fn one_path_of_several_is_told_as_such() {
 }
 
 #[test]
-fn what_is_no_store_is_told_with_what_it_may_be() {
+fn a_directory_that_is_no_store_is_refused_with_a_hint() {
     let root = directory();
     let store = root.path().join("store");
     filled(&store, 1);
@@ -327,7 +328,7 @@ fn what_is_no_store_is_told_with_what_it_may_be() {
 }
 
 #[test]
-fn a_store_of_version_5_that_cannot_be_appended_to_is_refused_with_the_reason() {
+fn a_version_5_store_that_we_cannot_append_to_is_refused() {
     let root = directory();
     filled(root.path(), 1);
     fs::write(
@@ -344,7 +345,7 @@ fn a_store_of_version_5_that_cannot_be_appended_to_is_refused_with_the_reason() 
 }
 
 #[test]
-fn a_checkpoint_from_the_future_vouches_for_nothing() {
+fn a_checkpoint_from_the_future_is_not_trusted() {
     let root = directory();
     filled(root.path(), 4);
     fs::write(root.path().join("abort"), b"").unwrap();

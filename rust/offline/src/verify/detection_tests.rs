@@ -1,5 +1,5 @@
-//! Which flipped bits `verify` finds: all of those that say where a message is, and of the others
-//! those that something else repeats. The table in docs/offline.md says so by field.
+//! Which bit flips `verify` finds: all flips in fields that locate a message, and those in other
+//! fields whose value is stored twice. The table in docs/offline.md lists this by field.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -48,7 +48,7 @@ fn closed() -> TempDir {
         ("consumerFilter.json", "{\"filterDataByTopic\":{}}"),
         ("delayOffset.json", "{\"offsetTable\":{3:0}}"),
     ] {
-        // Twice, so that there is a previous copy.
+        // Save twice, so that there is a previous copy.
         store.save_state(name, text.as_bytes()).unwrap();
         store.save_state(name, text.as_bytes()).unwrap();
     }
@@ -88,7 +88,8 @@ fn is_found(root: &Path) -> bool {
     found.map_or(true, |report| report.finding_count > 0)
 }
 
-/// Flips a bit of a file as a disk does: the time of change stays. Gives what verify says.
+/// Flips one bit of a file, keeping its modification time as rotting hardware does. Returns whether
+/// `verify` finds it.
 fn flipped(root: &Path, path: &Path, byte: usize, bit: u8) -> bool {
     let modified = fs::metadata(path).unwrap().modified().unwrap();
     let whole = fs::read(path).unwrap();
@@ -105,7 +106,7 @@ fn flipped(root: &Path, path: &Path, byte: usize, bit: u8) -> bool {
     found
 }
 
-/// Where the fields of the record at `at` are.
+/// Names and positions of a record's fields.
 fn fields(bytes: &[u8]) -> Vec<(&'static str, std::ops::Range<usize>)> {
     let record = RecordView::parse(bytes, CheckCrc::Yes).unwrap();
     let mut found = vec![
@@ -148,7 +149,7 @@ fn fields(bytes: &[u8]) -> Vec<(&'static str, std::ops::Range<usize>)> {
     found
 }
 
-/// Where records of a topic start in the first log file.
+/// Physical offsets of a topic's records in the first log file.
 fn records(root: &Path, topic: &str) -> Vec<u64> {
     records_from(root, topic, 0)
 }
@@ -164,7 +165,7 @@ fn records_from(root: &Path, topic: &str, start: i64) -> Vec<u64> {
     found.map(|at| at.cast_unsigned()).collect()
 }
 
-/// How many flips of each field are found: every bit of one record, or of a long field some.
+/// Found flips and all flips by field: every bit of one record, but of the body only a sample.
 fn by_field(root: &Path, topic: &str) -> BTreeMap<&'static str, (u32, u32)> {
     let log = root.join("commitlog/00000000000000000000");
     let at = usize::try_from(records(root, topic)[2]).unwrap();
@@ -172,7 +173,7 @@ fn by_field(root: &Path, topic: &str) -> BTreeMap<&'static str, (u32, u32)> {
     let mut table = BTreeMap::new();
     for (field, range) in fields(&bytes[at..]) {
         for (step, byte) in range.enumerate() {
-            // Of a body every seventh byte.
+            // Every seventh byte of the body.
             if field == "body" && step % 7 > 0 {
                 continue;
             }
@@ -215,7 +216,7 @@ fn documented() -> BTreeMap<String, String> {
 fn the_table_in_the_documentation_is_true() {
     let root = closed();
     let root = root.path();
-    // As Java leaves a store: no record of ours of the last bytes of the log.
+    // Without this file, which Java does not write, nothing records the last bytes of the log.
     fs::remove_file(root.join("mqstack/closed.json")).unwrap();
     let sound = verify(root);
     assert_eq!(sound.findings, [], "{:?}", sound.notices);
@@ -231,7 +232,7 @@ fn the_table_in_the_documentation_is_true() {
     assert_eq!(found, documented(), "{table:?}");
 }
 
-/// Random numbers of a seed.
+/// Reproducible random numbers.
 struct Random(u64);
 
 impl Random {
@@ -297,7 +298,7 @@ fn regions(root: &Path) -> BTreeMap<&'static str, Vec<(PathBuf, usize)>> {
     found
 }
 
-/// Random flips, spread evenly over the regions: each is found.
+/// Checks that random flips, spread evenly over the regions, are all found.
 fn all_found(seed: u64, rounds: usize) {
     let root = closed();
     let sound = verify(root.path());
@@ -333,7 +334,7 @@ fn many_flips_in_every_region_are_found() {
 }
 
 #[test]
-fn flips_in_the_last_bytes_of_a_store_closed_by_us_are_all_found() {
+fn flips_at_the_end_of_a_store_that_we_closed_are_all_found() {
     let root = closed();
     let log = root.path().join(format!("commitlog/{LOG_FILE:020}"));
     let start = records_from(root.path(), "Orders", LOG_FILE.cast_signed())[1];
@@ -351,7 +352,7 @@ fn a_queue_offset_that_jumps_ahead_is_found_after_a_crash() {
     let root = closed();
     let root = root.path();
     fs::write(root.join("abort"), b"").unwrap();
-    // Queues lag behind the log after a crash.
+    // After a crash the queues may lack the newest entries.
     let queue = root.join("consumequeue/Orders/1/00000000000000000000");
     let mut units = fs::read(&queue).unwrap();
     units[100..].fill(0);
@@ -375,7 +376,7 @@ fn a_queue_offset_that_jumps_ahead_is_found_after_a_crash() {
 }
 
 #[test]
-fn a_missing_table_of_topics_is_found() {
+fn a_missing_topic_table_is_found() {
     for name in ["store", "store-ext"] {
         let root = unpack(name);
         let config = root.path().join("config");
@@ -390,7 +391,7 @@ fn a_missing_table_of_topics_is_found() {
 }
 
 #[test]
-fn what_is_left_of_deleted_topics_is_no_damage() {
+fn records_of_deleted_topics_are_no_damage() {
     let root = closed();
     let root = root.path();
     fs::remove_dir_all(root.join("consumequeue/Other")).unwrap();

@@ -1,4 +1,4 @@
-//! Checks of stores that Java wrote, and of what was broken in them.
+//! Verifies stores that Java wrote, intact ones and ones with damaged files.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ fn verify(root: &Path) -> Report {
     Scan::open(root).unwrap().verify(&mut |_| true).unwrap()
 }
 
-/// How a file is made wrong.
+/// A change that damages a file.
 type Wrong<'a> = &'a dyn Fn(&mut Vec<u8>);
 
 fn kinds(found: &[Finding]) -> Vec<&'static str> {
@@ -25,7 +25,7 @@ fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     fs::write(path, bytes).unwrap();
 }
 
-/// The path of the only file of the index.
+/// The path of the only index file.
 fn index_file(root: &Path) -> std::path::PathBuf {
     let mut files: Vec<_> = fs::read_dir(root.join("index"))
         .unwrap()
@@ -41,7 +41,7 @@ fn stores_of_java_are_sound() {
         let root = unpack(name);
         let report = verify(root.path());
         assert_eq!(report.findings, [], "{name}");
-        // The recovered store was packed before its broker had closed it.
+        // This store was packed before its broker had closed it.
         let expected: &[_] = match name {
             "store-crashed-recovered" => &["not_closed"],
             _ => &[],
@@ -59,7 +59,7 @@ fn stores_of_java_are_sound() {
 }
 
 #[test]
-fn what_a_crash_left_behind_is_no_damage() {
+fn the_state_after_a_crash_is_no_damage() {
     let root = unpack("store-crashed");
     let report = verify(root.path());
     assert_eq!(report.findings, []);
@@ -71,7 +71,7 @@ fn what_a_crash_left_behind_is_no_damage() {
 }
 
 #[test]
-fn each_wrong_file_is_named() {
+fn each_damaged_file_is_named() {
     let root = unpack("store");
     let root = root.path();
     let sound = verify(root);
@@ -123,7 +123,7 @@ fn offsets_beyond_their_queues_are_found() {
 }
 
 #[test]
-fn a_light_queue_that_lost_units_is_found() {
+fn a_light_queue_without_its_last_entries_is_found() {
     let root = unpack("store-lmq");
     let queues = root.path().join("consumequeue");
     let light = fs::read_dir(&queues).unwrap().map(|entry| entry.unwrap());
@@ -136,7 +136,7 @@ fn a_light_queue_that_lost_units_is_found() {
 }
 
 #[test]
-fn an_extension_that_lost_units_is_found() {
+fn an_extension_without_its_last_units_is_found() {
     let root = unpack("store-ext");
     let folder = root.path().join("consumequeue_ext");
     let topic = fs::read_dir(folder)

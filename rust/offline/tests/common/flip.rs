@@ -1,4 +1,4 @@
-//! A bit that rots.
+//! Simulates bit rot.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;

@@ -1,5 +1,5 @@
-//! Delayed messages that are overdue when a store is opened: the store looks open, durably, before
-//! the delay thread appends them to their topic, and each of them comes once.
+//! Delayed messages that are overdue when a store is opened. The store is durably marked as open
+//! before the delay thread appends them to their topic, and each message is delivered once.
 
 use std::io;
 use std::path::Path;
@@ -23,7 +23,7 @@ const DELAYED: i64 = 40;
 const START_MS: i64 = 1_800_000_000_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A closed store with messages that were to come an hour ago.
+/// A closed store with messages that were due an hour ago.
 struct Overdue {
     root: TempDir,
     settings: Settings,
@@ -59,7 +59,8 @@ impl Overdue {
         Store::open(root, self.settings.clone(), clock, true)
     }
 
-    /// Opens the store at `root` and waits until all messages came; each must have come once.
+    /// Opens the store at `root`, waits until all messages are delivered, and checks that none came
+    /// twice.
     fn assert_come_once(&self, root: &Path, context: &str) {
         let store = self.open(root).unwrap();
         wait_delivered(&store);
@@ -84,7 +85,7 @@ fn wait_delivered(store: &Store) {
     }
 }
 
-/// A disk that makes no file `abort`.
+/// A disk that fails to create the file `abort`.
 #[derive(Debug)]
 struct NoAbort;
 
@@ -126,7 +127,7 @@ fn a_store_that_cannot_be_marked_open_gets_no_message() {
     overdue.assert_come_once(overdue.root.path(), "after a failed start");
 }
 
-/// Where in a recording the store is marked open, durably, and where a log file is first written.
+/// The event that durably marks the store as open, and the first write to a log file.
 fn moments(recording: &Recording) -> (usize, usize) {
     let events = &recording.events;
     let made =
@@ -156,7 +157,7 @@ fn log_files(recording: &Recording) -> Vec<u64> {
 }
 
 #[test]
-fn whatever_stops_an_open_before_its_first_append_each_message_comes_once() {
+fn delayed_messages_come_once_after_a_crash_before_an_append() {
     let overdue = Overdue::new();
     let root = directory();
     copy_tree(overdue.root.path(), root.path());

@@ -1,9 +1,9 @@
-//! What a power loss may leave of a recorded directory.
+//! The possible states of a recorded directory after a power loss.
 //!
-//! A page of a file holds what was synced last, and any number of the writes that came after, in
-//! their order; each page decides for itself, and in a torn page each sector. Names are durable
-//! after a sync of their directory. Those that are not are lost from some point on, in all
-//! directories together as with a journal, or in each directory on its own.
+//! A page of a file holds its last synced content plus any number of later writes, in their order.
+//! Each page is independent; in a torn page each sector is. Names are durable after a sync of their
+//! directory. Of the other names, all later than some moment are lost: one moment for the whole
+//! file system, as with a journal, or one per directory.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, OpenOptions};
@@ -16,12 +16,12 @@ use crate::tape::{Event, Node, Recording, Tree};
 const PAGE: usize = 4096;
 const SECTOR: usize = 512;
 
-/// How names are lost.
+/// Which names a power loss takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Names {
-    /// All names made after some moment, as journaling file systems do.
+    /// All names later than one moment, as in a journaling file system.
     Journal,
-    /// In each directory those made after a moment of its own.
+    /// In each directory, all names later than a moment of its own.
     Loose,
 }
 
@@ -31,7 +31,7 @@ struct Piece {
     index: usize,
     from: usize,
     bytes: Vec<u8>,
-    /// A sync of it failed: no later one covers it.
+    /// A sync of this piece failed. No later sync makes it durable.
     is_lost: bool,
 }
 
@@ -39,15 +39,15 @@ struct Piece {
 struct Content {
     durable: Vec<u8>,
     pieces: BTreeMap<u64, Vec<Piece>>,
-    /// Lengths given since the last sync.
+    /// Changes of the length since the last sync.
     lengths: Vec<(usize, u64)>,
 }
 
-/// What happened to a name.
+/// A change of a name.
 #[derive(Debug)]
 struct Named {
     index: usize,
-    /// The name that appears, and what it stands for; None for a removal.
+    /// The new name and its node; None for a removal.
     put: Option<(PathBuf, Node)>,
     removed: Option<PathBuf>,
     is_durable: bool,
@@ -64,7 +64,7 @@ pub struct Disk {
     journal_from: usize,
 }
 
-/// What an image lost and tore, to see that images differ.
+/// The losses of an image, so that tests can check that images differ.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Losses {
     pub pieces: usize,
@@ -92,7 +92,7 @@ impl Disk {
         }
     }
 
-    /// Takes the next event.
+    /// Applies the next event.
     pub fn play(&mut self, index: usize, event: &Event) {
         match event {
             Event::Create { path, file } => self.put(index, path, Node::File(*file)),
@@ -159,7 +159,7 @@ impl Disk {
         }
     }
 
-    /// Makes the directory that a power loss now might leave, in the empty directory `target`.
+    /// Creates, in the empty directory `target`, one possible state after a power loss now.
     pub fn image(&self, target: &Path, names: Names, random: &mut Random) -> Losses {
         let mut losses = Losses::default();
         let tears = random.one_in(3);
@@ -173,7 +173,7 @@ impl Disk {
                 }
                 Node::File(file) if has_parent(&kept, path) => {
                     let content = self.contents.get(file);
-                    // A file has its length before it gets its name.
+                    // The length of a file is journaled before its name.
                     let lengths = match names {
                         Names::Journal => cut,
                         Names::Loose => usize::MAX,
@@ -224,7 +224,7 @@ impl Disk {
 }
 
 impl Named {
-    /// The directory whose sync makes it durable.
+    /// The directory whose sync makes the change durable.
     fn directory(&self) -> &Path {
         let path = match (&self.put, &self.removed) {
             (Some((path, _)), _) | (None, Some(path)) => path,
@@ -240,7 +240,7 @@ impl Content {
         while !rest.is_empty() {
             let count = (PAGE - at % PAGE).min(rest.len());
             let pieces = self.pieces.entry((at / PAGE) as u64).or_default();
-            // The whole page is dirty again, and written as it is in memory.
+            // The whole page is dirty again, so the next sync writes all of it.
             pieces.iter_mut().for_each(|piece| piece.is_lost = false);
             pieces.push(Piece {
                 index,
@@ -279,7 +279,7 @@ impl Content {
         self.lengths.retain(|(index, _)| *index >= began);
     }
 
-    /// Bytes after a power loss. Lengths given before the event `cut` are kept.
+    /// The content after a power loss, with the last length set before the event `cut`.
     fn image(&self, cut: usize, tears: bool, random: &mut Random, losses: &mut Losses) -> Vec<u8> {
         let mut bytes = self.durable.clone();
         let count = self.lengths.partition_point(|(index, _)| *index < cut);
@@ -303,7 +303,7 @@ impl Content {
                     }
                     continue;
                 }
-                // Each sector has its own end of time, the same for all pieces.
+                // Each sector keeps the pieces before a random moment of its own.
                 for (from, part) in sectors(piece) {
                     let mut own = Random::new(random_of(kept, *page, from / SECTOR));
                     if number < pick(&mut own, 0, pieces.len()) {
@@ -320,7 +320,7 @@ fn random_of(kept: usize, page: u64, sector: usize) -> u64 {
     (kept as u64) << 40 ^ page << 8 ^ sector as u64
 }
 
-/// The parts of a piece, by sector, and where in the page they start.
+/// The parts of a piece by sector, with their positions in the page.
 fn sectors(piece: &Piece) -> impl Iterator<Item = (usize, &[u8])> {
     let mut at = piece.from;
     let mut rest = &piece.bytes[..];
@@ -334,7 +334,7 @@ fn sectors(piece: &Piece) -> impl Iterator<Item = (usize, &[u8])> {
     })
 }
 
-/// A number from `from` to `to`, both possible; the ends more often than the rest.
+/// A random number from `from` to `to`, inclusive; each end has a chance of more than a quarter.
 fn pick(random: &mut Random, from: usize, to: usize) -> usize {
     match random.below(4) {
         0 => from,

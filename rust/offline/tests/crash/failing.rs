@@ -1,4 +1,4 @@
-//! A tape that makes operations fail.
+//! Makes operations fail.
 
 use std::io;
 use std::path::Path;
@@ -12,14 +12,14 @@ use crate::tape::Recorder;
 pub const EIO: i32 = 5;
 pub const ENOSPC: i32 = 28;
 
-/// What fails.
+/// The kind of operation that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Read,
-    /// What changes a file's content or the names; a write is done by half before it fails.
+    /// Operations that change a file's content or names. A failing write stores its first half.
     Write,
     Sync,
-    /// What needs new blocks: the disk is full.
+    /// Operations that need new blocks: the disk is full.
     Grow,
 }
 
@@ -44,14 +44,14 @@ impl Kind {
     }
 }
 
-/// Which operations of a kind fail, counted from 0.
+/// Selects the operations that fail; they are counted from 0.
 #[derive(Debug)]
 pub struct Failing {
     kind: Kind,
     first: usize,
-    /// Whether later ones fail too.
+    /// Whether all later operations fail, too.
     stays: bool,
-    /// Only files of the commit log.
+    /// Whether only files of the commit log fail.
     log_only: bool,
     seen: AtomicUsize,
     is_well: AtomicBool,
@@ -59,7 +59,7 @@ pub struct Failing {
 }
 
 impl Failing {
-    /// Fails the operation numbered `first` of a kind, and with `stays` all after it.
+    /// Fails the operation with number `first`, and all later ones if `stays` is true.
     pub fn new(kind: Kind, first: usize, stays: bool) -> Self {
         Self {
             kind,
@@ -72,29 +72,29 @@ impl Failing {
         }
     }
 
-    /// Fails in the commit log alone.
+    /// Limits the failures to the commit log.
     pub fn in_log(mut self) -> Self {
         self.log_only = true;
         self
     }
 
-    /// Records what is done.
+    /// Records the operations, too.
     pub fn recorded_by(mut self, recorder: &Arc<Recorder>) -> Self {
         self.recorder = Some(Arc::clone(recorder));
         self
     }
 
-    /// Operations of the kind so far.
+    /// Number of operations of the kind so far.
     pub fn seen(&self) -> usize {
         self.seen.load(Ordering::SeqCst)
     }
 
-    /// Whether anything failed.
+    /// Whether an operation failed.
     pub fn has_failed(&self) -> bool {
         self.seen() > self.first
     }
 
-    /// The disk is well again.
+    /// Ends all failures.
     pub fn mend(&self) {
         self.is_well.store(true, Ordering::SeqCst);
     }
@@ -133,14 +133,14 @@ impl Tape for Failing {
     }
 }
 
-/// New files of the log are made elsewhere, with this ending.
+/// New log files are created elsewhere, with the ending `.new`.
 fn is_log(path: &Path) -> bool {
     let mut parts = path.components();
     path.extension().is_some_and(|ending| ending == "new")
         || parts.any(|part| part.as_os_str() == "commitlog")
 }
 
-/// The first half of a write reaches the file, if it still has the name it was opened by.
+/// Writes the first half of a write, if the file still has the name under which it was opened.
 fn write_half(path: &Path, offset: u64, slices: &[&[u8]]) {
     use std::os::unix::fs::FileExt;
     let bytes = slices.concat();

@@ -1,4 +1,4 @@
-//! One wrong bit anywhere: no damaged body is delivered, no message moves, nothing panics.
+//! One bit flip anywhere: no damaged body is delivered, no message moves, nothing panics.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +12,7 @@ use crate::oracle::close;
 use crate::random::Random;
 use crate::rig::{Message, QUEUES, Rig, TOPICS, copy_tree, drain, files, put};
 
-/// Fields of a record between IPv4 hosts and how many bytes each has, up to the body.
+/// Fields of a record with IPv4 hosts and their lengths in bytes, up to the body.
 const FIELDS: [(&str, usize); 15] = [
     ("TOTALSIZE", 4),
     ("MAGIC", 4),
@@ -31,21 +31,21 @@ const FIELDS: [(&str, usize); 15] = [
     ("BODYLEN", 4),
 ];
 
-/// Bits of SYSFLAG that say how long the hosts are: another length makes no record.
+/// Bits of SYSFLAG that give the length of the hosts; a flip makes the record invalid.
 const HOST_LENGTHS: [usize; 2] = [26, 27];
-/// The bit that keeps a message from its queue, where its unit is.
+/// A bit of SYSFLAG that excludes the message from its queue, which contradicts its queue entry.
 const PREPARED: [usize; 1] = [29];
 
-/// Flips of each of three tests.
+/// Flips in each of three tests.
 const RANDOM_FLIPS: usize = 700;
 
-/// How a store was left.
+/// How the last owner left a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Left {
     Killed,
-    /// Closed by RocketMQ, whose stores have no marker of ours.
+    /// Closed by RocketMQ, which does not write our clean-stop marker.
     Closed,
-    /// Closed with a marker, which says where the log ends.
+    /// Closed by us, with a marker that records the end of the log.
     Marked,
 }
 
@@ -99,14 +99,15 @@ impl Patient {
         copy
     }
 
-    /// Whether what is delivered after a start was put, and in its place. What is damaged may be
-    /// missing, and a start may be refused with the reason.
+    /// Checks that all delivered messages were put, and are in their places. Damaged ones may be
+    /// missing, and the start may be refused.
     fn survives(&self, root: &Path) -> Result<(), String> {
         let store = self.rig.try_open(root)?;
         for topic in TOPICS {
             for queue_id in 0..QUEUES {
                 for stored in drain(&store, topic, queue_id)? {
-                    // Nothing reveals a flip in properties, the key among them.
+                    // Properties have no checksum, so flips in them, also in the key, are not
+                    // noticed.
                     let is_own = self.records.values().any(|record| {
                         let record = RecordView::parse(record, CheckCrc::Yes).unwrap();
                         (record.topic, record.queue_id) == (topic, queue_id)
@@ -123,8 +124,8 @@ impl Patient {
         close(store)
     }
 
-    /// Bytes of the victim that its queue delivers after a start; None if it delivers none. All
-    /// other messages must be as they were.
+    /// The victim's record as delivered after a start; None if it is not delivered. All other
+    /// messages must be unchanged.
     fn delivered(&self, root: &Path) -> Result<Option<Vec<u8>>, String> {
         let store = self.rig.try_open(root)?;
         let topics = fs::read_dir(root.join("consumequeue")).unwrap();
@@ -163,12 +164,12 @@ impl Patient {
     }
 }
 
-/// Of a bit counted from the first byte's highest.
+/// The mask of a bit; bits are counted from the highest bit of the first byte.
 fn mask_of(bit: u64) -> u8 {
     0x80 >> (bit % 8)
 }
 
-/// The field that a bit of the record belongs to, and its number in the field from the top.
+/// The field with this bit, and the bit's number in the field, counted from the top.
 fn field_of(record: &[u8], bit: usize) -> (&'static str, usize) {
     let view = RecordView::parse(record, CheckCrc::Yes).unwrap();
     let rest = [
@@ -188,12 +189,12 @@ fn field_of(record: &[u8], bit: usize) -> (&'static str, usize) {
     unreachable!("a bit beyond the record")
 }
 
-/// Bits of a field, counted from its top.
+/// A range of bits of a field, counted from its top.
 fn bits(from: usize, to: usize) -> BTreeSet<usize> {
     (from..to).collect()
 }
 
-/// What nothing in a store tells: RocketMQ keeps these nowhere else, and no checksum covers them.
+/// Bits whose flips cannot be noticed: they are stored once and no checksum covers them.
 fn unrevealed(record: &[u8]) -> BTreeMap<&'static str, BTreeSet<usize>> {
     let properties = RecordView::parse(record, CheckCrc::Yes)
         .unwrap()
@@ -216,7 +217,7 @@ fn unrevealed(record: &[u8]) -> BTreeMap<&'static str, BTreeSet<usize>> {
 }
 
 #[test]
-fn every_bit_of_a_record() {
+fn each_flip_in_a_record_is_noticed_unless_listed() {
     let patient = Patient::new();
     let record = &patient.records[&patient.victim];
     let mut missed: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
@@ -239,7 +240,7 @@ fn every_bit_of_a_record() {
     assert_eq!(missed, unrevealed(record));
 }
 
-/// Where a random flip goes: what is written of a file, not its empty rest.
+/// Files and their lengths for random flips, without the unused rest of each file.
 fn places(root: &Path) -> Vec<(PathBuf, u64)> {
     let mut found = Vec::new();
     for path in files(root) {
@@ -248,7 +249,7 @@ fn places(root: &Path) -> Vec<(PathBuf, u64)> {
             .iter()
             .rposition(|byte| *byte != 0)
             .map_or(0, |at| at + 1);
-        // A little of the rest, too.
+        // Include a little of the unused rest.
         let used = (used + 64).min(bytes.len());
         if used > 0 {
             found.push((path.strip_prefix(root).unwrap().to_owned(), used as u64));

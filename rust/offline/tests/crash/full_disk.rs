@@ -1,4 +1,4 @@
-//! A full disk: puts are refused, what is there is read, and once there is room all goes on.
+//! A full disk: puts are refused, reads work, and puts work again when there is space.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,10 +15,10 @@ use crate::rig::{Message, Rig, TOPICS, drain, put};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const BALLAST_BYTES: usize = 200 << 10;
-/// Messages stored once there is room.
+/// Messages stored after there is space again.
 const AFTERWARDS: usize = 40;
 
-/// A small file system; None where this process may not mount one.
+/// A small file system; None if this process may not mount one.
 struct SmallDisk {
     directory: tempfile::TempDir,
 }
@@ -46,17 +46,17 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Who meets the full disk first.
+/// The part of the store that first finds the disk full.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum First {
-    /// The log, as others leave it room until it has used it up.
+    /// The log: other programs leave some space, and the log uses it up.
     Log,
-    /// The index: others take all while the log has some blocks ahead, and it needs a file for each
-    /// seven messages.
+    /// The index: other programs take all space while the log still has allocated blocks, and the
+    /// index needs a new file for every seven messages.
     Index,
 }
 
-/// Takes all that is left, into a file.
+/// Fills the disk with one file.
 fn take_all(path: &Path) {
     let mut file = fs::File::options().append(true).open(path).unwrap();
     while file.write_all(&[1; 4096]).is_ok() {}
@@ -98,7 +98,7 @@ fn fill_and_go_on(sync_flush: bool, first: First) {
         PutStatus::CreateMappedFileFailed,
     ];
     assert!(is_full.contains(&status), "{status:?}");
-    // What is stored is dispatched a little later.
+    // Messages are dispatched some time after they are stored.
     let reads_go_on = || !drain(&store, TOPICS[0], 0).unwrap().is_empty();
     wait_until(&store, "reads go on", reads_go_on);
     let is_waited_for = |why: String| why.contains("dispatch waits for room");
@@ -107,7 +107,7 @@ fn fill_and_go_on(sync_flush: bool, first: First) {
 
     fs::remove_file(&ballast).unwrap();
     for number in 0..AFTERWARDS {
-        // Each try is another message.
+        // Each attempt puts a new message.
         let mut tries = (10_000 + 1_000_000 * number)..;
         let is_stored = || put(tries.next().unwrap_or_default()) == PutStatus::Ok;
         wait_until(&store, "puts go on", is_stored);
@@ -120,7 +120,8 @@ fn fill_and_go_on(sync_flush: bool, first: First) {
     judge(copy.path(), &oracle, usize::MAX, &rig).unwrap();
 }
 
-/// Puts until one is refused, and tells how; `others` fill the disk after the first.
+/// Puts until a put is refused, and returns its status. `others` fills the disk after the first
+/// put.
 fn fill(put: &mut impl FnMut(usize) -> PutStatus, others: impl Fn()) -> PutStatus {
     for number in 0..2_000 {
         let status = put(number);
@@ -143,7 +144,7 @@ fn wait_until(store: &Store, what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Whether each acknowledged message is delivered, at its place and once.
+/// Whether each acknowledged message is delivered once, at its position.
 fn delivers_all(store: &Store, oracle: &Oracle) -> bool {
     let mut places = HashMap::new();
     for topic in TOPICS {
@@ -177,13 +178,13 @@ fn store_one(store: &Store, number: usize, sync_flush: bool) -> (PutStatus, Sent
 }
 
 #[test]
-fn sync_flush_on_a_full_disk() {
+fn a_full_disk_refuses_puts_and_recovers_with_sync_flush() {
     fill_and_go_on(true, First::Log);
     fill_and_go_on(true, First::Index);
 }
 
 #[test]
-fn async_flush_on_a_full_disk() {
+fn a_full_disk_refuses_puts_and_recovers_with_async_flush() {
     fill_and_go_on(false, First::Log);
     fill_and_go_on(false, First::Index);
 }

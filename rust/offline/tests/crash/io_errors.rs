@@ -1,5 +1,5 @@
-//! EIO and ENOSPC at the k-th operation, for every k: nothing is acknowledged that is not there,
-//! and the store opens again once the disk is well.
+//! EIO and ENOSPC at the k-th operation, for every k: every acknowledged message exists, and the
+//! store opens again when the disk works again.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ fn message(number: usize) -> Message {
     Message::new(&format!("m{number}"), topic, (number / 2 % 2) as i32, body)
 }
 
-/// Opens, puts, reads, flushes and closes; goes on where something fails. Promised is what was
-/// acknowledged with SYNC_FLUSH, or put before a flush that said it went well.
+/// Opens, puts, reads, flushes and closes; continues after failures. A message is promised if it
+/// was acknowledged with SYNC_FLUSH, or put before a successful flush.
 fn session(rig: &Rig, root: &Path, oracle: &mut Oracle, round: usize, now: &dyn Fn() -> usize) {
     let Ok(store) = rig.try_open(root) else {
         return;
@@ -42,7 +42,7 @@ fn session(rig: &Rig, root: &Path, oracle: &mut Oracle, round: usize, now: &dyn 
             read_what_can_be_read(&store, oracle);
         }
     }
-    // A store whose disk failed does not close cleanly, and says so.
+    // After a disk failure the clean stop fails, too; that is fine.
     let _ = store.close();
 }
 
@@ -80,7 +80,7 @@ fn put_and_note(
     }
 }
 
-/// Reads may fail; what they deliver is right.
+/// Reads may fail, but must not return wrong messages.
 fn read_what_can_be_read(store: &Store, oracle: &Oracle) {
     for topic in TOPICS {
         for queue_id in 0..2 {
@@ -94,7 +94,7 @@ fn read_what_can_be_read(store: &Store, oracle: &Oracle) {
     }
 }
 
-/// Two sessions of which one operation fails, then a well disk.
+/// Two sessions in which one operation fails, then a check with a working disk.
 fn fail_one(rig: &Rig, kind: Kind, first: usize, stays: bool) -> Verdict<bool> {
     let root = directory();
     let failing = Arc::new(Failing::new(kind, first, stays));
@@ -123,47 +123,47 @@ fn fail_each(sync_flush: bool, kind: Kind, stays: bool) {
 }
 
 #[test]
-fn each_write_once() {
+fn each_single_failed_write_loses_no_acknowledged_message() {
     fail_each(true, Kind::Write, false);
     fail_each(false, Kind::Write, false);
 }
 
 #[test]
-fn each_write_and_all_after_it() {
+fn failed_writes_from_any_point_lose_no_acknowledged_message() {
     fail_each(true, Kind::Write, true);
 }
 
 #[test]
-fn each_sync_once() {
+fn each_single_failed_sync_loses_no_acknowledged_message() {
     fail_each(true, Kind::Sync, false);
     fail_each(false, Kind::Sync, false);
 }
 
 #[test]
-fn each_sync_and_all_after_it() {
+fn failed_syncs_from_any_point_lose_no_acknowledged_message() {
     fail_each(true, Kind::Sync, true);
 }
 
 #[test]
-fn each_read_once() {
+fn each_single_failed_read_returns_no_wrong_message() {
     fail_each(true, Kind::Read, false);
 }
 
 #[test]
-fn each_read_and_all_after_it() {
+fn failed_reads_from_any_point_return_no_wrong_message() {
     fail_each(false, Kind::Read, true);
 }
 
 #[test]
-fn no_blocks_from_each_place_on() {
+fn a_full_disk_from_any_point_loses_no_acknowledged_message() {
     fail_each(true, Kind::Grow, true);
     fail_each(false, Kind::Grow, false);
 }
 
-/// A failed fsync may leave pages that are lost but look clean: nothing in them is acknowledged,
-/// and what the next start shows it has made durable.
+/// After a failed fsync the kernel may drop dirty pages and mark them clean. Messages in them must
+/// not be acknowledged, and the next start must make durable what it delivers.
 #[test]
-fn a_failed_sync_and_a_power_loss() {
+fn a_failed_sync_and_a_power_loss_lose_nothing_acknowledged() {
     for first in 1..14 {
         let rig = Rig::new(true, 8 << 10);
         let root = directory();

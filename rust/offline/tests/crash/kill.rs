@@ -1,5 +1,5 @@
-//! kill -9 of a process that writes: what it was told is stored is there, once, in its place. The
-//! page cache outlives the process, so this holds for both ways of flushing.
+//! `kill -9` of a writing process: every acknowledged message exists, once and in its place. The
+//! page cache survives the process, so this holds for both flush modes.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -23,7 +23,7 @@ fn rig(sync_flush: bool) -> Rig {
     Rig::new(sync_flush, 16 << 10)
 }
 
-/// The victim: writes for ever, a queue a thread, and says each acknowledged body.
+/// The victim writes forever, with one thread per queue, and prints each acknowledged body.
 #[test]
 #[ignore = "run as a child process by the tests below"]
 fn victim() {
@@ -54,7 +54,7 @@ fn kill_again_and_again(sync_flush: bool) {
     let mut random = Random::new(u64::from(sync_flush));
     let mut acknowledged = Vec::new();
     for round in 0..ROUNDS {
-        // Some die while they are still opening.
+        // With a small count the victim dies while it opens the store.
         let count = random.below(400);
         acknowledged.extend(kill_after(root.path(), round, sync_flush, count));
     }
@@ -87,7 +87,7 @@ fn kill_again_and_again(sync_flush: bool) {
     close(store).unwrap();
 }
 
-/// Starts the victim and kills it once it has said enough; returns what it said.
+/// Starts the victim, kills it after `count` lines, and returns all printed bodies.
 fn kill_after(root: &Path, round: usize, sync_flush: bool, count: usize) -> Vec<String> {
     let mut victim = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kill::victim", "--ignored", "--nocapture"])
@@ -106,7 +106,7 @@ fn kill_after(root: &Path, round: usize, sync_flush: bool, count: usize) -> Vec<
     }
     victim.kill().unwrap();
     victim.wait().unwrap();
-    // What was in the pipe was acknowledged too; the last line may be cut.
+    // Bodies still in the pipe were acknowledged, too. The last line may be incomplete.
     let mut rest: Vec<_> = lines.map_while(Result::ok).collect();
     rest.pop();
     found.extend(rest.iter().filter_map(said));
@@ -114,11 +114,11 @@ fn kill_after(root: &Path, round: usize, sync_flush: bool, count: usize) -> Vec<
 }
 
 #[test]
-fn sync_flush() {
+fn killed_writers_lose_no_acknowledged_message_with_sync_flush() {
     kill_again_and_again(true);
 }
 
 #[test]
-fn async_flush() {
+fn killed_writers_lose_no_acknowledged_message_async() {
     kill_again_and_again(false);
 }

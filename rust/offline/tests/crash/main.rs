@@ -1,7 +1,7 @@
-//! The crash suite: whatever happens to the disk or the process, a store keeps its promises.
+//! The crash suite: a store keeps its promises after any failure of disk or process.
 //!
-//! `tape` records what a store does to its directory, `disk` makes of it what a power loss may
-//! leave, `oracle` knows what was promised and judges a store that was opened after the crash.
+//! `tape` records a store's file operations. `disk` turns a recording into a possible state after a
+//! power loss. `oracle` knows the promises and checks a store that was opened after the crash.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers")]
 

@@ -1,4 +1,4 @@
-//! What a store promised, and whether an opened store keeps it.
+//! Records a store's promises, and checks whether a reopened store keeps them.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -11,7 +11,7 @@ use mq_store::{PutStatus, Store};
 
 use crate::rig::{Message, QUEUES, Stored, TOPICS, drain, put};
 
-/// What went wrong, for the test that says which image it was.
+/// The error describes the fault; the test adds the image in which it occurred.
 pub type Verdict<T = ()> = Result<T, String>;
 
 /// Fails the check with a text unless the condition holds.
@@ -24,19 +24,19 @@ macro_rules! ensure {
 }
 pub(crate) use ensure;
 
-/// A message that was put. Positions are numbers of operations on the tape.
+/// A message that was put. Positions count the operations on the tape.
 #[derive(Debug, Clone)]
 pub struct Sent {
     pub message: Message,
-    /// Its queue offset, if the put said one.
+    /// Its queue offset, if the put returned one.
     pub queue_offset: Option<i64>,
-    /// The tape when the put began.
+    /// Position when the put began.
     pub begun: usize,
-    /// The tape when it was promised to survive a power loss.
+    /// Position from which the message must survive a power loss.
     pub promised: Option<usize>,
 }
 
-/// A content of a state file.
+/// One saved content of a state file.
 #[derive(Debug, Clone)]
 pub struct Saved {
     pub content: Vec<u8>,
@@ -44,15 +44,15 @@ pub struct Saved {
     pub promised: usize,
 }
 
-/// Everything that was put, by key.
+/// All messages that were put, by key.
 #[derive(Debug, Clone, Default)]
 pub struct Oracle {
     pub sent: HashMap<String, Sent>,
-    /// State files in the order of their saving.
+    /// Contents of the state file, in the order in which they were saved.
     pub saved: Vec<Saved>,
 }
 
-/// What an image still had.
+/// Counts of an opened image.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Found {
     pub messages: usize,
@@ -64,20 +64,20 @@ pub struct Found {
 pub const STATE: &str = "topics.json";
 
 impl Oracle {
-    /// Takes another's messages in.
+    /// Adds the messages of another oracle.
     pub fn merge(&mut self, other: Self) {
         self.sent.extend(other.sent);
         self.saved.extend(other.saved);
     }
 
-    /// Everything sent so far is promised at `position`.
+    /// Marks everything sent so far as promised at `position`.
     pub fn promise_all(&mut self, position: usize) {
         for sent in self.sent.values_mut() {
             sent.promised.get_or_insert(position);
         }
     }
 
-    /// The promises as they stand at `position`, for a tape that starts there.
+    /// The promises at `position`, for a new tape that starts there.
     pub fn seen_from(&self, position: usize) -> Self {
         let sent = |(key, sent): (&String, &Sent)| {
             let promised = sent.promised.filter(|promised| *promised <= position);
@@ -107,7 +107,8 @@ impl Oracle {
         }
     }
 
-    /// Whether what was promised before `position` is there, and nothing that was never put.
+    /// Checks that all messages promised before `position` exist, and no message that was never
+    /// put.
     pub fn check(&self, store: &Store, position: usize) -> Verdict<Found> {
         let mut found = Found::default();
         let mut keys = HashSet::new();
@@ -186,7 +187,7 @@ fn is_indexed(store: &Store, message: &Message) -> bool {
     found.message_count == 1
 }
 
-/// Puts a message to each queue: it goes to the end, and is there.
+/// Puts a message to each queue and checks that it is the last of its queue and can be read.
 pub fn check_appends(store: &Store) -> Verdict {
     for topic in TOPICS {
         for queue_id in 0..QUEUES {
@@ -213,7 +214,7 @@ pub fn check_appends(store: &Store) -> Verdict {
     Ok(())
 }
 
-/// Whether the offline reader agrees with a closed store: no damage, and no message in the log
+/// Checks that the offline reader agrees about a closed store: no damage, and no message in the log
 /// that was never put.
 pub fn check_offline(root: &Path, oracle: &Oracle) -> Verdict {
     let text = |error: mq_store::StoreError| error.to_string();
@@ -235,7 +236,7 @@ pub fn check_offline(root: &Path, oracle: &Oracle) -> Verdict {
     Ok(())
 }
 
-/// Log, queues and index, byte for byte: what a second recovery must not change.
+/// The bytes of log, queues and index, which a second recovery must not change.
 pub fn content(root: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     for name in ["commitlog", "consumequeue", "index"] {
@@ -258,7 +259,7 @@ fn collect(path: &Path, found: &mut Vec<(String, Vec<u8>)>) {
     }
 }
 
-/// The whole judgement of one image: recovery, promises, a second recovery, appending.
+/// Checks one image: recovery, promises, a second recovery, appends.
 pub fn judge(
     root: &Path,
     oracle: &Oracle,
@@ -270,7 +271,7 @@ pub fn judge(
     found.healed = healed(&store);
     close(store)?;
     let before = content(root);
-    // As if it had been killed at once.
+    // Make the store look as if it had been killed at once.
     fs::write(root.join("abort"), b"").unwrap();
     let store = rig.try_open(root)?;
     for (old, new) in before.iter().zip(content(root)) {

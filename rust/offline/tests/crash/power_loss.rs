@@ -1,4 +1,4 @@
-//! Power loss at any moment: what the disk may hold then opens, keeps every promise and goes on.
+//! Power loss at any moment: the store opens, keeps every promise and accepts new messages.
 
 use std::ops::RangeFrom;
 
@@ -11,10 +11,10 @@ use crate::rig::Rig;
 use crate::tape::{Event, Recorder, Recording};
 use crate::workload::{Plan, record};
 
-/// Images of each test; there are eight such tests.
+/// Images per test. Eight tests use this number.
 const IMAGES: usize = 280;
 
-/// What the images of a test were like.
+/// Sums over all images of a test.
 #[derive(Debug, Default)]
 pub struct Totals {
     pub images: usize,
@@ -34,7 +34,7 @@ impl Totals {
     }
 }
 
-/// Judges `count` images of a recording, of moments from `from` on.
+/// Checks `count` images of a recording, at moments from `from` on.
 pub fn judge_images(
     rig: &Rig,
     (recording, oracle): &(Recording, Oracle),
@@ -99,52 +99,52 @@ const THREADS: Plan = Plan {
 };
 
 #[test]
-fn sync_flush_in_small_files() {
+fn sync_flush_keeps_promises_in_small_files() {
     power_loss(&Rig::new(true, 8 << 10), Names::Journal, &ONE_THREAD, 1);
 }
 
 #[test]
-fn sync_flush_by_threads() {
+fn sync_flush_keeps_promises_with_several_threads() {
     power_loss(&Rig::new(true, 64 << 10), Names::Journal, &THREADS, 2);
 }
 
 #[test]
-fn sync_flush_with_names_lost_by_directory() {
+fn sync_flush_keeps_promises_with_names_lost_by_directory() {
     power_loss(&Rig::new(true, 16 << 10), Names::Loose, &THREADS, 3);
 }
 
 #[test]
-fn sync_flush_with_a_checkpoint_that_moves() {
+fn sync_flush_keeps_promises_with_a_moving_checkpoint() {
     let mut rig = Rig::new(true, 8 << 10);
     rig.tick_ms = 400;
     power_loss(&rig, Names::Journal, &ONE_THREAD, 4);
 }
 
 #[test]
-fn async_flush_in_small_files() {
+fn async_flush_keeps_promises_in_small_files() {
     power_loss(&Rig::new(false, 8 << 10), Names::Journal, &ONE_THREAD, 5);
 }
 
 #[test]
-fn async_flush_by_threads() {
+fn async_flush_keeps_promises_with_several_threads() {
     power_loss(&Rig::new(false, 64 << 10), Names::Journal, &THREADS, 6);
 }
 
 #[test]
-fn async_flush_with_names_lost_by_directory() {
+fn async_flush_keeps_promises_with_names_lost_by_directory() {
     power_loss(&Rig::new(false, 16 << 10), Names::Loose, &THREADS, 7);
 }
 
 #[test]
-fn async_flush_with_a_checkpoint_that_moves() {
+fn async_flush_keeps_promises_with_a_moving_checkpoint() {
     let mut rig = Rig::new(false, 8 << 10);
     rig.tick_ms = 400;
     power_loss(&rig, Names::Journal, &ONE_THREAD, 8);
 }
 
-/// The power goes again while a start recovers from the first time.
+/// A second power loss while a start recovers from the first one.
 #[test]
-fn power_loss_in_recovery() {
+fn a_power_loss_during_recovery_breaks_no_promise() {
     let rig = Rig::new(false, 8 << 10);
     let root = directory();
     let (recording, oracle) = record(&rig, root.path(), 9, &ONE_THREAD);
@@ -164,7 +164,7 @@ fn power_loss_in_recovery() {
         let recovery = tape.recording();
         drop(watch);
         drop(store);
-        // What was promised before the first power loss is promised still.
+        // Promises from before the first power loss still hold.
         let oracle = oracle.seen_from(position);
         let recorded = (recovery, oracle);
         images += judge_images(&rig, &recorded, Names::Journal, 0.., 6, part as u64).images;
@@ -172,15 +172,15 @@ fn power_loss_in_recovery() {
     assert!(images >= IMAGES / 2 - 6);
 }
 
-/// A disk that says it has written and has not is not what a store can stand: the judge must see
-/// that, else it sees nothing.
+/// A store cannot survive a disk that reports a sync and does not do it. The oracle must notice
+/// such a disk; otherwise its other verdicts are worthless.
 #[test]
-fn a_disk_that_lies_is_found_out() {
+fn the_oracle_notices_a_disk_that_skips_syncs() {
     let rig = Rig::new(true, 8 << 10);
     let root = directory();
     let (recording, oracle) = record(&rig, root.path(), 10, &ONE_THREAD);
-    // Every third sync or so does nothing; not exactly, as what is synced comes in turns. A later
-    // sync of the same pages makes a lie good, so images are of many moments.
+    // Skip about a third of the syncs, at random because the files are synced in a fixed cycle. A
+    // later sync of the same pages repairs a skipped one, so check images of many moments.
     let mut lies = Random::new(10);
     let mut disk = Disk::new(&recording);
     let mut moments = Random::new(11);

@@ -1,4 +1,4 @@
-//! Reproducible choices.
+//! Reproducible random choices.
 
 /// A generator whose whole state is its seed (splitmix64).
 #[derive(Debug, Clone)]
@@ -17,12 +17,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `limit`, 0 if that is 0.
+    /// A number below `limit`; 0 if `limit` is 0.
     pub fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit.max(1) as u64) as usize
     }
 
-    /// True once in `count`.
+    /// True with a chance of 1 in `count`.
     pub fn one_in(&mut self, count: usize) -> bool {
         self.below(count) == 0
     }

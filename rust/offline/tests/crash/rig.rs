@@ -1,4 +1,4 @@
-//! Small stores, their messages, and what is read back.
+//! Small stores, their messages, and helpers that read them back.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub struct Rig {
     pub log_file_bytes: u64,
     pub queue_file_bytes: u64,
     pub index_entries: u32,
-    /// Wall-clock milliseconds that pass with each look at the clock.
+    /// Milliseconds by which each read of the wall clock advances it.
     pub tick_ms: i64,
 }
 
@@ -60,7 +60,8 @@ impl Rig {
         loop {
             let clock = TickingClock::shared(self.tick_ms);
             match Store::open(root, self.settings(), clock, true) {
-                // A child of another test holds all our files open until it is another program.
+                // A child process that another test is starting still holds our lock file open
+                // until its exec.
                 Err(StoreError::Locked { .. }) if Instant::now() < deadline => {
                     std::thread::yield_now();
                 }
@@ -74,13 +75,13 @@ impl Rig {
     }
 }
 
-/// A wall clock that moves with each look, so that the checkpoint's seconds pass in a short test.
+/// A wall clock that each read advances, so that a checkpoint advances by seconds in a short test.
 struct TickingClock {
     system: Arc<dyn Clock>,
     tick_ms: i64,
 }
 
-/// All stores of this process live on one time line.
+/// Shared, so that time never goes backward between stores of this process.
 static TICKS_MS: AtomicI64 = AtomicI64::new(0);
 
 impl TickingClock {
@@ -149,7 +150,7 @@ impl Message {
     }
 }
 
-/// Puts and waits until it is as durable as configured.
+/// Puts a message and waits until it is as durable as configured.
 pub fn put(store: &Store, message: &Message) -> PutResult {
     let properties = message.properties();
     let put = store.put(&message.request(&properties));
@@ -167,7 +168,7 @@ pub fn put_batch(store: &Store, messages: &[Message]) -> PutResult {
     store.wait(put)
 }
 
-/// A message as it travels in a batch.
+/// The encoding of a message in a batch.
 fn batch_part(message: &Message) -> Vec<u8> {
     let properties = message.properties();
     let total = 22 + message.body.len() + properties.len();
@@ -181,7 +182,7 @@ fn batch_part(message: &Message) -> Vec<u8> {
     part
 }
 
-/// A message that a queue delivers.
+/// A delivered message.
 #[derive(Debug, Clone)]
 pub struct Stored {
     pub key: String,
@@ -196,7 +197,7 @@ pub fn key_of(record: &RecordView<'_>) -> String {
     key.map_or_else(|| format!("(no key: {record:?})"), Into::into)
 }
 
-/// Everything a queue delivers; each record must be whole and where its offset says.
+/// All messages that a queue delivers. Each record must be whole and at its offset.
 pub fn drain(store: &Store, topic: &str, queue_id: i32) -> Verdict<Vec<Stored>> {
     let (mut offset, end) = (
         store.min_offset(topic, queue_id),

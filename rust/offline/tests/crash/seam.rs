@@ -1,9 +1,10 @@
-//! Every file operation of a store passes the seam that crash tests watch and break.
+//! Every file operation of a store goes through `mq_log::fs`, so that crash tests can watch and
+//! break it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What goes to the disk past [`mq_log::fs`].
+/// Names that bypass [`mq_log::fs`].
 const PAST_THE_SEAM: [&str; 6] = [
     "std::fs",
     "std::os::unix::fs",
@@ -24,7 +25,7 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn the_rooms_of_the_store_use_no_other_file_system() {
+fn store_crates_use_no_other_file_system_api() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut paths = Vec::new();
     for room in ["log", "store", "offline"] {

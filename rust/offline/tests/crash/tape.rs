@@ -1,4 +1,4 @@
-//! A tape that remembers what a store did to its directory.
+//! Records a store's operations on its directory.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,17 +10,17 @@ use std::sync::Arc;
 use mq_log::{Operation, Tape, Target, Watch, watch};
 use parking_lot::Mutex;
 
-/// What a name stands for. Files are numbered by us: an inode may be used again.
+/// A file or a directory. We number files ourselves because the kernel reuses inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Node {
     File(u64),
     Directory,
 }
 
-/// One operation, in the order in which they ended. Paths are relative to the root.
+/// One operation; operations are ordered by their ends. Paths are relative to the root.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// A new file; or an old one cut to nothing, which gets a new number.
+    /// A new file, or an existing one truncated to nothing, which gets a new number.
     Create {
         path: PathBuf,
         file: u64,
@@ -39,7 +39,7 @@ pub enum Event {
         file: u64,
         length: u64,
     },
-    /// Covers what ended before the event numbered `began`.
+    /// Covers operations that ended before the event with number `began`.
     Sync {
         file: u64,
         from: u64,
@@ -67,14 +67,14 @@ pub enum Event {
     },
 }
 
-/// A directory tree as it is, all of it durable.
+/// A directory tree, completely durable.
 #[derive(Debug, Clone, Default)]
 pub struct Tree {
     pub names: Vec<(PathBuf, Node)>,
     pub contents: HashMap<u64, Vec<u8>>,
 }
 
-/// What happened so far.
+/// The recorded operations so far.
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
     pub start: Tree,
@@ -88,7 +88,7 @@ struct State {
     last_number: u64,
 }
 
-/// Records what is done below a root.
+/// Records the operations below a root.
 #[derive(Debug)]
 pub struct Recorder {
     root: PathBuf,
@@ -96,7 +96,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder of `root`, which exists and which nobody changes now.
+    /// A recorder for `root`, which must exist and not change during this call.
     pub fn new(root: &Path) -> Arc<Self> {
         let mut state = State::default();
         state.load(root, Path::new(""));
@@ -106,14 +106,14 @@ impl Recorder {
         })
     }
 
-    /// Starts recording; ends when the watch is dropped and the store is closed.
+    /// Starts recording. Recording ends when the watch is dropped and the store is closed.
     pub fn start(root: &Path) -> (Arc<Self>, Watch) {
         let recorder = Self::new(root);
         let watched = watch(root, Arc::clone(&recorder) as Arc<dyn Tape>);
         (recorder, watched)
     }
 
-    /// How many operations have ended.
+    /// Number of operations that have ended.
     pub fn position(&self) -> usize {
         self.state.lock().recording.events.len()
     }
@@ -122,7 +122,7 @@ impl Recorder {
         self.state.lock().recording.clone()
     }
 
-    /// A sync that failed: the kernel may have dropped the pages and call them clean.
+    /// A failed sync: the kernel may have dropped the dirty pages and marked them clean.
     pub fn lose(&self, target: Target<'_>, from: u64, to: u64) {
         let mut state = self.state.lock();
         let (file, began) = (state.number(target.file), state.recording.events.len());

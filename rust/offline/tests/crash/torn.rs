@@ -1,5 +1,5 @@
-//! A record that reached the disk in part, cut at every byte, with anything behind the cut: the
-//! log ends before it, the store goes on from there, and nothing of it is left.
+//! A record that reached the disk only in part, cut at every byte, with any bytes after the cut.
+//! The log ends before the record, the store appends there, and no byte of the record remains.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -24,16 +24,16 @@ fn store_one(store: &Store, body: &[u8]) -> PutResult {
     result
 }
 
-/// What lies where the end of the record should be.
+/// The bytes after the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
     Zeros,
     Random,
-    /// Whole records of before, as RocketMQ leaves them behind the end of a log it cut.
+    /// Whole older records, as RocketMQ leaves them after the end of a log that it truncated.
     OlderRecord,
 }
 
-/// A store of three messages, the last of which is to be torn.
+/// A store with three messages; tests tear the last one.
 struct Whole {
     rig: Rig,
     root: tempfile::TempDir,
@@ -65,7 +65,7 @@ impl Whole {
         }
     }
 
-    /// The store with the last record cut, not closed.
+    /// A copy of the store with the last record cut, as after a crash.
     fn torn_at(&self, cut: usize, rest: Rest) -> tempfile::TempDir {
         let copy = directory();
         copy_tree(self.root.path(), copy.path());
@@ -84,12 +84,12 @@ impl Whole {
         let file = OpenOptions::new().write(true).open(log).unwrap();
         file.write_all_at(&tail, self.start + cut as u64).unwrap();
         fs::write(copy.path().join("abort"), b"").unwrap();
-        // A checkpoint names a record once all of it is on the disk.
+        // A checkpoint would cover only records that are completely on the disk.
         fs::write(copy.path().join("checkpoint"), [0; 4096]).unwrap();
         copy
     }
 
-    /// Where the properties start: nothing tells their bytes from others.
+    /// Start of the properties, which have no checksum.
     fn properties_from(&self) -> usize {
         let record = RecordView::parse(&self.torn, CheckCrc::Yes).unwrap();
         self.torn.len() - record.properties.len()
@@ -117,11 +117,11 @@ fn torn_at_every_byte(rest: Rest) {
     }
 }
 
-/// The new record is the last, and nothing lies behind it.
+/// Checks that the new record is the last one, with nothing after it.
 fn check_end(root: &Path, at: u64, looks_whole: bool) {
     let scan = Scan::open(root).unwrap();
     let mut report = scan.verify(&mut |_| true).unwrap();
-    // The index knows the key that the torn record had.
+    // The index still has the key of the torn record.
     report
         .findings
         .retain(|finding| !looks_whole || finding.kind != "index_entry");
@@ -137,17 +137,17 @@ fn check_end(root: &Path, at: u64, looks_whole: bool) {
 }
 
 #[test]
-fn zeros_behind_the_cut() {
+fn a_record_cut_before_zeros_is_dropped() {
     torn_at_every_byte(Rest::Zeros);
 }
 
 #[test]
-fn random_bytes_behind_the_cut() {
+fn a_record_cut_before_random_bytes_is_dropped() {
     torn_at_every_byte(Rest::Random);
 }
 
 #[test]
-fn an_older_record_behind_the_cut() {
+fn a_record_cut_before_an_older_record_is_dropped() {
     torn_at_every_byte(Rest::OlderRecord);
 }
 

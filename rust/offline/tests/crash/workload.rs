@@ -1,4 +1,4 @@
-//! Work for a store under the eyes of a tape, and the promises that come of it.
+//! Runs recorded work on a store, and collects its promises.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::random::Random;
 use crate::rig::{Message, QUEUES, Rig, TOPICS, put, put_batch};
 use crate::tape::{Recorder, Recording};
 
-/// Work of one thread on an open store.
+/// The work of one thread on an open store.
 pub struct Worker<'a> {
     pub name: String,
     pub store: &'a Store,
@@ -22,7 +22,7 @@ pub struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    /// Does so many things, most of them puts.
+    /// Runs `steps` random operations, most of them puts.
     pub fn run(&mut self, steps: usize) {
         for step in 0..steps {
             match self.random.below(20) {
@@ -41,7 +41,7 @@ impl Worker<'_> {
         let key = format!("{}-{step}", self.name);
         let size = match self.random.below(16) {
             0 => 0,
-            // More than a page.
+            // Larger than a page.
             1 => 4_200,
             _ => 20 + self.random.below(500),
         };
@@ -75,7 +75,7 @@ impl Worker<'_> {
         self.note(&messages, &result, begun);
     }
 
-    /// A half message: stored, in no queue.
+    /// Puts a half message, which is in no queue.
     fn half(&mut self, step: usize) {
         let mut message = self.message(step);
         message.sys_flag = sys_flag::PREPARED;
@@ -98,7 +98,7 @@ impl Worker<'_> {
         }
     }
 
-    /// What was put before a flush is promised after it; and a state file.
+    /// Flushes, marks everything put so far as promised, and saves a state file.
     fn flush_and_promise(&mut self) {
         self.store.flush().unwrap();
         self.oracle.promise_all(self.tape.position());
@@ -118,7 +118,7 @@ impl Worker<'_> {
     }
 }
 
-/// Records `rounds` of open, work and close in an empty directory.
+/// Records `plan.rounds` rounds of open, work and close in an empty directory.
 pub fn record(rig: &Rig, root: &Path, seed: u64, plan: &Plan) -> (Recording, Oracle) {
     let (tape, watch) = Recorder::start(root);
     let mut oracle = Oracle::default();
@@ -130,7 +130,7 @@ pub fn record(rig: &Rig, root: &Path, seed: u64, plan: &Plan) -> (Recording, Ora
             store.close().unwrap();
             oracle.promise_all(tape.position());
         } else {
-            // The power goes with the store at work; what its drop does comes too late.
+            // The power fails while the store is running. Later writes of its drop do not count.
             let recording = tape.recording();
             drop(watch);
             return (recording, oracle);
@@ -140,7 +140,7 @@ pub fn record(rig: &Rig, root: &Path, seed: u64, plan: &Plan) -> (Recording, Ora
     (tape.recording(), oracle)
 }
 
-/// How much is done before the power goes.
+/// The amount of work before the power loss.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     pub threads: usize,

@@ -1,4 +1,4 @@
-//! What a start after a kill believes of the checkpoint and of store times.
+//! How far a start after a kill trusts the checkpoint and store times.
 
 use std::fs;
 
@@ -8,13 +8,13 @@ use mq_store::inspect::MARGIN_MS;
 use crate::rig::{BODY_AT, LOG_FILE, Patient, Sent, delivered, healed};
 use crate::short_file::spared;
 
-/// Where a record says when it was stored.
+/// Position of the store time in a record.
 const STORE_TIMESTAMP_AT: u64 = 56;
 
-/// After a kill nothing records where the log ended, but the checkpoint names records that were
-/// flushed: their queue offsets are not given again.
+/// After a kill the end of the log is not recorded, but the checkpoint covers flushed records.
+/// Their queue offsets must not be reused.
 #[test]
-fn a_short_last_file_gives_no_queue_offset_again_after_a_kill() {
+fn a_short_last_file_reuses_no_queue_offset_after_a_kill() {
     let whole = Patient::new();
     whole.leave_open();
     for length in [1, 19, 4_096] {
@@ -45,9 +45,9 @@ fn stored_at_ms(patient: &Patient, sent: &Sent) -> i64 {
         .store_timestamp_ms
 }
 
-/// The header of a record has no checksum: its store time may say that all before it is durable.
+/// The header has no checksum, so a damaged store time could make all earlier records look durable.
 #[test]
-fn a_store_time_below_that_of_the_file_before_vouches_for_nothing() {
+fn a_store_time_before_the_previous_files_is_not_trusted() {
     let whole = Patient::new();
     whole.leave_open();
     let last = whole.last_file();
@@ -60,7 +60,7 @@ fn a_store_time_below_that_of_the_file_before_vouches_for_nothing() {
     for is_flipped in [false, true] {
         let patient = whole.copy();
         if is_flipped {
-            // Bit 40 of the milliseconds: some thirty years.
+            // Bit 40 of the milliseconds: about 35 years.
             patient.flip(
                 first_in(&whole, last).range.start + STORE_TIMESTAMP_AT + 2,
                 0,

@@ -1,5 +1,5 @@
-//! What a clean stop recorded must be there at the next start; before a thread of a store may
-//! append, the store looks open.
+//! The facts that a clean stop recorded must hold at the next start. The store is marked open
+//! before any of its threads may append.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,12 +15,12 @@ use crate::rig::{BODY_AT, LOG_FILE, Patient, healed};
 
 const MESSAGES: i64 = 12;
 
-/// The body of a message tells its number, and no byte of it is zero.
+/// The body of a message encodes its number; none of its bytes is zero.
 fn body(at: i64) -> Vec<u8> {
     vec![b'A' + u8::try_from(at % 26).unwrap(); 4_000]
 }
 
-/// A store with these messages that was closed.
+/// A closed store with these messages.
 fn closed() -> Patient {
     Patient::filled(|store, _| {
         for at in 0..MESSAGES {
@@ -31,7 +31,7 @@ fn closed() -> Patient {
     })
 }
 
-/// Queue offsets that are delivered; each must be the message that was sent there.
+/// Delivered queue offsets. Each must hold the message that was sent there.
 fn delivered(store: &Store) -> BTreeSet<i64> {
     let mut found = BTreeSet::new();
     for offset in 0..MESSAGES {
@@ -49,7 +49,7 @@ fn delivered(store: &Store) -> BTreeSet<i64> {
             continue;
         }
         let record = RecordView::parse(&out, CheckCrc::Yes).unwrap();
-        // A hole leads to the record behind it.
+        // At a hole, the read returns the next record.
         if record.queue_offset >= MESSAGES {
             continue;
         }
@@ -60,7 +60,7 @@ fn delivered(store: &Store) -> BTreeSet<i64> {
     found
 }
 
-/// Starts the store with the given damage undone by nobody; returns what is still delivered.
+/// Starts the store and returns the queue offsets that it still delivers.
 fn start(patient: &Patient, is_damaged: bool) -> BTreeSet<i64> {
     let store = patient.try_open();
     let store = store.unwrap();
@@ -73,20 +73,20 @@ fn start(patient: &Patient, is_damaged: bool) -> BTreeSet<i64> {
 }
 
 #[test]
-fn an_untouched_store_starts_as_it_was_left() {
+fn an_intact_store_delivers_all_messages() {
     let patient = closed();
     assert_eq!(start(&patient, false).len() as i64, MESSAGES);
 }
 
 #[test]
-fn a_last_file_that_is_gone_is_damage() {
+fn a_missing_last_file_is_damage() {
     let patient = closed();
     fs::remove_file(patient.file(patient.last_file())).unwrap();
     assert!((start(&patient, true).len() as i64) < MESSAGES);
 }
 
 #[test]
-fn a_store_with_another_checkpoint_opens_as_one_that_rocketmq_left() {
+fn a_store_with_another_checkpoint_opens_like_one_of_rocketmq() {
     let patient = closed();
     let path = patient.root.path().join("checkpoint");
     let mut bytes = fs::read(&path).unwrap();
@@ -97,7 +97,7 @@ fn a_store_with_another_checkpoint_opens_as_one_that_rocketmq_left() {
 }
 
 #[test]
-fn a_policy_that_refuses_damage_refuses_a_log_that_was_cut() {
+fn a_policy_that_refuses_damage_refuses_a_truncated_log() {
     let patient = closed();
     patient.write(patient.end - 2_000, &[0; 2_000]);
     for _ in 0..2 {
@@ -111,7 +111,7 @@ fn a_policy_that_refuses_damage_refuses_a_log_that_was_cut() {
 }
 
 #[test]
-fn a_consume_queue_file_shorter_than_a_unit_is_made_anew() {
+fn a_consume_queue_file_shorter_than_an_entry_is_rebuilt() {
     for bytes in [1, 19] {
         let mut patient = closed();
         let queue = patient.root.path().join("consumequeue/T/1");
@@ -125,10 +125,10 @@ fn a_consume_queue_file_shorter_than_a_unit_is_made_anew() {
     }
 }
 
-/// As with RocketMQ, `checkCRCOnRecover` is of the check after a clean stop. The last bytes are
-/// checked all the same: their checksum was recorded.
+/// As in RocketMQ, `checkCRCOnRecover` applies to the check after a clean stop. The last bytes are
+/// checked in any case, because their checksum was recorded.
 #[test]
-fn without_checks_of_bodies_only_the_recorded_tail_and_a_kill_reveal_one() {
+fn without_crc_checks_only_the_tail_and_a_kill_reveal_damage() {
     let whole = Patient::new();
     let last_file = whole.last_file();
     let body_in = |from: u64| {
@@ -147,13 +147,13 @@ fn without_checks_of_bodies_only_the_recorded_tail_and_a_kill_reveal_one() {
         patient.flip(body_in(file), 1);
         if is_killed {
             patient.leave_open();
-            // Nothing vouches for any record.
+            // Without a checkpoint no record counts as durable.
             fs::write(patient.root.path().join("checkpoint"), [0; 4096]).unwrap();
         }
         let what = (file, check_crc_on_recover, is_killed);
         assert_eq!(healed(&patient.open()), count, "{what:?}");
     }
-    // Sizes and places are checked whatever is set.
+    // Sizes and positions are checked with every setting.
     let mut patient = whole.copy();
     patient.settings.check_crc_on_recover = false;
     patient.flip(body_in(last_file - LOG_FILE) - BODY_AT + 30, 1);
@@ -163,7 +163,7 @@ fn without_checks_of_bodies_only_the_recorded_tail_and_a_kill_reveal_one() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// A log that is zeroed from any byte on loses no more than the messages there.
+    /// If the log is zeros from any byte on, only the messages there are lost.
     #[test]
     fn zeros_up_to_the_end_are_damage(place: prop::sample::Index) {
         let patient = closed();
@@ -174,7 +174,7 @@ proptest! {
         let before = (0..MESSAGES - 4).collect::<BTreeSet<_>>();
         prop_assert!(found.is_superset(&before), "{:?}", found);
         prop_assert!(!found.contains(&(MESSAGES - 1)));
-        // The finding is settled: the next start reports none.
+        // The damage is repaired: the next start reports none.
         let store = patient.open();
         prop_assert_eq!(healed(&store), 0);
         prop_assert_eq!(delivered(&store), found);

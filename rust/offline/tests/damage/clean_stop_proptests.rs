@@ -1,6 +1,5 @@
-//! Whatever happened to the last three files of a log that was closed: it is found, kept in
-//! quarantine and overwritten up to the recorded end; nothing else is lost, and no queue offset is
-//! given twice.
+//! Damage in the last three files of a closed log is found, saved in quarantine and overwritten up
+//! to the recorded end. Nothing else is lost, and no queue offset is reused.
 
 use std::io;
 use std::sync::Arc;
@@ -14,17 +13,17 @@ use mq_testing::stores::snapshot;
 
 use crate::rig::{BODY_AT, LOG_FILE, Patient, Sent, delivered, healed};
 
-/// Files that are checked after a clean stop.
+/// Files that a start checks after a clean stop.
 const CHECKED_FILES: u64 = 3;
 
 /// One damage of a log.
 #[derive(Debug, Clone)]
 enum Hit {
-    /// A bit in size, magic, checksum, position, body length or body of a record.
+    /// A bit flip in size, magic, checksum, position, body length or body of a record.
     Flip(Index, usize, Index),
-    /// Zeros from a place on, within its file.
+    /// Zeros from a position on, within its file.
     Zeros(Index, u64),
-    /// A file that ends too soon.
+    /// A truncated file.
     Cut(Index, Index),
 }
 
@@ -37,7 +36,7 @@ fn hits() -> impl Strategy<Value = Hit> {
     ]
 }
 
-/// Bytes of a record whose change its checksum, or its place, reveals.
+/// Fields of a record whose damage is revealed by its checksum or position.
 fn revealing(sent: &Sent) -> [std::ops::Range<u64>; 6] {
     let from = sent.range.start;
     [
@@ -85,7 +84,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 60, ..Default::default() })]
 
     #[test]
-    fn damage_below_the_recorded_end_costs_no_more_than_it_hit(
+    fn damage_before_the_recorded_end_loses_only_what_it_hit(
         hits in prop::collection::vec(hits(), 1..4),
     ) {
         static WHOLE: std::sync::LazyLock<Patient> = std::sync::LazyLock::new(Patient::new);
@@ -129,7 +128,7 @@ proptest! {
     }
 }
 
-/// Lets a number of changes happen; then the process is dead.
+/// Permits a number of changes; then all fail, as if the process had been killed.
 #[derive(Debug)]
 struct Killed(AtomicI64);
 
@@ -148,7 +147,7 @@ impl Tape for Killed {
     fn after(&self, _target: Target<'_>, _operation: &Operation<'_>, _began: u64) {}
 }
 
-/// The log and the queues of a store that was opened and closed.
+/// The log and the queues after the store was opened and closed.
 fn outcome(patient: &Patient) -> Vec<(String, Vec<u8>)> {
     let store = patient.open();
     let found = delivered(&store, patient);
@@ -196,9 +195,9 @@ fn killed_at_every_change(whole: &Patient, damage: impl Fn(&Patient)) -> i64 {
     0
 }
 
-/// A body, the log's end, and a whole file.
+/// Damages a body, the end of the log, and a whole file.
 #[test]
-fn a_start_that_is_killed_while_it_heals_is_finished_by_the_next() {
+fn the_next_start_finishes_a_killed_repair() {
     let whole = Patient::new();
     let changes = killed_at_every_change(&whole, |patient| {
         let last = patient.last_file();
@@ -214,14 +213,14 @@ fn a_start_that_is_killed_while_it_heals_is_finished_by_the_next() {
 }
 
 #[test]
-fn a_start_that_is_killed_while_it_heals_a_short_file_is_finished_by_the_next() {
+fn the_next_start_finishes_a_killed_repair_of_a_short_file() {
     let whole = Patient::new();
     let changes = killed_at_every_change(&whole, |patient| patient.cut(0, LOG_FILE / 2));
     assert!(changes > 20, "{changes}");
 }
 
 #[test]
-fn a_start_that_is_killed_while_it_replaces_the_last_file_is_finished_by_the_next() {
+fn the_next_start_finishes_a_killed_repair_of_the_last_file() {
     let whole = Patient::new();
     let changes = killed_at_every_change(&whole, |patient| {
         std::fs::remove_file(patient.file(patient.last_file())).unwrap();

@@ -1,5 +1,5 @@
-//! Whatever length or holes a derived file has: the store opens, and every message is found by its
-//! queue offset and by its keys.
+//! With derived files of any length and with any holes, the store opens, and every message is found
+//! by its queue offset and by its keys.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,13 +21,13 @@ use crate::rig::{copy_tree, settings};
 
 const TOPICS: [&str; 3] = ["One", "Two", "Three"];
 const MESSAGES: i64 = 27;
-/// Length of a file of the extension, and where its five units end.
+/// Length of an extension file, and the end of its five units.
 const EXT_FILE_BYTES: u64 = 120;
 const EXT_UNITS_END: usize = 100;
-/// Where the entries of an index file begin: after the header and ten slots.
+/// Start of the entries in an index file, after the header and ten slots.
 const INDEX_ENTRIES_AT: usize = HEADER_BYTES + 10 * SLOT_BYTES;
 
-/// Random numbers of a seed.
+/// Reproducible random numbers.
 struct Random(u64);
 
 impl Random {
@@ -48,7 +48,7 @@ fn with_ext(mut settings: Settings, has_ext: bool) -> Settings {
     settings
 }
 
-/// Settings that say nothing of the sizes of derived files.
+/// The settings without the sizes of derived files.
 fn without_sizes(settings: &Settings) -> Settings {
     let mut settings = settings.clone();
     settings.consume_queue_file_bytes = None;
@@ -105,7 +105,7 @@ fn derived_files(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Every message by queue offset, with its tag, and by key.
+/// Checks that every message is found by queue offset, with its tag, and by key.
 fn assert_whole(store: &Store, what: &str) {
     for topic in TOPICS {
         assert_eq!(store.max_offset(topic, 1), MESSAGES, "{topic} after {what}");
@@ -167,14 +167,14 @@ fn damage(path: &Path, random: &mut Random) -> String {
     format!("{} of {} bytes {what} {at}", path.display(), whole.len())
 }
 
-/// `verify` finds the damage, unless nothing is lost by it.
+/// Checks that `verify` finds the damage if it lost anything.
 fn assert_named(root: &Path, path: &Path, whole: &[u8], what: &str) {
     let now = fs::read(path).ok();
     let of = |folder| path.starts_with(root.join(folder));
     let is_lost = match &now {
         None => of("consumequeue") || of("consumequeue_ext"),
         Some(now) if of("checkpoint") => now.len() != whole.len(),
-        // After the units there is only the mark of the file's end.
+        // After the units there is only the end mark of the file.
         Some(now) if of("consumequeue_ext") => {
             now.get(..EXT_UNITS_END) != whole.get(..EXT_UNITS_END)
         }
@@ -184,8 +184,8 @@ fn assert_named(root: &Path, path: &Path, whole: &[u8], what: &str) {
     assert!(!is_lost || report.finding_count > 0, "verify misses {what}");
 }
 
-/// Whether an index file lost nothing but the time or the link of an entry: `verify` finds that,
-/// opening does not.
+/// Whether an index file lost only the time or the link of an entry. `verify` finds that, a start
+/// does not.
 fn is_link_only(path: &Path, whole: &[u8]) -> bool {
     let is_index = path
         .parent()
@@ -224,16 +224,16 @@ fn any_damage(has_ext: bool, seed: u64, rounds: usize) {
 }
 
 #[test]
-fn any_derived_file_of_any_length_is_rebuilt() {
+fn a_derived_file_of_any_length_is_rebuilt() {
     any_damage(false, 0x5EED_0001, 120);
 }
 
 #[test]
-fn any_file_of_a_queue_with_an_extension_is_rebuilt() {
+fn a_damaged_queue_file_or_extension_file_is_rebuilt() {
     any_damage(true, 0x5EED_0002, 80);
 }
 
-/// The rest of an entry may look like an entry, with an offset where no record begins.
+/// The rest of a torn entry may look like an entry with an offset where no record starts.
 #[test]
 fn an_index_file_torn_anywhere_in_its_last_entries_is_rebuilt() {
     let settings = settings();
@@ -263,10 +263,10 @@ fn an_index_file_torn_anywhere_in_its_last_entries_is_rebuilt() {
     }
 }
 
-/// An entry that lies in two sectors may reach the disk without the first of them. Where all keys
-/// share a slot, what is left looks like an entry of a key whose hash is 0.
+/// If an entry crosses two sectors, the first one may not reach the disk. If all keys share a slot,
+/// the rest looks like an entry of a key with hash 0.
 #[test]
-fn an_index_entry_whose_hash_is_lost_is_made_again() {
+fn an_index_entry_without_its_hash_is_rebuilt() {
     let mut settings = settings();
     settings.index_slots = Some(1);
     let sound = closed(&settings);
@@ -290,10 +290,10 @@ fn an_index_entry_whose_hash_is_lost_is_made_again() {
     }
 }
 
-/// The same, without the second sector: an entry that no other one of its slot precedes looks as if
-/// its message was the file's first one. Its record is older than what a start checks.
+/// The same without the second sector. If the entry is the first of its slot, it looks as if its
+/// message was the first one of the file. Its record is older than those that a start checks.
 #[test]
-fn an_index_entry_whose_time_is_lost_is_made_again() {
+fn an_index_entry_without_its_time_is_rebuilt() {
     let mut settings = settings();
     settings.index_entries = Some(64);
     let clock = ManualClock::at(SystemClock::shared().wall_ms());

@@ -1,4 +1,4 @@
-//! What a start makes of a store whose files were damaged; `verify` must agree with it.
+//! Starts stores with damaged files. `verify` must agree with the result.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers")]
 

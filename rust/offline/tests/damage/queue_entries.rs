@@ -1,5 +1,5 @@
-//! One wrong bit in an entry of a consume queue: the message is delivered nevertheless, the entry
-//! is made again from the log, and no queue offset is given twice.
+//! One bit flip in a consume-queue entry: the message is delivered, the entry is rebuilt from the
+//! log, and no queue offset is reused.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -7,13 +7,13 @@ use std::os::unix::fs::FileExt;
 use crate::rig::{Patient, delivered};
 
 const ENTRY_BYTES: u64 = 20;
-/// Bytes of a file of a queue.
+/// Length of a queue file, bytes.
 const FILE_BYTES: u64 = 200;
 
-/// How a store was left.
+/// How the last owner left a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Left {
-    /// Closed, with a record of where the log ends.
+    /// Closed by us; the end of the log is recorded.
     Closed,
     /// Closed by RocketMQ.
     ByRocketMq,
@@ -58,7 +58,7 @@ fn flip_each_bit(how: Left, offset: impl Fn(i64) -> i64) {
         assert_eq!(found.len(), patient.sent.len(), "{how:?}, bit {bit}");
         patient.assert_goes_on(&store);
         store.close().unwrap();
-        // Nothing but a filter looks at the tags code.
+        // Only filters use the tags code, so its damage is not repaired.
         if bit < 96 {
             patient.assert_verified();
         }
@@ -81,7 +81,7 @@ fn a_flipped_last_entry_loses_nothing_after_a_kill() {
 }
 
 #[test]
-fn a_flipped_entry_is_made_again_when_it_is_read() {
+fn a_flipped_entry_is_rebuilt_when_it_is_read() {
     flip_each_bit(Left::Closed, |count| count / 2);
     let patient = Patient::new();
     flip(&patient, 1, 3, 60);
@@ -96,6 +96,6 @@ fn a_flipped_entry_is_made_again_when_it_is_read() {
 }
 
 #[test]
-fn a_flipped_first_entry_is_made_again_when_it_is_read() {
+fn a_flipped_first_entry_is_rebuilt_when_it_is_read() {
     flip_each_bit(Left::Killed, |_| 0);
 }

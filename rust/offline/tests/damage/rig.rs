@@ -1,4 +1,4 @@
-//! A closed store whose log gets damaged, and what a start makes of it.
+//! A closed store for tests that damage its log and start it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,15 +21,15 @@ use mq_testing::stores::directory;
 
 pub const LOG_FILE: u64 = 16 << 10;
 const MESSAGES: usize = 30;
-/// Where the body starts in a record with IPv4 hosts.
+/// Position of the body in a record with IPv4 hosts.
 pub const BODY_AT: u64 = 88;
 
-/// A message of topic T that was put.
+/// A message that was put to topic T.
 #[derive(Debug, Clone)]
 pub struct Sent {
     pub queue_id: i32,
     pub queue_offset: i64,
-    /// Where its record is.
+    /// Position of its record in the log.
     pub range: Range<u64>,
     pub body: Vec<u8>,
 }
@@ -56,7 +56,7 @@ pub struct Patient {
     pub settings: Settings,
     pub clock: Arc<ManualClock>,
     pub sent: Arc<Vec<Sent>>,
-    /// Where its log ends.
+    /// End of the log.
     pub end: u64,
 }
 
@@ -88,18 +88,18 @@ impl Patient {
         })
     }
 
-    /// A store that `fill` put messages into.
+    /// A closed store with messages from `fill`.
     pub fn filled(fill: impl FnOnce(&Store, &ManualClock) -> Vec<Sent>) -> Self {
         Self::filled_with(settings(), fill)
     }
 
-    /// The same with other settings.
+    /// Like `filled`, with other settings.
     pub fn filled_with(
         settings: Settings,
         fill: impl FnOnce(&Store, &ManualClock) -> Vec<Sent>,
     ) -> Self {
         let root = directory();
-        // Files on the disk have real times.
+        // Files have real modification times, so the clock starts at the real time.
         let clock = ManualClock::at(SystemClock::shared().wall_ms());
         let store = Store::open(root.path(), settings.clone(), clock.clone(), true).unwrap();
         let sent = fill(&store, &clock);
@@ -114,7 +114,7 @@ impl Patient {
         }
     }
 
-    /// The same store in another directory.
+    /// A copy of the store in another directory.
     pub fn copy(&self) -> Self {
         let root = directory();
         copy_tree(self.root.path(), root.path());
@@ -127,7 +127,7 @@ impl Patient {
         }
     }
 
-    /// Makes the store look like one that was killed.
+    /// Makes the store look as if it had been killed.
     pub fn leave_open(&self) {
         fs::write(self.root.path().join("abort"), b"").unwrap();
         fs::remove_file(self.root.path().join("mqstack/closed.json")).unwrap();
@@ -137,12 +137,12 @@ impl Patient {
         self.root.path().join(format!("commitlog/{start:020}"))
     }
 
-    /// Where the last of the log's files that hold records starts.
+    /// Start of the last log file with records.
     pub fn last_file(&self) -> u64 {
         (self.end - 1) / LOG_FILE * LOG_FILE
     }
 
-    /// Writes bytes that lie in one file over the log.
+    /// Overwrites bytes of the log; they must be in one file.
     pub fn write(&self, at: u64, bytes: &[u8]) {
         let path = self.file(at - at % LOG_FILE);
         let file = fs::File::options().write(true).open(path).unwrap();
@@ -153,19 +153,19 @@ impl Patient {
         let path = self.file(at - at % LOG_FILE);
         let mut byte = [0];
         let file = fs::File::open(path).unwrap();
-        // What was cut off has no bits.
+        // A truncated byte has no bits to flip.
         if file.read_exact_at(&mut byte, at % LOG_FILE).is_ok() {
             self.write(at, &[byte[0] ^ 1 << bit]);
         }
     }
 
-    /// Cuts the file that starts there.
+    /// Truncates the file that starts at `start`.
     pub fn cut(&self, start: u64, bytes: u64) {
         let file = fs::File::options().write(true).open(self.file(start));
         file.unwrap().set_len(bytes).unwrap();
     }
 
-    /// The log as it reads, a missing part of a file as zeros.
+    /// The content of the log, with zeros for missing parts of files.
     pub fn log(&self) -> Vec<u8> {
         let mut log = Vec::new();
         for start in (0..self.end).step_by(LOG_FILE as usize) {
@@ -185,13 +185,14 @@ impl Patient {
         self.try_open().unwrap()
     }
 
-    /// Messages of a queue.
+    /// Number of messages in a queue.
     pub fn count(&self, queue_id: i32) -> i64 {
         let is_in = |sent: &&Sent| sent.queue_id == queue_id;
         self.sent.iter().filter(is_in).count() as i64
     }
 
-    /// No queue offset was given again, and messages go on behind the recorded end.
+    /// Checks that no queue offset is reused, and that new messages are appended after the recorded
+    /// end.
     pub fn assert_goes_on(&self, store: &Store) {
         for queue_id in [0, 1] {
             let next = self.count(queue_id);
@@ -206,7 +207,7 @@ impl Patient {
         }
     }
 
-    /// What is quarantined, as ranges of the log.
+    /// The quarantined ranges of the log.
     pub fn quarantine(&self) -> Vec<Range<u64>> {
         let directory = self.root.path().join("mqstack/quarantine");
         let entries = fs::read_dir(directory).into_iter().flatten();
@@ -227,7 +228,7 @@ impl Patient {
     }
 }
 
-/// Damaged ranges of the log that the start of a store healed.
+/// Number of damaged ranges that the start of a store repaired.
 pub fn healed(store: &Store) -> usize {
     store.runtime()["healedDamages"].parse().unwrap()
 }
@@ -244,7 +245,7 @@ pub fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-/// All that the two queues deliver of what was sent; each message in its place.
+/// All messages that the two queues deliver; each must be in its place.
 pub fn delivered(store: &Store, patient: &Patient) -> Found {
     let mut found = Found::new();
     for queue_id in [0, 1] {

@@ -1,5 +1,5 @@
-//! A search with random damages: a message whose record in the log is intact is delivered, whatever
-//! happened to everything that is derived from the log.
+//! A search with random damage: a message whose record in the log is intact is delivered, whatever
+//! happened to the files that are derived from the log.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use mq_store::{GetRequest, GetStatus, PutRequest, PutStatus, ReadMode, Store, Ta
 
 use crate::rig::{LOG_FILE, Patient, Sent, settings};
 
-/// Queues by topic. Those of `Idle` get no message in the files that a start checks.
+/// All queues. `Idle` has no message in the files that a start checks.
 const QUEUES: [(&str, i32); 6] = [
     ("Busy", 0),
     ("Busy", 1),
@@ -22,10 +22,10 @@ const QUEUES: [(&str, i32); 6] = [
     ("Single", 0),
 ];
 const MESSAGES: usize = 400;
-/// Reads of one place before it counts as stuck.
+/// Reads at one offset after which a queue counts as stuck.
 const TRIES_MAX: usize = 100;
 
-/// Random numbers of a seed.
+/// Reproducible random numbers.
 struct Random(u64);
 
 impl Random {
@@ -41,7 +41,7 @@ impl Random {
     }
 }
 
-/// A store of six queues, and to which of them each message went.
+/// A store with six queues, and the topic of each message.
 struct Whole {
     patient: Patient,
     topics: Vec<&'static str>,
@@ -94,7 +94,7 @@ fn whole(queue_file_bytes: u64) -> Whole {
     }
 }
 
-/// One with many files of a queue, and one with one.
+/// One store with many files per queue, and one with a single file per queue.
 static WHOLE: LazyLock<[Whole; 2]> = LazyLock::new(|| [whole(200), whole(8_000)]);
 
 fn files_below(directory: &Path, found: &mut Vec<PathBuf>) {
@@ -108,13 +108,13 @@ fn files_below(directory: &Path, found: &mut Vec<PathBuf>) {
     found.sort();
 }
 
-/// Where what is written of a file ends.
+/// End of the used part of a file.
 fn used(bytes: &[u8]) -> usize {
     let last = bytes.iter().rposition(|byte| *byte != 0);
     last.map_or(0, |last| last + 1)
 }
 
-/// Damages one file of a store; tells how.
+/// Damages one file of a store; returns a description.
 fn damage(root: &Path, of: &str, random: &mut Random) -> String {
     let mut files = Vec::new();
     files_below(&root.join(of), &mut files);
@@ -170,7 +170,7 @@ fn damage(root: &Path, of: &str, random: &mut Random) -> String {
     format!("{}: {what}", path.strip_prefix(root).unwrap().display())
 }
 
-/// What a queue delivers: body by queue offset.
+/// The bodies that a queue delivers, by queue offset.
 fn drain(store: &Store, topic: &str, queue_id: i32) -> Result<BTreeMap<i64, Vec<u8>>, String> {
     let (mut found, mut tries) = (BTreeMap::new(), 0);
     let mut offset = store.min_offset(topic, queue_id);
@@ -204,7 +204,7 @@ fn drain(store: &Store, topic: &str, queue_id: i32) -> Result<BTreeMap<i64, Vec<
     Ok(found)
 }
 
-/// Starts a store and judges what it delivers.
+/// Starts a store and checks the messages that it delivers.
 fn judge(whole: &Whole, patient: &Patient, log: &[u8]) -> Result<(), String> {
     let store = patient.try_open().map_err(|error| error.to_string())?;
     let is_intact = |sent: &Sent| {
@@ -240,7 +240,7 @@ fn judge(whole: &Whole, patient: &Patient, log: &[u8]) -> Result<(), String> {
     store.close().map_err(|error| error.to_string())
 }
 
-/// One damaged store; Err tells what it withholds.
+/// Damages and checks one store; the error names the missing messages.
 fn round(seed: u64) -> Result<(), String> {
     let mut random = Random::new(seed);
     let whole = &WHOLE[random.below(2)];
@@ -278,11 +278,11 @@ fn search(seeds: std::ops::Range<u64>) {
     );
 }
 
-/// Rounds of a run; `MQSTACK_DAMAGES` has more.
+/// Default number of rounds; `MQSTACK_DAMAGES` sets another.
 const ROUNDS: u64 = 120;
 
 #[test]
-fn intact_messages_are_delivered_whatever_is_damaged() {
+fn intact_messages_are_delivered_after_any_damage() {
     let rounds = std::env::var("MQSTACK_DAMAGES").ok();
     let rounds = rounds.map_or(ROUNDS, |rounds| rounds.parse().unwrap());
     search(0..rounds);

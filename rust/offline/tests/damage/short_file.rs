@@ -1,4 +1,4 @@
-//! Files of the log that are shorter than they were.
+//! Log files that were truncated.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::rig::{LOG_FILE, Patient, delivered, healed};
 
 const LENGTHS: [u64; 8] = [0, 1, 8, 19, 4_096, LOG_FILE / 2, LOG_FILE - 9, LOG_FILE - 1];
 
-/// Messages that lie before the cut of a file, or in another one.
+/// Messages before the cut of a file, or in other files.
 pub fn spared(patient: &Patient, start: u64, length: u64) -> usize {
     let sent = patient.sent.iter();
     sent.filter(|sent| {
@@ -20,9 +20,9 @@ pub fn spared(patient: &Patient, start: u64, length: u64) -> usize {
     .count()
 }
 
-/// Whatever file is cut, a start after a clean stop heals it.
+/// A start after a clean stop repairs any truncated file.
 #[test]
-fn a_short_file_costs_what_it_lacks_and_no_more() {
+fn a_short_file_loses_only_the_messages_it_lacks() {
     let whole = Patient::new();
     assert!(whole.last_file() >= 4 * LOG_FILE);
     for start in (0..=whole.last_file()).step_by(LOG_FILE as usize) {
@@ -45,7 +45,7 @@ fn a_short_file_costs_what_it_lacks_and_no_more() {
     }
 }
 
-/// Nothing but our own record of it tells how long the only file was.
+/// The length of the only log file is recorded only in mqstack's own file.
 #[test]
 fn the_only_file_keeps_its_length() {
     for length in [0, 1, 19, 4_095, 4_096, 5_000] {
@@ -73,14 +73,14 @@ fn the_only_file_keeps_its_length() {
     }
 }
 
-/// Messages behind the first file.
+/// Messages after the first file.
 fn later(patient: &Patient) -> usize {
     let sent = patient.sent.iter();
     sent.filter(|sent| sent.range.start >= LOG_FILE).count()
 }
 
 #[test]
-fn a_policy_that_refuses_damage_names_file_sizes_and_a_command_that_repairs() {
+fn a_refused_short_file_is_named_with_sizes_and_repair_command() {
     let patient = Patient::new();
     patient.cut(LOG_FILE, 5_000);
     let mut settings = patient.settings.clone();
