@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::fields::Fields;
 use super::scan::Scan;
 use super::select::{Ended, Filter};
 use mq_format::message::CheckCrc;
+use mq_render::Fields;
 use mq_store::StoreError;
 use mq_store::inspect::io_error;
 

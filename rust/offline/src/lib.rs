@@ -3,18 +3,14 @@
 
 mod ahead;
 mod build;
-mod columns;
+mod column_work;
 mod copy;
-mod fields;
 mod groups;
-mod hosts;
-mod json;
-mod lines;
+mod line_work;
 #[cfg(test)]
 mod link_tests;
 mod log;
 mod mend;
-mod pairs;
 mod plan;
 mod progress;
 mod rebuild;
@@ -26,29 +22,21 @@ mod scan;
 mod select;
 #[cfg(test)]
 mod select_tests;
-mod shapes;
-mod sink;
 mod state;
 #[cfg(test)]
 mod tests;
-mod text;
 mod verify;
 mod view;
 mod wish;
 
 pub use self::ahead::{Ahead, Made, Wanted};
-pub use self::columns::{
-    Buffers, Choice, Collected, ColumnError, ColumnWork, Columns, ColumnsMade, TextBuffers,
-    column_layouts,
-};
+pub use self::column_work::{ColumnWork, ColumnsMade};
 pub use self::groups::GroupOutlook;
-pub use self::json::{BodyText, Decompress, json_lines};
-pub use self::lines::{LineWork, LinesMade};
+pub use self::line_work::{LineWork, LinesMade};
 pub use self::progress::{Progress, Step as WorkStep};
 pub use self::rebuild::{Rebuilt, rebuild};
 pub use self::scan::{Chunk, Layout, Scan};
 pub use self::select::{Ended, Filter, Selected};
-pub use self::sink::Sink;
 pub use self::state::State;
 pub use self::verify::{FINDINGS_MAX, Finding, Report};
 pub use self::view::{QueueChunk, QueueRange, QueueSummary};

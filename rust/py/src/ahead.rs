@@ -14,9 +14,9 @@ use pyo3::types::{PyBytes, PyDict};
 
 use super::errors::{file_error, raise};
 use super::offline::{Scan, body_text, check_of, decompress};
-use mq_offline::{
-    self as scan, Ahead, Buffers, Choice, Collected, ColumnError, ColumnWork, Columns, ColumnsMade,
-    Ended, LineWork, LinesMade, Made, Sink, TextBuffers, column_layouts,
+use mq_offline::{self as scan, Ahead, ColumnWork, ColumnsMade, Ended, LineWork, LinesMade, Made};
+use mq_render::{
+    Buffers, Choice, Collected, ColumnError, Columns, Sink, TextBuffers, column_layouts,
 };
 
 /// Interval between two checks for Ctrl-C.
@@ -101,7 +101,7 @@ fn next<T: Send + 'static>(py: Python<'_>, ahead: &Ahead<T>) -> PyResult<Made<T>
 #[pyclass(frozen, module = "mqstore._core")]
 pub struct LinesAhead {
     ahead: Ahead<LinesMade>,
-    body: scan::BodyText,
+    body: mq_render::BodyText,
 }
 
 #[pymethods]
@@ -153,7 +153,7 @@ impl LinesAhead {
         let lines = match made.made {
             LinesMade::Lines(lines) => lines,
             LinesMade::Records(records) => py
-                .detach(|| scan::json_lines(&records, self.body, &mut decompress))
+                .detach(|| mq_render::json_lines(&records, self.body, &mut decompress))
                 .map_err(|error| PyValueError::new_err(error.to_string()))?,
         };
         Ok((lines, made.next_offset, made.ended))

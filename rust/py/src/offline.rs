@@ -11,7 +11,8 @@ use pyo3::types::PyBytes;
 use super::errors::raise;
 use mq_format::index::IndexHeader;
 use mq_format::message::CheckCrc;
-use mq_offline::{self as scan, BodyText, Filter, Finding, QueueRange};
+use mq_offline::{self as scan, Filter, Finding, QueueRange};
+use mq_render::BodyText;
 
 /// Interval at which a long check looks for Ctrl-C and reports its progress.
 const POLL: Duration = Duration::from_millis(50);
@@ -304,7 +305,7 @@ pub fn json_lines<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let body = body_text(body)?;
     let bytes = records.as_bytes();
-    let rendered = py.detach(|| scan::json_lines(bytes, body, &mut decompress));
+    let rendered = py.detach(|| mq_render::json_lines(bytes, body, &mut decompress));
     let lines = rendered.map_err(|error| PyValueError::new_err(error.to_string()))?;
     Ok(PyBytes::new(py, lines.as_bytes()))
 }

@@ -19,7 +19,7 @@ use super::mappings::{optional, required, seconds};
 use super::offline::decompress;
 
 use mq_bulk::range::{Limits, Loss, Next, Plan, RangeError, Subscription, Why};
-use mq_offline::Choice;
+use mq_render::Choice;
 
 create_exception!(
     mqstore._core,
@@ -118,7 +118,7 @@ impl RangeReader {
 enum Failed {
     Closed,
     Range(Box<RangeError>),
-    Column(mq_offline::ColumnError),
+    Column(mq_render::ColumnError),
 }
 
 impl Open {

@@ -65,3 +65,29 @@ pub fn snapshot(root: &Path) -> BTreeMap<String, Vec<u8>> {
     }
     found
 }
+
+/// The records of a golden store's log, one after the other, and how many there are.
+pub fn records(name: &str) -> (Vec<u8>, usize) {
+    let root = unpack(name);
+    let mut files: Vec<_> = fs::read_dir(root.path().join("commitlog"))
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
+    files.sort();
+    let (mut records, mut count) = (Vec::new(), 0);
+    for file in files {
+        let bytes = fs::read(file).unwrap();
+        let mut rest = &bytes[..];
+        // A blank record, or zeros, end a file.
+        while rest.len() >= 8 && rest[4..8] != 0xCBD4_3194_u32.to_be_bytes() {
+            let size = u32::from_be_bytes(rest[..4].try_into().unwrap()) as usize;
+            if size == 0 {
+                break;
+            }
+            records.extend_from_slice(&rest[..size]);
+            rest = &rest[size..];
+            count += 1;
+        }
+    }
+    (records, count)
+}

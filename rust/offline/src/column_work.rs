@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::choice::Choice;
-use super::feed::Feed;
-use super::table::{Collected, Columns};
+use mq_render::{Choice, Collected, Columns, Feed};
+
 use crate::ahead::{Part, Work};
 
 /// Builds the columns of chunks of the log.

@@ -54,14 +54,15 @@ impl Columns {
 
 /// Collects a batch of rows before it fills the columns, so that each column processes the batch in
 /// one tight loop.
-pub(super) struct Feed<'c, 'a> {
+pub struct Feed<'c, 'a> {
     columns: &'c mut Columns,
     choice: &'c Choice,
     rows: Vec<Row<'a>>,
 }
 
 impl<'c, 'a> Feed<'c, 'a> {
-    pub(super) fn new(columns: &'c mut Columns, choice: &'c Choice) -> Self {
+    /// Rows of the chosen records, for these columns.
+    pub fn new(columns: &'c mut Columns, choice: &'c Choice) -> Self {
         Self {
             columns,
             choice,
@@ -70,7 +71,7 @@ impl<'c, 'a> Feed<'c, 'a> {
     }
 
     /// Adds the records that pass the choice.
-    pub(super) fn add_all(
+    pub fn add_all(
         &mut self,
         records: &'a [u8],
         decompress: &mut Decompress<'_>,
@@ -96,7 +97,7 @@ impl<'c, 'a> Feed<'c, 'a> {
 
     /// Adds a record if it passes the choice.
     #[inline]
-    pub(super) fn add(
+    pub fn add(
         &mut self,
         record: Fields<'a>,
         decompress: &mut Decompress<'_>,
@@ -128,7 +129,7 @@ impl<'c, 'a> Feed<'c, 'a> {
     }
 
     /// Adds the collected rows to the columns.
-    pub(super) fn flush(&mut self) -> Result<(), ColumnError> {
+    pub fn flush(&mut self) -> Result<(), ColumnError> {
         // Upper bound: an invalid UTF-8 byte becomes three bytes.
         let added = |row: &Row<'_>| 3 * row.record.bytes.len() + row.body().len();
         let added: usize = self.rows.iter().map(added).sum();

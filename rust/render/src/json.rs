@@ -89,7 +89,7 @@ macro_rules! number {
 
 /// JSON lines, and a cache of the text that most records share.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub struct Lines {
     out: Sink,
     body: BodyText,
     shapes: Shapes,
@@ -123,7 +123,8 @@ impl Places {
 }
 
 impl Lines {
-    pub(super) fn new(body: BodyText) -> Self {
+    /// No lines yet; bodies will be written as `body` says.
+    pub fn new(body: BodyText) -> Self {
         Self {
             out: Sink::default(),
             body,
@@ -136,17 +137,17 @@ impl Lines {
     }
 
     /// Whether the line of a record needs the decompressed body.
-    pub(super) fn must_decompress(&self, record: &Fields<'_>) -> bool {
+    pub fn must_decompress(&self, record: &Fields<'_>) -> bool {
         self.body != BodyText::None && record.is_compressed()
     }
 
     /// Returns the lines written so far.
-    pub(super) fn take(&mut self) -> Sink {
+    pub fn take(&mut self) -> Sink {
         self.out.take()
     }
 
     /// Appends the line of a record.
-    pub(super) fn add(&mut self, record: &Fields<'_>, decompress: &mut Decompress<'_>) {
+    pub fn add(&mut self, record: &Fields<'_>, decompress: &mut Decompress<'_>) {
         let nature = self.split(record.properties);
         self.write_place(record);
         self.write_ids(record, nature);

@@ -1,8 +1,7 @@
 //! JSON lines of the log, rendered by background threads.
 
 use super::ahead::{Part, Work};
-use super::json::{BodyText, Lines};
-use super::sink::Sink;
+use mq_render::{BodyText, Lines, Sink};
 
 /// Renders chunks of the log.
 pub struct LineWork {

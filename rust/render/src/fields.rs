@@ -13,15 +13,15 @@ const BORN_HOST_AT: usize = 48;
 
 /// A parsed record.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Fields<'a> {
+pub struct Fields<'a> {
     /// The whole record.
-    pub(super) bytes: &'a [u8],
+    pub bytes: &'a [u8],
     /// The body as stored.
-    pub(super) body: &'a [u8],
+    pub body: &'a [u8],
     /// Topic name.
-    pub(super) topic: &'a str,
+    pub topic: &'a str,
     /// Properties text.
-    pub(super) properties: &'a [u8],
+    pub properties: &'a [u8],
     /// Position of the store time; the store host follows it.
     store_time_at: usize,
     /// Position of the reconsume count, which follows the store host.
@@ -30,8 +30,9 @@ pub(super) struct Fields<'a> {
 
 macro_rules! number {
     ($name:ident, $type:ty, $place:expr) => {
+        /// The record's field of this name.
         #[inline(always)]
-        pub(super) fn $name(&self) -> $type {
+        pub fn $name(&self) -> $type {
             let place: fn(&Self) -> usize = $place;
             <$type>::from_be_bytes(array(self.bytes, place(self)))
         }
@@ -53,7 +54,7 @@ impl<'a> Fields<'a> {
 
     /// Reads the record at the start of `bytes`; ignores the bytes after it.
     #[inline]
-    pub(super) fn parse(bytes: &'a [u8], check: CheckCrc) -> Result<Self, RecordError> {
+    pub fn parse(bytes: &'a [u8], check: CheckCrc) -> Result<Self, RecordError> {
         let found = Self::find(bytes).filter(|fields| check == CheckCrc::No || fields.is_sound());
         if let Some(fields) = found {
             return Ok(fields);
@@ -110,37 +111,37 @@ impl<'a> Fields<'a> {
     }
 
     /// Whether the body matches its checksum.
-    pub(super) fn is_sound(&self) -> bool {
+    pub fn is_sound(&self) -> bool {
         is_body_sound(self.body, self.stored_crc())
     }
 
     /// Whether the body is compressed.
     #[inline]
-    pub(super) fn is_compressed(&self) -> bool {
+    pub fn is_compressed(&self) -> bool {
         self.sys_flag() & sys_flag::COMPRESSED != 0
     }
 
     /// Address and port of the producer, as stored.
     #[inline]
-    pub(super) fn born_host(&self) -> &'a [u8] {
+    pub fn born_host(&self) -> &'a [u8] {
         &self.bytes[BORN_HOST_AT..self.store_time_at]
     }
 
     /// Address and port of the broker, as stored.
     #[inline]
-    pub(super) fn store_host(&self) -> &'a [u8] {
+    pub fn store_host(&self) -> &'a [u8] {
         &self.bytes[self.store_time_at + 8..self.tail_at]
     }
 
     /// System flags, born time and born host.
     #[inline]
-    pub(super) fn born_part(&self) -> &'a [u8] {
+    pub fn born_part(&self) -> &'a [u8] {
         &self.bytes[36..self.store_time_at]
     }
 
     /// Store time and host, reconsume times and prepared transaction offset.
     #[inline]
-    pub(super) fn stored_part(&self) -> &'a [u8] {
+    pub fn stored_part(&self) -> &'a [u8] {
         &self.bytes[self.store_time_at..self.tail_at + 12]
     }
 }
@@ -156,8 +157,7 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Scan;
-    use mq_testing::stores::unpack;
+    use mq_testing::stores::records;
 
     fn check(bytes: &[u8]) {
         let expected = RecordView::parse(bytes, CheckCrc::Yes);
@@ -194,29 +194,26 @@ mod tests {
     #[test]
     fn fields_and_record_view_accept_the_same_records() {
         for store in ["store", "store-ext"] {
-            let root = unpack(store);
-            let scan = Scan::open(root.path()).unwrap();
-            let chunk = scan.records(0, 200_000, true).unwrap();
-            let mut rest = &chunk.bytes[..];
+            let (bytes, count) = records(store);
+            let mut rest = &bytes[..];
             while let Ok(record) = RecordView::parse(rest, CheckCrc::No) {
                 check(rest);
                 rest = &rest[record.size()..];
             }
-            assert!(rest.is_empty() && !chunk.physical_offsets.is_empty());
+            assert!(rest.is_empty() && count > 0);
         }
     }
 
     #[test]
     fn fields_and_record_view_agree_on_damaged_records() {
-        let root = unpack("store");
-        let scan = Scan::open(root.path()).unwrap();
-        let chunk = scan.records(0, 1, true).unwrap();
-        for length in 0..chunk.bytes.len() {
-            check(&chunk.bytes[..length]);
+        let (bytes, _) = records("store");
+        let first = &bytes[..RecordView::parse(&bytes, CheckCrc::No).unwrap().size()];
+        for length in 0..first.len() {
+            check(&first[..length]);
         }
-        for at in 0..chunk.bytes.len() {
+        for at in 0..first.len() {
             for change in [1, 0x10, 0x20, 0x80, 0xFF] {
-                let mut bytes = chunk.bytes.clone();
+                let mut bytes = first.to_vec();
                 bytes[at] ^= change;
                 check(&bytes);
             }

@@ -1,10 +1,9 @@
 //! The text of JSON lines. `tests/format/test_json_lines.py` compares the lines with Python's.
 
 use super::{BodyText, json_lines};
-use crate::Scan;
 use crate::sink::Sink;
 use crate::text::{write_base64, write_number, write_string, write_time};
-use mq_testing::stores::unpack;
+use mq_testing::stores::records;
 
 fn text(write: impl FnOnce(&mut Sink)) -> String {
     let mut out = Sink::default();
@@ -64,17 +63,15 @@ fn strings_are_escaped_and_base64_is_padded() {
 
 #[test]
 fn every_record_of_java_becomes_a_line_that_parses() {
-    let root = unpack("store");
-    let scan = Scan::open(root.path()).unwrap();
-    let records = scan.records(0, usize::MAX, true).unwrap();
+    let (records, count) = records("store");
     let mut refused = |_: &[u8], _: i32| Err("no".to_owned());
-    let out = json_lines(&records.bytes, BodyText::Text, &mut refused).unwrap();
+    let out = json_lines(&records, BodyText::Text, &mut refused).unwrap();
     let lines: Vec<serde_json::Value> = std::str::from_utf8(out.as_bytes())
         .unwrap()
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    assert_eq!(lines.len(), records.physical_offsets.len());
+    assert_eq!(lines.len(), count);
     assert!(lines.iter().any(|line| line["bodyError"] == "no"));
     assert!(lines.iter().any(|line| line["body"] == "Hello RocketMQ 3"));
     json_lines(b"no record", BodyText::None, &mut refused).unwrap_err();
