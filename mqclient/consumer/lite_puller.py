@@ -8,19 +8,18 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 
-from mqclient.consumer.codecs import CODEC_PAUSE, MissingCodec, until_missing
-from mqclient.consumer.damage import pass_damage
-from mqclient.consumer.fruitless import check_sense, pause_after
+from mqclient.consumer.answering import ERROR_DELAY, handle_reply, wanted
+from mqclient.consumer.codecs import CODEC_PAUSE, MissingCodec
 from mqclient.consumer.lite_buffer import LiteBuffer, LiteQueue
 from mqclient.consumer.pull import (
     BUSY_DELAY,
-    ERROR_DELAY,
     log_failure,
     pull_template,
     pull_values,
 )
-from mqclient.consumer.pull_answer import PullAnswer, read_pull_answer
+from mqclient.consumer.pull_answer import PullAnswer
 from mqclient.consumer.settings import LitePullSettings
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine import Client
@@ -88,17 +87,9 @@ class LitePuller:
             raise template.explain(error) from error.__cause__
         if held.dropped or self._subscription_of(held.queue.topic) is not subscription:
             return  # the answer may have passed over messages that a new subscription wants
-        answer = read_pull_answer(reply, held.queue.broker_name)
-        if answer.moved and len(held):  # move only when no message from the old position is held
-            await asyncio.sleep(ERROR_DELAY)
-            return
-        self._client.outages.answered(held.queue.broker_name)
-        check_sense(held, asked, answer)
-        answer, missing = until_missing(pass_damage(held, answer))
-        self._take(held, subscription, answer)
-        if missing is not None:
-            raise missing
-        if pause := pause_after(held, asked, answer, self._settings.suspend):
+        take = partial(self._take, held, subscription)
+        outages, suspend = self._client.outages, self._settings.suspend
+        if pause := handle_reply(held, asked, reply, take, outages, suspend):
             await asyncio.sleep(pause)
 
     def _template(self, held: LiteQueue, subscription: Subscription) -> FrameTemplate:
@@ -123,22 +114,9 @@ class LitePuller:
         return held.template[1]
 
     def _take(self, held: LiteQueue, subscription: Subscription, answer: PullAnswer) -> None:
-        held.broker_id = answer.suggested_broker_id
         if answer.moved:
-            log.warning(
-                "%s: offset %d does not exist (the queue holds %d to %d); continuing at %d",
-                held.queue,
-                held.next_offset,
-                answer.min_offset,
-                answer.max_offset,
-                answer.next_offset,
-            )
             held.acknowledged = 0  # what the caller has comes from another life of the queue
-        messages, size = answer.messages, answer.size
-        tags = subscription.tags
-        if tags is not None:
-            messages = [message for message in messages if message.tags in tags]
-            size = sum(message.store_size for message in messages)
+        messages, size = wanted(subscription, answer)
         held.next_offset = answer.next_offset
         names = self._client.namespace
         if names:

@@ -8,13 +8,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 
-from mqclient.consumer.codecs import CODEC_PAUSE, MissingCodec, until_missing
-from mqclient.consumer.damage import pass_damage
+from mqclient.consumer.answering import ERROR_DELAY, handle_reply, wanted
+from mqclient.consumer.codecs import CODEC_PAUSE, MissingCodec
 from mqclient.consumer.flow import FLOW_CONTROL_DELAY, too_much_held
-from mqclient.consumer.fruitless import check_sense, pause_after
 from mqclient.consumer.process_queue import ProcessQueue
-from mqclient.consumer.pull_answer import PullAnswer, read_pull_answer
+from mqclient.consumer.pull_answer import PullAnswer
 from mqclient.consumer.settings import ConsumerSettings
 from mqclient.consumer.statistics import ConsumerStatistics
 from mqclient.consumer.subscription import Subscription
@@ -28,9 +28,8 @@ from mqstore.message import MessageQueue, ReceivedMessage
 __all__ = ["Puller", "log_failure", "pull_template", "pull_values"]
 
 log = logging.getLogger(__name__)
-ERROR_DELAY = 1.0
 BUSY_DELAY = 0.02
-"""Seconds until the next pull after an error, and after the broker's flow control (215)."""
+"""Seconds until the next pull after the broker's flow control (215)."""
 ANSWER_GRACE = 15.0
 """Seconds to wait for the answer after the broker's hold time."""
 
@@ -161,16 +160,9 @@ class Puller:
             return 0.0
         if self._subscription_of(held.queue.topic) is not subscription:
             return 0.0  # it may have passed over messages that the new subscription wants
-        answer = read_pull_answer(reply, held.queue.broker_name)
-        if answer.moved and len(held):
-            return ERROR_DELAY  # move only when no message from the old position is held
-        self._client.outages.answered(held.queue.broker_name)
-        check_sense(held, asked, answer)
-        answer, missing = until_missing(pass_damage(held, answer))
-        self._take(held, subscription, answer)
-        if missing is not None:
-            raise missing
-        pause = pause_after(held, asked, answer, self._settings.suspend)
+        take = partial(self._take, held, subscription)
+        outages, suspend = self._client.outages, self._settings.suspend
+        pause = handle_reply(held, asked, reply, take, outages, suspend)
         return max(pause, self._settings.pull_interval)
 
     def _template(self, held: ProcessQueue, subscription: Subscription) -> FrameTemplate:
@@ -193,22 +185,9 @@ class Puller:
         return held.template[1]
 
     def _take(self, held: ProcessQueue, subscription: Subscription, answer: PullAnswer) -> None:
-        held.broker_id = answer.suggested_broker_id
         if answer.moved:
-            log.warning(
-                "%s: offset %d does not exist (the queue holds %d to %d); continuing at %d",
-                held.queue,
-                held.next_offset,
-                answer.min_offset,
-                answer.max_offset,
-                answer.next_offset,
-            )
             self._offsets.update(held.queue, answer.next_offset, forward_only=False)
-        messages, size = answer.messages, answer.size
-        tags = subscription.tags
-        if tags is not None:
-            messages = [message for message in messages if message.tags in tags]
-            size = sum(message.store_size for message in messages)
+        messages, size = wanted(subscription, answer)
         if messages:
             counts = self._statistics.of(held.queue.topic)
             counts.pulls += 1
