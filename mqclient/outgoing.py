@@ -63,7 +63,8 @@ def prepare(message: Message, settings: ProducerSettings) -> Outgoing:
         result.body, result.sys_flag = compress(body, settings.compression, settings.compress_level)
     if topic.startswith(RETRY_PREFIX):
         result.reconsume_times = int(properties.get("RECONSUME_TIME", "0"))
-        result.max_reconsume_times = int(properties.get("MAX_RECONSUME_TIMES", "16"))
+        most = properties.get("MAX_RECONSUME_TIMES")
+        result.max_reconsume_times = None if most is None else int(most)
     return result
 
 

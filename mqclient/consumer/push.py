@@ -325,11 +325,16 @@ class PushConsumer:
         self._heartbeat_soon()
 
     def unsubscribe(self, topic: str) -> None:
-        """Stop reading a topic; unknown topics are ignored."""
-        topic = self._client.namespace.wrap(topic)
-        self._checks.forget(topic)
-        if self._subscriptions.pop(topic, None) is not None:
-            self._assignment.retire(self._assignment.of_topic(topic))
+        """Stop reading a topic; unknown topics are ignored.
+
+        Failed messages of the topic that no handler has yet are sent back, which counts as one
+        more failure: members that still subscribe to it get them later.
+        """
+        name = self._client.namespace.wrap(topic)
+        self._checks.forget(name)
+        if self._subscriptions.pop(name, None) is not None:
+            self._assignment.retire(self._assignment.of_topic(name))
+            self._service.unsubscribed(topic)
             self._heartbeat_soon()
 
     def suspend(self) -> None:

@@ -22,7 +22,6 @@ __all__ = ["SendBack", "original_topic"]
 
 log = logging.getLogger(__name__)
 SEND_BACK_TIMEOUT = 5.0
-RETRIES_DEFAULT = 16
 ORDERLY_RETRIES_DEFAULT = (1 << 31) - 1
 COPY_BYTES_MAX = PROPERTIES_BYTES_MAX - 256
 """Bytes of a copy's properties; its broker adds the place where it waits for its redelivery."""
@@ -125,10 +124,10 @@ class SendBack:
             "RETRY_TOPIC": self._client.namespace.wrap(original_topic(message)),
             "ORIGIN_MESSAGE_ID": message.properties.get("ORIGIN_MESSAGE_ID", message.msg_id),
             "RECONSUME_TIME": str(times),
-            "MAX_RECONSUME_TIMES": str(
-                RETRIES_DEFAULT if self._retries_max is None else self._retries_max
-            ),
         }
+        copy.properties.pop("MAX_RECONSUME_TIMES", None)  # a copy of a copy has that of its sender
+        if self._retries_max is not None:
+            copy.properties["MAX_RECONSUME_TIMES"] = str(self._retries_max)
         copy.delay_level = min(delay_level, DELAY_LEVEL_MAX)
         for name in ("TRAN_MSG", "MIN_OFFSET", "MAX_OFFSET", "CONSUME_START_TIME"):
             copy.properties.pop(name, None)

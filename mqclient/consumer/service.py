@@ -17,6 +17,7 @@ from mqclient.consumer.workers import ConsumeRequest, Workers
 from mqclient.namespace import Namespace
 from mqclient.offsets import MemoryOffsets
 from mqstore.message import ReceivedMessage
+from mqstore.names import RETRY_PREFIX
 
 __all__ = ["ConsumeService"]
 
@@ -79,6 +80,17 @@ class ConsumeService(ABC):
     def forget(self, held: ProcessQueue) -> None:
         """Start no more handlers of a queue that is given up."""
         self._workers.forget(held)
+
+    def unsubscribed(self, topic: str) -> None:
+        """Take retry messages of a topic away from its handler, unless it has them already.
+
+        They count as failed, as those that arrive later do: a member that still subscribes to the
+        topic gets them again.
+        """
+        for held, messages in self._workers.take_back(
+            lambda held, first: held.queue.topic.startswith(RETRY_PREFIX) and first.topic == topic
+        ):
+            self._workers.submit(held, messages, *self._handler(topic, messages[0]))
 
     def quiesce(self) -> None:
         """Start no more handlers, of any queue."""

@@ -84,13 +84,12 @@ class _Parts(deque[_Part]):
             messages = messages[start:end]
         return ConsumeRequest(part.held, messages, part.handler)
 
-    def forget(self, held: ProcessQueue | None) -> int:
-        """Drop the calls for one queue, None means all; returns how many calls that were."""
-        kept = [part for part in self if held is not None and part.held is not held]
-        count = sum(part.calls_left for part in self) - sum(part.calls_left for part in kept)
+    def remove_if(self, unwanted: "Callable[[_Part], bool]") -> "list[_Part]":
+        """Remove the unwanted parts, and return them."""
+        parts = [(part, unwanted(part)) for part in self]
         self.clear()
-        self.extend(kept)
-        return count
+        self.extend(part for part, is_unwanted in parts if not is_unwanted)
+        return [part for part, is_unwanted in parts if is_unwanted]
 
 
 Done = Callable[[ConsumeRequest, Any], None]
@@ -139,9 +138,25 @@ class Workers:
 
     def forget(self, held: ProcessQueue | None = None) -> int:
         """Start no more handlers for a queue, None means all; returns how many calls waited."""
-        count = self._tasks.forget(held) + self._threads.forget(held)
-        self._in_flight -= count
-        return count
+        removed = self._remove_if(lambda part: held is None or part.held is held)
+        begun = self._tasks.forget_begun() if held is None else 0
+        self._in_flight -= begun
+        return begun + sum(part.calls_left for part in removed)
+
+    def take_back(
+        self, unwanted: Callable[[ProcessQueue, ReceivedMessage], bool]
+    ) -> list[tuple[ProcessQueue, list[ReceivedMessage]]]:
+        """Start no more handlers for some queues and messages, and return these.
+
+        unwanted: gets a queue, and the first of its messages that wait for one handler.
+        """
+        removed = self._remove_if(lambda part: unwanted(part.held, part.messages[part.at]))
+        return [(part.held, part.messages[part.at :]) for part in removed]
+
+    def _remove_if(self, unwanted: Callable[[_Part], bool]) -> list[_Part]:
+        removed = self._tasks.remove_if(unwanted) + self._threads.remove_if(unwanted)
+        self._in_flight -= sum(part.calls_left for part in removed)
+        return removed
 
     def quiesce(self) -> None:
         """Start no more handlers.
@@ -207,12 +222,14 @@ class _Tasks:
         self._begun.append((request, begun))
         self._wake_one()
 
-    def forget(self, held: ProcessQueue | None) -> int:
-        """Forget what waits, for one queue or all; returns how many calls that were."""
-        count = self._parts.forget(held)
-        if held is None:
-            count += len(self._begun)
-            self._begun.clear()
+    def remove_if(self, unwanted: Callable[[_Part], bool]) -> list[_Part]:
+        """Remove the parts that wait and are unwanted, and return them."""
+        return self._parts.remove_if(unwanted)
+
+    def forget_begun(self) -> int:
+        """Forget what plain functions returned; returns how many calls that were."""
+        count = len(self._begun)
+        self._begun.clear()
         return count
 
     def stop(self) -> None:
@@ -298,10 +315,10 @@ class _Threads:
             self._parts.append(part)
             self._wake_one()
 
-    def forget(self, held: ProcessQueue | None) -> int:
-        """Forget what waits, for one queue or all; returns how many calls that were."""
+    def remove_if(self, unwanted: Callable[[_Part], bool]) -> list[_Part]:
+        """Remove the parts that wait and are unwanted, and return them."""
         with self._lock:
-            return self._parts.forget(held)
+            return self._parts.remove_if(unwanted)
 
     def stop(self) -> None:
         for _ in self._threads:

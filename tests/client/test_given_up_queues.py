@@ -2,18 +2,21 @@
 
 import asyncio
 import threading
+from contextlib import asynccontextmanager
 
 import pytest
 
 from mqclient.aio import LitePullConsumer
 from mqclient.wire import Frame, RequestCode
 from mqclient.wire.bodies.offsets import ResetOffsetBody
+from mqstore.message import MessageQueue
 from tests.waiting import until_async
 
-from .cluster import BROKER, NAMESRV, Cluster
-from .reading import Q0, reading
+from .cluster import BROKER, NAME, NAMESRV, Cluster
+from .reading import Q0, RETRY, reading
 
 OPTIONS = {"consume_from": "earliest", "threads": 1, "rebalance_interval": 0.05}
+R0 = MessageQueue(RETRY, NAME, 0)
 MODELS = ["clustering", "broadcasting"]
 
 
@@ -55,6 +58,43 @@ async def test_no_handler_starts_after_unsubscribe(model):
         consumer.unsubscribe("T")
         await finish(consumer, calls)
     assert calls.bodies == [b"0"]
+
+
+@asynccontextmanager
+async def retries_that_wait(calls: Blocking, **options):
+    """A consumer whose only thread has a message of T, while two retries of T wait for it."""
+    cluster = Cluster(**{"T": 1, RETRY: 1, "END": 1})
+    cluster.put("T", b"0")
+    cluster.put("END", b"end")
+    async with reading(cluster, calls.handle, **OPTIONS, **options) as consumer:
+        await until_async(lambda: calls.bodies)
+        cluster.put(RETRY, b"1", b"2", RETRY_TOPIC="T")
+        await until_async(lambda: pulled_all(cluster, RETRY, "2"))
+        yield cluster, consumer
+
+
+def pulled_all(cluster: Cluster, topic: str, end: str) -> bool:
+    pulls = [frame.fields for frame in cluster.requests(RequestCode.PULL_MESSAGE)]
+    return any(one["topic"] == topic and one["queueOffset"] == end for one in pulls)
+
+
+async def test_retries_that_wait_for_a_thread_after_unsubscribe_are_sent_back():
+    calls = Blocking()
+    async with retries_that_wait(calls, commit_interval=0.01) as (cluster, consumer):
+        consumer.unsubscribe("T")
+        await finish(consumer, calls)
+        await until_async(lambda: cluster.committed.get(R0) == 2)
+    assert calls.bodies == [b"0"]
+    assert [fields["offset"] for fields in cluster.given_back] == ["0", "1000"]
+
+
+async def test_orderly_retries_stay_uncommitted_after_unsubscribe():
+    calls = Blocking()
+    async with retries_that_wait(calls, orderly=True) as (cluster, consumer):
+        consumer.unsubscribe("T")
+        await finish(consumer, calls)
+    assert calls.bodies == [b"0"]
+    assert cluster.committed.get(R0, 0) == 0
 
 
 async def test_no_handler_starts_after_another_member_got_the_queue():

@@ -129,3 +129,15 @@ def test_retries_of_a_group_count_where_the_consumer_set_none(mq):
     assert tries == [0, 1]
     (dead,) = mq.messages("%DLQ%g_limited")
     assert dead.body == b"x"
+
+
+@pytest.mark.parametrize(("retries_max", "asked"), [(-1, None), (3, "3")])
+async def test_a_copy_has_the_limit_of_the_consumer_or_else_of_the_group(retries_max, asked):
+    cluster = refusing_cluster()
+    cluster.put("T", b"y", MAX_RECONSUME_TIMES="16")
+    options = {"consume_from": "earliest", "retries_max": retries_max}
+    async with reading(cluster, fail, **options):
+        await until_async(lambda: len(cluster.requests(RequestCode.SEND_MESSAGE_V2)) == 2)
+    for copy in cluster.requests(RequestCode.SEND_MESSAGE_V2):
+        assert copy.fields.get("l") == asked
+        assert ("MAX_RECONSUME_TIMES" in copy.fields["i"]) == (asked is not None)
