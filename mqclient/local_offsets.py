@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable
 
 from mqclient.offsets import MemoryOffsets
+from mqclient.threads import in_thread
 from mqclient.wire.bodies.base import BodyError
 from mqclient.wire.bodies.offsets import OffsetSerializeWrapper
 from mqstore.files import make_folders, read_own, replace
@@ -39,7 +40,7 @@ class LocalOffsets(MemoryOffsets):
         Raises OSError if it cannot be read, ValueError if neither copy holds offsets.
         """
         if self._path is not None:
-            self._stored = await asyncio.to_thread(_load, self._path)
+            self._stored = await in_thread(_load, self._path)
 
     async def fetch(self, queue: MessageQueue) -> int | None:
         """The last committed offset, None when there is none."""
@@ -56,7 +57,7 @@ class LocalOffsets(MemoryOffsets):
             if self._path is not None:
                 try:
                     content = OffsetSerializeWrapper(offsets).to_json()
-                    await asyncio.to_thread(_save, self._path, content)
+                    await in_thread(_save, self._path, content)
                 except OSError as error:
                     log.warning("offsets are not saved yet: %s", error)
                     return

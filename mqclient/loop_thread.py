@@ -9,7 +9,6 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar, cast
 
 from mqclient.consumer.context import is_async
@@ -25,8 +24,6 @@ SIGNAL_CHECK = 0.5
 F = TypeVar("F", bound=Callable[..., Any])
 STOP_TIMEOUT_S = 5.0
 """Seconds that the end of a loop may take, at most."""
-FUNCTIONS_MAX = 256
-"""Plain functions of users that run at once in threads of the loop; further ones wait."""
 
 
 def result_of(future: "concurrent.futures.Future[R]") -> R:
@@ -46,7 +43,6 @@ class _Loop:
 
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()
-        self.loop.set_default_executor(ThreadPoolExecutor(FUNCTIONS_MAX, f"{name}-function"))
         self.users = 0
         self.is_over = False
         """Whether the thread has ended, or is about to."""
@@ -73,7 +69,7 @@ class _Loop:
             self.is_over = True
             self.loop.run_until_complete(self._cancel_all())
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
-            self.loop.close()  # also ends idle threads of the executor, and waits for none
+            self.loop.close()
 
     def _run(self) -> None:
         """Run until `stop`, or until a callback of a user raises what ends a loop of asyncio."""

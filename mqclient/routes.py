@@ -17,6 +17,7 @@ from mqclient import address_server
 from mqclient.config import is_address_server
 from mqclient.errors import BrokerError, ClientTimeout, NoRouteError, UnreachableError
 from mqclient.parallel import in_parallel
+from mqclient.threads import in_thread
 from mqclient.wire import calls
 from mqclient.wire.bodies.route import MASTER_ID, TopicRouteData
 from mqclient.wire.bodies.route_bounds import order_counts
@@ -151,7 +152,7 @@ class NameServers:
 
     async def _ask_address_server(self) -> None:
         try:
-            found = await asyncio.to_thread(address_server.fetch_addresses, self._url)
+            found = await in_thread(address_server.fetch_addresses, self._url)
         except address_server.AddressServerError as error:
             if self.addresses and str(error) != self._trouble:
                 log.warning("%s; keeping %s", error, self)

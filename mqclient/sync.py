@@ -41,6 +41,9 @@ class BlockingFace(Generic[A]):
 
     _unclosed_timeout = 0.0
     """Seconds for the work that a client has accepted when it ends without close()."""
+    _is_consumer = False
+    """Whether it works until it is closed; its work when it ends without close() is the handlers
+    that run and the last commit."""
 
     def __init__(self, twin: A, callbacks: CallbackThread | None = None) -> None:
         self._twin = twin
@@ -111,14 +114,16 @@ class BlockingFace(Generic[A]):
 
     @property
     def _is_busy(self) -> bool:
-        return self._thread is not None and self._thread.is_busy
+        thread = self._thread
+        return thread is not None and (thread.usable if self._is_consumer else thread.is_busy)
 
     def _close_soon(self) -> "Future[None] | None":
         thread: LoopThread | None = getattr(self, "_thread", None)
         if thread is None or not thread.usable:
             return None
         limit = self._unclosed_timeout
-        return thread.stop_after(self._twin.close(limit), limit)
+        # A thread may wait in a consumer's poll for ever: only the close ends that.
+        return thread.stop_after(self._twin.close(limit), 0.0 if self._is_consumer else limit)
 
     def __repr__(self) -> str:
         return repr(self._twin)
@@ -289,6 +294,9 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
             consumer.subscribe("TopicTest", "TagA || TagB", handle)
             consumer.run()
     """
+
+    _unclosed_timeout = 5.0
+    _is_consumer = True
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from typing import Any
 
 from mqclient.errors import ClientTimeout, ClosedError, RocketMQError, UnreachableError
 from mqclient.process import forked, other_loop, process_id
+from mqclient.threads import in_thread
 from mqclient.wire.frame import Frame, FrameError, encode
 from mqstore._core import Connector, FrameTemplate
 
@@ -112,10 +113,7 @@ class Transport:
             return
         assert self._loop is not None and self._wake is not None
         self._loop.remove_reader(self._wake)
-        try:
-            await asyncio.to_thread(connector.close, 1.0)
-        except RuntimeError:  # the interpreter ends, and no executor takes work any more
-            connector.close(1.0)
+        await in_thread(connector.close, 1.0)
         self._handle(*connector.drain())
         self._wake.close()
         for task in tuple(self._tasks):

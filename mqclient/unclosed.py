@@ -20,10 +20,10 @@ class Closing(Protocol):
 
     @property
     def _is_busy(self) -> bool:
-        """Whether it has accepted work that has not ended."""
+        """Whether it has accepted work that has not ended, or consumes."""
 
     def _close_soon(self) -> "Future[None] | None":
-        """Begin to send what was accepted, and to close. None if there is nothing to close."""
+        """Begin to end its work, and to close. None if there is nothing to close."""
 
 
 _clients: "WeakSet[Closing]" = WeakSet()
@@ -31,7 +31,7 @@ _closing: set[Future[None]] = set()
 
 
 def close_at_exit(client: Closing) -> None:
-    """When the interpreter exits, let a client end what it has accepted, unless it is closed."""
+    """When the interpreter exits, let a client end its work, unless it is closed."""
     _clients.add(client)
 
 
@@ -54,12 +54,16 @@ def _at_exit() -> None:
     """Runs while threads and loops still work, which `__del__` at the exit may not count on."""
     for client in tuple(_clients):
         if client._is_busy and _begin(client):
-            log.warning("%r was not closed; sending what it accepted, then closing it", client)
+            log.warning(
+                "%r was not closed; closing it, after what it accepted is sent, or what it handled "
+                "is committed",
+                client,
+            )
     unfinished = concurrent.futures.wait(tuple(_closing), CLOSING_MAX_S).not_done
     if unfinished:
         log.warning(
             "%d unclosed clients had not ended %g s after the program; what they had accepted "
-            "may be lost: close clients, or use `with`",
+            "may be lost, and what they handled may come again: close clients, or use `with`",
             len(unfinished),
             CLOSING_MAX_S,
         )

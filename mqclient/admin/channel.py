@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Protocol, TypeVar
 
 from mqclient.address_server import fetch_addresses
 from mqclient.config import is_address_server
 from mqclient.errors import BrokerError, NoRouteError, RocketMQError
+from mqclient.threads import in_thread
 from mqclient.wire import calls
 from mqclient.wire.bodies.route import BrokerData, TopicRouteData
 from mqclient.wire.calls import Call
@@ -75,7 +75,7 @@ class Channel:
 
     async def _namesrv_addresses(self) -> tuple[str, ...]:
         if is_address_server(self.namesrv):
-            return await asyncio.to_thread(fetch_addresses, self.namesrv)
+            return await in_thread(fetch_addresses, self.namesrv)
         return tuple(self.namesrv.split(";"))
 
     async def ask_broker(self, address: str, call: Call[R], *, slow: bool = False) -> R:

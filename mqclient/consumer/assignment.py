@@ -20,6 +20,7 @@ from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, Unreachab
 from mqclient.offsets import MemoryOffsets
 from mqclient.parallel import in_parallel
 from mqclient.rebalance import allocate, strategy_of
+from mqclient.threads import in_thread
 from mqclient.wire import calls
 from mqclient.wire.codes import ResponseCode
 from mqstore.message import MessageQueue
@@ -232,7 +233,7 @@ class Assignment(Generic[Held]):
         given = queues if isinstance(chosen, str) else names.unwrap_queues(queues)
         arguments = (self._strategy, client_id, given, members)
         if callable(chosen):  # a function of the user, which may block
-            mine = await asyncio.to_thread(allocate, *arguments)
+            mine = await in_thread(allocate, *arguments)
         else:
             mine = allocate(*arguments)
         if mine is None or isinstance(chosen, str):

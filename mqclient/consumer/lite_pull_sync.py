@@ -1,6 +1,5 @@
 """The lite pull consumer's blocking face."""
 
-import asyncio
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Self, Unpack
@@ -16,6 +15,7 @@ from mqclient.consumer.subscription import SqlFilter
 from mqclient.engine import TransportLike
 from mqclient.loop_thread import CallbackThread
 from mqclient.sync import BlockingFace
+from mqclient.threads import in_thread
 from mqstore.message import MessageQueue, ReceivedMessage
 
 __all__ = ["LitePullConsumer"]
@@ -37,6 +37,9 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
     A queue's position moves past a message when the next one is asked for. A loop that is left by
     an exception or `break` therefore leaves the message in hand uncommitted.
     """
+
+    _unclosed_timeout = 5.0
+    _is_consumer = True
 
     def __init__(
         self,
@@ -89,10 +92,10 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
         """
         check_takes("listener", listener, "gained", "lost")
 
-        async def in_thread(gained: list[MessageQueue], lost: list[MessageQueue]) -> None:
-            await asyncio.to_thread(listener, gained, lost)
+        async def elsewhere(gained: list[MessageQueue], lost: list[MessageQueue]) -> None:
+            await in_thread(listener, gained, lost)
 
-        there = self._async_listeners.wrap(listener) if is_async(listener) else in_thread
+        there = self._async_listeners.wrap(listener) if is_async(listener) else elsewhere
         self._on_loop(self._twin.on_assignment, there)
 
     def assigned(self) -> list[MessageQueue]:

@@ -4,7 +4,6 @@ Rules: RocketMQ 4.9 `ClientRemotingProcessor`. After a reset (220) the consumer 
 not after 10 s.
 """
 
-import asyncio
 import inspect
 import time
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from mqclient.consumer.settings import ConsumerSettings
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine import Client
 from mqclient.offsets import MemoryOffsets
+from mqclient.threads import in_thread
 from mqclient.wire.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from mqclient.wire.bodies.running import ConsumeMessageDirectlyResult
 from mqclient.wire.codes import RequestCode, ResponseCode
@@ -133,5 +133,5 @@ async def _run(
     if subscription.on_loop:
         outcome: Any = handler([message], context)
     else:
-        outcome = await asyncio.to_thread(handler, [message], context)
+        outcome = await in_thread(handler, [message], context)
     return await outcome if inspect.isawaitable(outcome) else outcome

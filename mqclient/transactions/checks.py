@@ -12,6 +12,7 @@ from mqclient.config import TransactionSettings
 from mqclient.consumer.context import is_async
 from mqclient.engine import Client
 from mqclient.signals import is_real_interrupt
+from mqclient.threads import in_thread
 from mqclient.transactions.halves import Halves
 from mqclient.transactions.state import CheckHandler, TransactionState, decided
 from mqclient.wire.codes import RequestCode
@@ -107,5 +108,5 @@ class Checks:
         if self._on_loop:
             outcome: object = self._check(message)
         else:
-            outcome = await asyncio.to_thread(self._check, message)
+            outcome = await in_thread(self._check, message)
         return decided(await outcome if inspect.isawaitable(outcome) else outcome, "check")

@@ -1,6 +1,5 @@
 """The asyncio face of transactional sends."""
 
-import asyncio
 import inspect
 import logging
 from collections.abc import Iterable
@@ -14,6 +13,7 @@ from mqclient.engine import TransportLike
 from mqclient.errors import ClosedError, RocketMQError
 from mqclient.producer import Producer
 from mqclient.results import SendResult
+from mqclient.threads import in_thread
 from mqclient.transactions.checks import Checks
 from mqclient.transactions.halves import Halves
 from mqclient.transactions.state import CheckHandler, LocalTransaction, TransactionState, decided
@@ -171,7 +171,7 @@ class TransactionProducer(Producer):
                 if is_async(execute):
                     outcome: object = execute(message)
                 else:
-                    outcome = await asyncio.to_thread(execute, message)
+                    outcome = await in_thread(execute, message)
                 outcome = await outcome if inspect.isawaitable(outcome) else outcome
                 state = decided(outcome, "execute")
             except BaseException as error:

@@ -211,9 +211,19 @@ LEFT_RUNNING_ON_A_LOOP = """
 """
 
 
-@pytest.mark.parametrize("program", [LEFT_RUNNING, LEFT_RUNNING_ON_A_LOOP], ids=["sync", "aio"])
-def test_an_exit_with_running_clients_is_clean(namesrv: str, topic: str, program: str) -> None:
-    assert run(program, namesrv, topic) == (0, "the end\n", "")
+def test_an_exit_with_running_aio_clients_is_clean(namesrv: str, topic: str) -> None:
+    assert run(LEFT_RUNNING_ON_A_LOOP, namesrv, topic) == (0, "the end\n", "")
+
+
+def test_an_exit_with_running_consumers_closes_them(namesrv: str, topic: str) -> None:
+    code, out, errors = run(LEFT_RUNNING, namesrv, topic)
+    assert (code, out) == (0, "the end\n")
+    lines = sorted(errors.splitlines())
+    assert len(lines) == 3, errors
+    assert lines[0].startswith("1 handlers still run after 5 s")
+    assert lines[1].startswith(f"<LitePullConsumer lite_{topic} ")
+    assert lines[2].startswith(f"<PushConsumer left_{topic} ")
+    assert "was not closed" in lines[1] and "was not closed" in lines[2]
 
 
 # --- SIGTERM

@@ -312,3 +312,74 @@ def test_an_unclosed_producer_delays_the_exit_within_a_bound(silent: str) -> Non
     code, _, errors = run(UNCLOSED_AT_A_SILENT_SERVER, silent)
     assert code == 0
     assert "was not closed" in errors
+
+
+UNCLOSED_CONSUMERS = """
+    import sys, threading
+    from mqclient import LitePullConsumer, PushConsumer
+
+    namesrv, topic, kind = sys.argv[1:]
+    if kind == "lite":
+        consumer = LitePullConsumer("g_unclosed_lite", namesrv, consume_from="earliest")
+        consumer.subscribe(topic)
+        consumer.start()
+        print(len({next(consumer).body for _ in range(10)}))  # the last one is in hand
+        threading.Thread(target=consumer.poll, args=(1, 3600), daemon=True).start()
+    else:
+        started, go_on = threading.Event(), threading.Event()
+
+        def handle(messages, context):
+            started.set()
+            assert go_on.wait(30)
+
+        consumer = PushConsumer(
+            "g_unclosed_push", namesrv, consume_from="earliest", commit_interval=3600
+        )
+        consumer.subscribe(topic, "*", handle)
+        consumer.start()
+        assert started.wait(30)
+        threading.Timer(0.2, go_on.set).start()
+        print(10)
+"""
+
+
+@pytest.mark.parametrize(("kind", "least"), [("lite", 9), ("push", 1)])
+def test_an_unclosed_consumer_commits_what_was_handled(
+    mq: Standalone, kind: str, least: int
+) -> None:
+    topic = mq.topic(queues=1)
+    with Producer(mq.namesrv) as producer:
+        producer.send([Message(topic, b"%d" % number) for number in range(10)])
+    code, out, errors = run(UNCLOSED_CONSUMERS, mq.namesrv, topic, kind)
+    assert (code, out.split()) == (0, ["10"]), errors
+    assert "g_unclosed" in errors and "was not closed" in errors
+    with LitePullConsumer(f"g_unclosed_{kind}", mq.namesrv) as consumer:
+        (queue,) = consumer.queues(topic)
+        assert (consumer.committed(queue) or 0) >= least
+
+
+UNCLOSED_WITH_A_STUCK_HANDLER = """
+    import sys, threading
+    from mqclient import PushConsumer
+
+    started = threading.Event()
+
+    def handle(messages, context):
+        started.set()
+        threading.Event().wait()
+
+    consumer = PushConsumer("g_stuck", sys.argv[1], consume_from="earliest")
+    consumer.subscribe(sys.argv[2], "*", handle)
+    consumer.start()
+    assert started.wait(30)
+"""
+
+
+def test_a_stuck_handler_delays_the_exit_within_a_bound(mq: Standalone) -> None:
+    topic = mq.topic(queues=1)
+    with Producer(mq.namesrv) as producer:
+        producer.send(Message(topic, b"x"))
+    code, _, errors = run(UNCLOSED_WITH_A_STUCK_HANDLER, mq.namesrv, topic)
+    assert code == 0, errors
+    assert "was not closed" in errors
+    assert "handlers still run after 5 s" in errors
