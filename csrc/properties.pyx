@@ -70,8 +70,9 @@ def decode_properties(bytes text not None):
 def encode_properties(properties):
     """Write properties as stored text: `name 0x01 value`, separated by 0x02, UTF-8.
 
-    A pair whose value is None is left out. Raises ValueError for a name or value that holds
-    a separator, because other pairs would be damaged, and TypeError for other types than str.
+    A pair whose value is None is left out. A value may hold 0x01: the first one of a pair ends
+    its name, as in RocketMQ's parser. Raises ValueError for 0x02, and for 0x01 in a name, because
+    other pairs would be damaged, and TypeError for other types than str.
     """
     cdef list parts = []
     for name, value in properties.items():
@@ -79,7 +80,7 @@ def encode_properties(properties):
             continue
         if not isinstance(name, str) or not isinstance(value, str):
             raise TypeError(f"property {name!r}={value!r}: name and value must be str")
-        if "\x01" in name or "\x02" in name or "\x01" in value or "\x02" in value:
+        if "\x01" in name or "\x02" in name or "\x02" in value:
             raise ValueError(f"property {name!r} holds 0x01 or 0x02, which separate properties")
         parts.append(f"{name}\x01{value}")
     return "\x02".join(parts).encode()

@@ -14,13 +14,15 @@ import zlib
 from collections.abc import Iterable, Mapping
 
 from mqclient.engine import Client
-from mqclient.errors import ClientTimeout, ClosedError, RocketMQError
+from mqclient.errors import ClientTimeout, ClosedError, MalformedReply, RocketMQError
+from mqclient.outgoing import PROPERTIES_BYTES_MAX
 from mqclient.sender import Sender
 from mqclient.wire.codes import MessageSysFlag, RequestCode
 from mqclient.wire.frame import Frame
 from mqclient.wire.headers.send import ReplyMessageRequestHeader
 from mqstore.message import Message, MessageQueue, ReceivedMessage, decode_messages
 from mqstore.names import REPLY_SUFFIX
+from mqstore.property_text import pairs_of
 
 __all__ = ["Requests", "reply"]
 
@@ -125,6 +127,7 @@ class Requests:
     async def _arrived(self, address: str, request: Frame) -> Frame:
         """A broker pushes a reply. The answer is success even if nobody waits, as RocketMQ's."""
         header = ReplyMessageRequestHeader.from_fields(request.fields)
+        self._check_properties(header.properties or "", address)
         (message,) = decode_messages(_record(header, request.body))
         now_ms = time.time_ns() // 1_000_000
         message.properties["ARRIVE_TIME"] = str(now_ms)
@@ -140,6 +143,19 @@ class Requests:
         else:
             future.set_result(message)
         return request.reply(0)
+
+    def _check_properties(self, text: str, address: str) -> None:
+        """Raise MalformedReply, also from the request that waits, for more than messages have."""
+        size = len(text.encode())
+        if size <= PROPERTIES_BYTES_MAX:
+            return
+        what = f"a reply message with {size} bytes of properties: must be 0 to "
+        error = MalformedReply(f"{what}{PROPERTIES_BYTES_MAX}", f"broker {address}")
+        found = (pair.value for pair in pairs_of(text) if pair.name == _CORRELATION)
+        future = self._client.replies.get(next(found, ""))
+        if future is not None and not future.done():
+            future.set_exception(error)
+        raise error
 
 
 def _record(header: ReplyMessageRequestHeader, body: bytes) -> bytes:

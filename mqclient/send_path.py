@@ -11,6 +11,7 @@ from mqclient.outgoing import Outgoing
 from mqclient.results import STATUS_OF_CODE, SendResult, read_send_reply
 from mqclient.wire.codes import RequestCode
 from mqclient.wire.frame import Frame
+from mqclient.wire.reply_bounds import check_fields
 from mqstore.message import MessageQueue
 from mqstore.names import AUTO_CREATE_TOPIC, REPLY_SUFFIX
 from mqstore.property_text import PAIR_END, Pair
@@ -127,6 +128,7 @@ class SendPath:
         """Read an answer; raises BrokerError, and MalformedReply if a field is missing."""
         if not isinstance(answer, Frame):
             return SendResult(answer, outgoing.msg_id, self.shown)
+        check_fields(answer, f"broker {self.queue.broker_name}")
         if answer.code not in STATUS_OF_CODE:
             raise BrokerError(answer.code, answer.remark, f"broker {self.queue.broker_name}")
         return read_send_reply(answer, self.shown, outgoing.msg_id)

@@ -190,8 +190,9 @@ class Message:
     def put_property(self, name: str, value: str) -> None:
         """Set a user property.
 
-        Raises ValueError for one of RocketMQ's names, an empty name or value, or the bytes
-        0x01 and 0x02, which separate stored properties.
+        Raises ValueError for one of RocketMQ's names, an empty name or value, or the characters
+        0x01 and 0x02, which separate stored properties. RocketMQ's Java clients can send and
+        receive a value that holds 0x01, while others drop it: `from_received` keeps such a value.
         """
         if not isinstance(name, str) or not isinstance(value, str):
             raise TypeError(f"property {name!r}={value!r}: name and value must be str")
@@ -202,7 +203,7 @@ class Message:
             )
         if not name.strip() or not value.strip():
             raise ValueError(f"property {name!r}={value!r}: name and value must not be blank")
-        encode_properties({name: value})  # refuses separators
+        _check_separators(name, value)
         self.properties[name] = value
 
     def __repr__(self) -> str:
@@ -255,7 +256,7 @@ def _joined_keys(keys: str | Iterable[str]) -> str:
                 f"key {word!r} is empty or holds a space, which separates keys; "
                 f"give each key as an item of its own"
             )
-    encode_properties({"KEYS": " ".join(words)})
+    _check_separators("KEYS", *words)
     return " ".join(words)
 
 
@@ -267,8 +268,16 @@ def _checked_tag(tags: str) -> str:
             f"a message has one tag, not {tags!r}; '||' belongs in subscriptions, and "
             f"Message.from_received takes a received tag as it is"
         )
-    encode_properties({"TAGS": tags})
+    _check_separators("TAGS", tags)
     return tags
+
+
+def _check_separators(name: str, *values: str) -> None:
+    for text in (name, *values):
+        if "\x01" in text or "\x02" in text:
+            raise ValueError(
+                f"property {name!r} holds 0x01 or 0x02, which separate properties, in {text!r}"
+            )
 
 
 class MessageQueue(Struct, frozen=True, order=True):

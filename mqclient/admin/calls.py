@@ -22,6 +22,7 @@ from mqclient.wire.headers.clients import (
     ConsumeMessageDirectlyResultRequestHeader,
     GetConsumerRunningInfoRequestHeader,
 )
+from mqclient.wire.reply_bounds import read_config
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 """Where NameServers keep the queues of ordered topics: topic to "brokerA:4;brokerB:8"."""
@@ -55,7 +56,7 @@ def consume_directly(
 
 def broker_config() -> Call[str]:
     """A broker's configuration as properties text."""
-    return Call(request_frame(RequestCode.GET_BROKER_CONFIG), lambda reply: reply.body.decode())
+    return Call(request_frame(RequestCode.GET_BROKER_CONFIG), lambda reply: read_config(reply.body))
 
 
 def broker_stats(name: str, key: str) -> Call[BrokerStatsData]:

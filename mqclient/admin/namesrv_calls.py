@@ -14,6 +14,7 @@ from mqclient.wire.headers.namesrv import (
     KVConfigKeyRequestHeader,
     WipeWritePermResponseHeader,
 )
+from mqclient.wire.reply_bounds import read_config
 
 
 def kv_list(namespace: str) -> Call[dict[str, str]]:
@@ -61,7 +62,9 @@ def add_write_perm(broker_name: str) -> Call[int]:
 
 def config() -> Call[str]:
     """A NameServer's configuration as properties text."""
-    return Call(request_frame(RequestCode.GET_NAMESRV_CONFIG), lambda reply: reply.body.decode())
+    return Call(
+        request_frame(RequestCode.GET_NAMESRV_CONFIG), lambda reply: read_config(reply.body)
+    )
 
 
 def update_config(properties: str) -> Call[None]:

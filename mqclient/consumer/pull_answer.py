@@ -8,6 +8,7 @@ from mqclient.wire.codes import ResponseCode
 from mqclient.wire.frame import Frame
 from mqclient.wire.headers.base import HeaderError
 from mqclient.wire.headers.pull import PullMessageResponseHeader
+from mqclient.wire.reply_bounds import check_fields
 from mqstore.message import DamagedRecord, ReceivedMessage, decode_reply
 
 __all__ = ["PullAnswer", "read_pull_answer"]
@@ -49,6 +50,7 @@ def read_pull_answer(reply: Any, broker_name: str) -> PullAnswer:
     Raises BrokerError when it is an error, MalformedReply when it cannot be read.
     """
     if isinstance(reply, Frame):
+        check_fields(reply, f"broker {broker_name}")
         if reply.code not in _ANSWERS:
             raise BrokerError(reply.code, reply.remark, f"broker {broker_name}")
         try:

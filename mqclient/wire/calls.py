@@ -31,6 +31,7 @@ from mqclient.wire.bodies.topics import TopicConfigSerializeWrapper, TopicStatsT
 from mqclient.wire.codes import PullSysFlag, RequestCode, ResponseCode
 from mqclient.wire.frame import Frame, request_frame
 from mqclient.wire.headers import admin, clients, namesrv, offsets, pull, send
+from mqclient.wire.reply_bounds import check_fields
 from mqstore.message import MessageQueue
 
 R = TypeVar("R")
@@ -67,6 +68,7 @@ class Call(Generic[R]):
         Raises BrokerError if the reply's code is not one of `accepts`, MalformedReply if it cannot
         be read.
         """
+        check_fields(reply, server)
         if reply.code not in self.accepts:
             raise BrokerError(reply.code, reply.remark, server)
         try:

@@ -8,6 +8,7 @@ import pytest
 import mqclient
 from mqclient import BrokerError, ClientTimeout, ClosedError, Message, reply
 from mqclient.aio import Producer
+from mqclient.errors import MalformedReply
 from mqclient.wire import Frame, RequestCode
 from mqclient.wire.codes import MessageSysFlag
 from mqclient.wire.frame import decode, encode
@@ -200,6 +201,21 @@ async def test_a_broken_push_is_refused_and_ends_no_request():
     (answer,) = replier.answers
     assert answer.code == 1
     assert "queueId" in answer.remark
+
+
+async def test_a_reply_with_more_properties_than_messages_have_ends_its_request():
+    cluster = Cluster(T=1)
+
+    def answer(asked: Frame) -> Frame:
+        frame = pushed(asked)
+        frame.fields["properties"] += text_of([Pair("\x02big", "y" * 32_767)])
+        return frame
+
+    replier = Replier(cluster, answer)
+    async with producer(cluster) as sender:
+        with pytest.raises(MalformedReply, match=rf"broker {BROKER} .* 32\d+ bytes of properties"):
+            await sender.request(Message("T", b"ping"), timeout=30)
+    assert replier.answers[0].code == 1
 
 
 async def test_many_requests_at_once_get_their_own_replies():

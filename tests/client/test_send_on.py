@@ -16,7 +16,7 @@ from mqstore.offline.walk import Wanted
 from tests.waiting import until
 
 KEYS, TAG = "order-1  user-7 ü", "A || B"
-OWN = {"blank": " ", "long": "x" * 30_000, "__SHARDINGKEY": "s"}
+OWN = {"blank": " ", "controls": "\x01a\x01", "long": "x" * 30_000, "__SHARDINGKEY": "s"}
 OTHERS = {"TRACE_ON": "true", "BUYER_ID": "7", "TTL": "1", "DELAY": "0", "POP_CK": "1 2"}
 
 
@@ -124,3 +124,33 @@ def test_an_export_of_foreign_messages_is_put_back(mq, capsys, tmp_path):
     (again,) = mq.messages(to)
     assert (again.keys, again.tags) == (KEYS, TAG)
     assert OWN.items() <= again.properties.items()
+
+
+def test_a_value_with_the_separator_of_names_is_only_sent_on(mq):
+    """Java's parser splits a pair at the first 0x01; Go's drops the pair."""
+    with pytest.raises(ValueError, match="holds 0x01 or 0x02"):
+        Message("T", b"x", properties={"controls": "a\x01b"})
+    with pytest.raises(ValueError, match="holds 0x01 or 0x02"):
+        Message("T", b"x", tags="a\x01b")
+    with pytest.raises(ValueError, match="holds 0x01 or 0x02"):
+        Message("T", b"x", keys=["a\x01b"])
+    message = Message.from_received(received(mq, mq.topic("SendOnControls")))
+    assert message.properties["controls"] == "\x01a\x01"
+
+
+def test_a_message_with_such_a_value_is_redelivered(mq):
+    topic = mq.topic("SendOnAgain", queues=1)
+    seen = []
+
+    def handle(messages, context):
+        seen.append(messages[0].properties["controls"])
+        context.delay_level = 1
+        if len(seen) == 1:
+            raise ConnectionError("the bank is down")
+
+    consumer = PushConsumer("send_on_again", mq.namesrv, consume_from="earliest")
+    consumer.subscribe(topic, "*", handle)
+    with Producer(mq.namesrv) as producer, consumer:
+        producer.send(foreign(topic))
+        assert until(lambda: len(seen) == 2)
+    assert seen == ["\x01a\x01"] * 2
