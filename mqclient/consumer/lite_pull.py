@@ -24,6 +24,7 @@ from mqclient.engine import Client, TransportLike
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError
 from mqclient.first_at import asking, first_at
 from mqclient.offsets import OFFSET_TIMEOUT, MemoryOffsets, RemoteOffsets
+from mqclient.parallel import in_parallel
 from mqclient.wire import calls
 from mqclient.wire.bodies.heartbeat import ConsumerData
 from mqclient.wire.codes import RequestCode
@@ -104,8 +105,7 @@ class LitePullConsumer:
     async def _begin(self) -> None:
         client = self._client
         await client.routes.refresh_all(self._subscriptions)
-        for item in list(self._subscriptions.values()):
-            await self._checks.check(item)
+        await in_parallel(self._checks.check, list(self._subscriptions.values()))
         client.check_running()  # a close may have come meanwhile
         client.on_route_change(self._route_changed)
         await client.heartbeat()
@@ -517,14 +517,17 @@ class LitePullConsumer:
 
         A refused filter is raised where the caller asks for messages.
         """
-        for topic, item in list(self._subscriptions.items()):
-            try:
-                await self._client.routes.get(topic)
-                await self._checks.check(item)
-            except BrokerError as error:
-                item.checked = True
-                self._buffer.fail(error)
-            except RocketMQError as error:
-                log.debug("topic %s: %s", topic, error)
+        await in_parallel(self._look_up, list(self._subscriptions.values()))
         await self._client.heartbeat()
         self._assignment.rebalance_soon()
+
+    async def _look_up(self, item: Subscription) -> None:
+        topic = item.data.topic
+        try:
+            await self._client.routes.get(topic)
+            await self._checks.check(item)
+        except BrokerError as error:
+            item.checked = True
+            self._buffer.fail(error)
+        except RocketMQError as error:
+            log.debug("topic %s: %s", topic, error)

@@ -39,6 +39,7 @@ from mqclient.engine import Client, TransportLike
 from mqclient.errors import ClientTimeout, RocketMQError
 from mqclient.local_offsets import LocalOffsets
 from mqclient.offsets import MemoryOffsets, RemoteOffsets
+from mqclient.parallel import in_parallel
 from mqclient.signals import until_signal
 from mqclient.trace import ConsumeTrace, TraceDispatcher
 from mqclient.wire.bodies.heartbeat import SQL92, ConsumerData
@@ -164,8 +165,7 @@ class PushConsumer:
             self._trace.start()
         client = self._client
         await client.routes.refresh_all(self._subscriptions)
-        for item in list(self._subscriptions.values()):
-            await self._checks.check(item)
+        await in_parallel(self._checks.check, list(self._subscriptions.values()))
         client.check_running()  # a close may have come meanwhile
         client.on_route_change(self._route_changed)
         await self._announce()
@@ -412,12 +412,14 @@ class PushConsumer:
 
     async def _heartbeat_then_rebalance(self) -> None:
         """Ask for the routes first, because only known brokers get a heartbeat."""
-        for topic, item in list(self._subscriptions.items()):
-            with contextlib.suppress(RocketMQError):
-                await self._client.routes.get(topic)
-                await self._checks.check_later(item)
+        await in_parallel(self._look_up, list(self._subscriptions.values()))
         await self._announce()
         self._assignment.rebalance_soon()
+
+    async def _look_up(self, item: Subscription) -> None:
+        with contextlib.suppress(RocketMQError):
+            await self._client.routes.get(item.data.topic)
+            await self._checks.check_later(item)
 
     async def _announce(self) -> None:
         """Send a heartbeat; new subscriptions are pulled from then on."""
