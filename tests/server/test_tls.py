@@ -93,7 +93,7 @@ def test_enforcing_takes_no_plain_connection(servers: Servers, authority: Author
     plain = servers.connect(port)
     plain.send(json_frame(1, 1))
     assert plain.is_closed()
-    wanted = "its client speaks no TLS, and tls.server.mode is enforcing"
+    wanted = "its client does not use TLS, but tls.server.mode is enforcing"
     assert servers.wait_event("tls").detail == wanted
     assert listener.counters()["tls_failed"] == 1
 
@@ -103,7 +103,7 @@ def test_disabled_takes_no_tls(servers: Servers, tls):
     _, port = servers.start({1: echo}, **tls)
     with pytest.raises((ssl.SSLError, ConnectionError)), secured(port, unchecked()):
         pass
-    wanted = "its client speaks TLS, and tls.server.mode is disabled"
+    wanted = "its client uses TLS, but tls.server.mode is disabled"
     assert servers.wait_event("tls").detail == wanted
     assert servers.connect(port).ask(json_frame(1, 1)).code == 0
 
@@ -293,7 +293,7 @@ def test_handshakes_that_stop_keep_nobody_out(servers: Servers, authority: Autho
         context = authority.context()
         with context.wrap_socket(plain, server_hostname="127.0.0.1") as wrapped:
             assert Raw.over(wrapped).ask(json_frame(1, 1)).code == 0
-    wanted = "its unfinished TLS handshake made room for a newer one"
+    wanted = "its TLS handshake was dropped to make room for a newer one"
     assert servers.wait_event("tls").detail == wanted
 
 

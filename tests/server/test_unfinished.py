@@ -63,7 +63,7 @@ def test_who_began_last_is_served_and_who_is_quick_as_well(
         fresh.send(FRAME[len(HALF) :])
         assert fresh.read()[:2] == (0, 7)
     event = servers.wait_event("bad_frame")
-    assert event.detail == "its unfinished frame made room for those of others"
+    assert event.detail == "its incomplete frame was dropped to make room for other frames"
 
 
 def test_a_frame_of_the_largest_size_always_fits(servers: Servers) -> None:

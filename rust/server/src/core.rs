@@ -1,4 +1,4 @@
-//! One server: what its parts share, and the requests that wait in it.
+//! One server: its shared parts, and the requests that wait in it.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use crate::shared::{Shared, UnknownFamily};
 use mq_base::clock::Clock;
 use mq_store::Store;
 
-/// Held by the listener, the connections, the threads that may wait for the disk, and Python.
+/// Held by the listener, the connections, the cold-read threads, and Python.
 pub struct Core {
     shared: Shared,
     /// Queues to Python.
     pub handoff: Handoff,
     /// Long polls.
     pub holds: Holds,
-    /// Pulls that need the disk.
+    /// Pulls that must read from the disk.
     pub cold: BoundedQueue<ColdPull>,
-    /// Requests that wait until their clients have read.
+    /// Requests that wait until their clients have read earlier replies.
     pub parked: Parked,
 }
 
 impl Core {
-    /// Everything a server needs before it listens.
+    /// Creates the parts that a server needs before it listens.
     ///
     /// # Errors
-    /// A route names a family that is not there.
+    /// If a route names a family that does not exist.
     pub fn new(
         settings: Settings,
         store: Option<Arc<Store>>,

@@ -1,8 +1,8 @@
-//! A count of what lasts: how many tasks wait for something now.
+//! Counts tasks that are waiting now.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts one more for as long as it lives, also when the task that holds it is dropped.
+/// Adds one to a counter until it is dropped, also when the task that holds it is dropped.
 pub(crate) struct Counted<'c>(&'c AtomicUsize);
 
 impl<'c> Counted<'c> {

@@ -1,10 +1,10 @@
-//! Requests, and who answers them.
+//! Requests, and the code that answers them.
 //!
-//! `conn` reads frames, `requests::dispatch` asks `route` who answers: a native handler of
-//! `requests` as far as the published `tables` allow, else Python through `handoff`. A handler
-//! returns an outcome, and `dispatch` decides what follows. `fair` keeps healthy clients fast
-//! beside bad ones. `shared` is what all of them share, `core` the requests that wait in it,
-//! `limits` every bound, `server` starts and stops it all.
+//! `conn` reads frames. `requests::dispatch` asks `route` which code answers: a native handler of
+//! `requests`, as far as the published `tables` allow, or Python through `handoff`. A handler
+//! returns an outcome, and `dispatch` decides the next step. `fair` keeps well-behaved clients
+//! fast. `shared` holds the parts that all of them use, `core` the waiting requests, `limits` every
+//! limit; `server` starts and stops everything.
 //!
 //! No file imports another in a circle.
 

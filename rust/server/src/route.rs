@@ -1,7 +1,7 @@
-//! Who answers a request code: the whole decision, one table.
+//! Decides which code answers a request, in one table.
 //!
-//! Native handlers answer what the published tables allow; what they decline goes to the family
-//! of the code, whose Python processors can serve every request.
+//! Native handlers answer as far as the published tables allow. A request that they decline goes to
+//! the family of its code, whose Python processors can answer every request.
 
 use std::collections::HashMap;
 
@@ -14,11 +14,11 @@ use mq_format::codes::{
     UPDATE_CONSUMER_OFFSET,
 };
 
-/// Name of the family of long requests: who asks Python for much waits for others who do, and
-/// nobody else waits for it.
+/// Name of the family of long requests. Clients that send long requests to Python wait for each
+/// other, and no other client waits for them.
 pub const LARGE: &str = "large";
 
-/// What native code knows how to answer.
+/// Requests that native code can answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Native {
     /// 10, 310, 320.
@@ -33,7 +33,7 @@ pub enum Native {
     MaxOffset,
     /// 31.
     MinOffset,
-    /// 34: one that Python acknowledged.
+    /// 34: a heartbeat that Python acknowledged before.
     Heartbeat,
     /// 37.
     EndTransaction,
@@ -48,7 +48,7 @@ pub enum Native {
 }
 
 impl Native {
-    /// The handler of `code` on a server of this kind.
+    /// Returns the handler of `code` on a server of this kind.
     fn of(kind: Kind, code: i32) -> Option<Self> {
         Some(match (kind, code) {
             (Kind::Broker, SEND_MESSAGE | SEND_MESSAGE_V2 | SEND_BATCH_MESSAGE) => Self::Send,
@@ -71,7 +71,7 @@ impl Native {
 /// Index of a family of Python processors.
 pub type Family = usize;
 
-/// Codes to routes.
+/// Maps request codes to routes.
 #[derive(Debug)]
 pub struct Routes {
     kind: Kind,
@@ -82,8 +82,8 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// `families` names the family of each code; a code that is not named goes to `default`.
-    /// `large` is the family of long requests, whatever their code; None leaves them with others.
+    /// `families` names the family of each code; other codes go to `default`. `large` is the family
+    /// of long requests of any code; None leaves them in their own families.
     pub fn new(
         kind: Kind,
         plane: DataPlane,
@@ -100,7 +100,7 @@ impl Routes {
         }
     }
 
-    /// The native handler that is asked first, if there is one.
+    /// Returns the native handler that is tried first, if there is one.
     pub fn native(&self, code: i32) -> Option<Native> {
         match self.plane {
             DataPlane::Native => Native::of(self.kind, code),
@@ -108,26 +108,26 @@ impl Routes {
         }
     }
 
-    /// The family that is asked next for a frame of so many bytes; None means silence. What stores
-    /// a message stays in its own, which answers when the store cannot keep up.
+    /// Returns the family for a frame of this many bytes; None means no reply. Requests that store
+    /// a message stay in their own family, which replies when the store is overloaded.
     pub fn family(&self, code: i32, bytes: usize) -> Option<Family> {
         let usual = self.families.get(&code).copied().or(self.default)?;
         let is_large = bytes > LARGE_REQUEST_BYTES && !stores_a_message(code);
         Some(self.large.filter(|_| is_large).unwrap_or(usual))
     }
 
-    /// The fast (VIP) port serves everything but pulls, which are answered 3.
+    /// Whether the fast (VIP) port refuses the code with 3; it serves everything except pulls.
     pub fn refused_on_fast_port(&self, code: i32) -> bool {
         self.kind == Kind::Broker && code == PULL_MESSAGE
     }
 }
 
-/// Whether the request is RocketMQ's send processor's, which refuses while the store is busy.
+/// Whether RocketMQ's send processor handles the code; it refuses requests while the store is busy.
 pub fn stores_a_message(code: i32) -> bool {
     is_send(code) || code == CONSUMER_SEND_MSG_BACK
 }
 
-/// Whether the code is a send, whose order within a connection and topic is kept.
+/// Whether the code is a send; sends of a connection and topic are kept in order.
 pub fn is_send(code: i32) -> bool {
     matches!(code, SEND_MESSAGE | SEND_MESSAGE_V2 | SEND_BATCH_MESSAGE)
 }

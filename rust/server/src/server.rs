@@ -1,4 +1,4 @@
-//! Starts and stops one server: the only type the Python door needs.
+//! Starts and stops one server: the only type that the Python bindings need.
 
 use std::io;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use mq_base::clock::{Step, StepWatch, shown};
 use mq_net::threads::can_start;
 use mq_store::Delivered;
 
-/// How often a stop looks whether the hand-off is empty.
+/// Interval at which a stop checks whether all requests are answered.
 const DRAIN_STEP: Duration = Duration::from_millis(5);
-/// How long a stop lets connections write what they owe, once all requests are answered.
+/// Time that a stop gives connections to write their replies after the last request.
 const FLUSH_TIME: Duration = Duration::from_millis(500);
 
 /// A listening server.
@@ -32,9 +32,9 @@ pub struct Server {
     runtime: Runtime,
     accepting: Mutex<JoinSet<()>>,
     cold: Vec<JoinHandle<()>>,
-    /// The main port it got.
+    /// The main port.
     pub port: u16,
-    /// The fast (VIP) port it got, if it has one.
+    /// The fast (VIP) port, if the server has one.
     pub fast_port: Option<u16>,
 }
 
@@ -88,18 +88,18 @@ impl Server {
         })
     }
 
-    /// What the server shares.
+    /// Returns the shared parts of the server.
     pub fn core(&self) -> &Arc<Core> {
         &self.core
     }
 
-    /// Closes the listening sockets; open connections go on.
+    /// Closes the listening sockets; open connections stay open.
     pub fn stop_accepting(&self) {
         self.accepting.lock().abort_all();
     }
 
-    /// Stops: nothing new is read, requests in Python's hands are answered (or, at `timeout`,
-    /// given up with code 1), what is owed is written, connections are closed.
+    /// Stops the server: reads nothing more, waits until Python has answered its requests (at
+    /// `timeout` they get code 1), writes the replies, and closes the connections.
     pub fn stop(self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
         self.stop_accepting();
@@ -110,7 +110,7 @@ impl Server {
         }
         self.core.close_queues();
         for thread in self.cold {
-            // No panic ends it.
+            // A panic does not end this thread; the service round catches it.
             let _ = thread.join();
         }
         let flushed = Instant::now() + FLUSH_TIME;
@@ -123,17 +123,17 @@ impl Server {
         self.core.close();
     }
 
-    /// Ends everything without a wait: for a server that nobody stopped.
+    /// Ends everything without waiting: for a server that was not stopped.
     pub fn abandon(self) {
         self.core.drain();
-        // Held requests keep the core alive, and it them.
+        // Held requests keep the core alive, and the core keeps them alive.
         self.core.release_holds();
         self.core.close();
         self.runtime.shutdown_background();
     }
 }
 
-/// Looks at the deadlines of held requests for as long as the server lives.
+/// Checks the deadlines of long polls as long as the server lives.
 async fn keep_time(core: Arc<Core>) {
     core.holds.run_on(Handle::current());
     let mut ticks = tokio::time::interval(Duration::from_millis(HOLD_TICK_MS));
@@ -158,12 +158,12 @@ async fn keep_time(core: Arc<Core>) {
 }
 
 impl Core {
-    /// Answers every held request; from now on none is held.
+    /// Answers every long poll; from now on no request becomes one.
     pub fn release_holds(self: &Arc<Self>) {
         dispatch::wake(self, self.holds.release());
     }
 
-    /// No request comes out of any queue any more; those that wait are answered 1.
+    /// Closes all queues; requests that still wait get code 1.
     fn close_queues(self: &Arc<Self>) {
         for request in self.handoff.close() {
             dispatch::end(self, request);
@@ -180,16 +180,16 @@ impl Core {
     }
 }
 
-/// Has the store wake held requests, and starts the threads that may wait for its disk.
+/// Makes the store wake long polls, and starts the threads that may wait for its disk.
 fn follow_store(core: &Arc<Core>) -> io::Result<Vec<JoinHandle<()>>> {
     let (Kind::Broker, Some(store)) = (core.settings.kind, &core.store) else {
         return Ok(Vec::new());
     };
-    // Weak: the store outlives its server, and the core holds the store.
+    // Weak, because the store outlives its server, and the core holds the store.
     let listening = Arc::downgrade(core);
     store.on_arrival(Box::new(move |arrivals| {
         if let Some(core) = listening.upgrade() {
-            // The store's dispatch thread only moves the waiting elsewhere.
+            // The store's dispatch thread only moves the long polls; they are answered elsewhere.
             dispatch::wake(&core, core.holds.arrived(arrivals));
         }
     }));

@@ -1,4 +1,4 @@
-//! What a server is told at start.
+//! Settings of a server at start.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use rustls::ServerConfig;
 use crate::limits;
 use mq_format::remoting::HeaderLimits;
 
-/// Which of RocketMQ's two servers this is.
+/// Which of RocketMQ's two servers this one replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Stores messages.
@@ -18,38 +18,38 @@ pub enum Kind {
     NameServer,
 }
 
-/// Who decides about sends and pulls.
+/// Which code answers sends and pulls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DataPlane {
-    /// Native handlers, as far as the tables allow.
+    /// Native handlers, as far as the published tables allow.
     Native,
-    /// Python, always.
+    /// Python handlers only.
     Python,
 }
 
-/// What the main port and the fast port take (RocketMQ's `tls.server.mode`).
+/// Kinds of connections that both ports accept (RocketMQ's `tls.server.mode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsMode {
     /// Plain connections only.
     Disabled,
-    /// Both.
+    /// Plain and TLS connections.
     Permissive,
-    /// TLS only.
+    /// TLS connections only.
     Enforcing,
 }
 
-/// TLS of both ports.
+/// TLS settings of both ports.
 #[derive(Debug, Clone)]
 pub struct TlsSettings {
-    /// Which connections are taken.
+    /// Which connections are accepted.
     pub mode: TlsMode,
-    /// What clients are shown and asked for at first; see `Tls::show`.
+    /// Certificate and client authentication at start; see `Tls::show`.
     pub shown: Option<Arc<ServerConfig>>,
-    /// A handshake that takes longer closes its connection.
+    /// Time limit of a handshake; then its connection is closed.
     pub handshake_timeout: Duration,
-    /// Handshakes at once, of all clients.
+    /// Handshakes at once, for all clients.
     pub handshakes_max: usize,
-    /// Handshakes at once, of one source address.
+    /// Handshakes at once, for one source address.
     pub source_handshakes_max: usize,
 }
 
@@ -65,12 +65,12 @@ impl Default for TlsSettings {
     }
 }
 
-/// What the sender of a frame must keep to, from the frame's first byte to its last.
+/// Limits on the time between the first and the last byte of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameLimits {
-    /// A frame that is not complete by then closes its connection.
+    /// Longest time of a frame; then its connection is closed.
     pub time: Duration,
-    /// Average bytes a second of a frame that takes over a third of `time`; 0 asks for none.
+    /// Minimum average rate of a frame that takes more than 1/3 of `time`; 0 for none.
     pub bytes_per_second: u64,
 }
 
@@ -83,7 +83,7 @@ impl Default for FrameLimits {
     }
 }
 
-/// One frozen set of settings.
+/// The settings of a server; they do not change.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Broker or NameServer.
@@ -94,29 +94,29 @@ pub struct Settings {
     pub port: u16,
     /// Fast (VIP) port; None for none, 0 picks a free one.
     pub fast_port: Option<u16>,
-    /// Threads of the runtime; None is cores + 2.
+    /// Threads of the runtime; None means number of cores + 2.
     pub worker_threads: Option<usize>,
-    /// Native or Python.
+    /// Which code answers sends and pulls.
     pub data_plane: DataPlane,
-    /// Largest frame taken, bytes, its length word included.
+    /// Largest frame, bytes, including its length field.
     pub frame_bytes_max: usize,
-    /// What the header of a frame may take.
+    /// Limits on the header of a frame.
     pub header: HeaderLimits,
-    /// What the sender of a frame must keep to.
+    /// Limits on the time of a frame.
     pub frame: FrameLimits,
-    /// Bytes of frames that have begun and not ended, of all connections together.
+    /// Memory of incomplete frames of all connections, bytes.
     pub unfinished_bytes_max: usize,
-    /// Bytes of requests over 1 MiB that are being received or served, of all connections.
+    /// Budget for requests over 1 MiB of all connections while they are received or served, bytes.
     pub large_bytes_max: usize,
-    /// A connection without a byte in either direction for this long is closed.
+    /// Idle time in both directions after which a connection is closed.
     pub idle_timeout: Duration,
     /// Connections at once.
     pub connections_max: usize,
-    /// Families of Python processors and the requests each may have waiting.
+    /// Families of Python processors, and the number of requests that may wait in each.
     pub families: Vec<(String, usize)>,
     /// Request code to family name.
     pub routes: HashMap<i32, String>,
-    /// Family of codes that have no route; None leaves them unanswered, as a NameServer does.
+    /// Family of codes without a route; None leaves them unanswered, as a NameServer does.
     pub default_family: Option<String>,
     /// TLS; disabled unless set.
     pub tls: TlsSettings,
@@ -150,8 +150,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Threads of the runtime. Two more than cores: a worker that waits for the put lock must
-    /// not leave a core idle.
+    /// Number of threads of the runtime. Two more than cores, because a worker that waits for the
+    /// put lock must not leave a core idle.
     pub fn workers(&self) -> usize {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         self.worker_threads.unwrap_or(cores + 2).max(1)

@@ -1,4 +1,4 @@
-//! What every part of one server shares: settings, tables, connections and counters.
+//! The shared parts of one server: settings, tables, connections and counters.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,17 +28,17 @@ use mq_base::clock::Clock;
 use mq_base::services::Services;
 use mq_store::Store;
 
-/// Settings that contradict each other.
+/// A route names a family that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("request code {code} is routed to family {family:?}, which is not among the families")]
 pub struct UnknownFamily {
     /// The code, or -1 for the default family.
     pub code: i32,
-    /// The family it names.
+    /// The missing family.
     pub family: String,
 }
 
-/// Settings, tables and counters: everything that belongs to no request.
+/// Settings, tables and counters, which belong to no single request.
 pub struct Shared {
     /// As given at start.
     pub settings: Settings,
@@ -46,44 +46,44 @@ pub struct Shared {
     pub clock: Arc<dyn Clock>,
     /// The broker's store; None in a NameServer.
     pub store: Option<Arc<Store>>,
-    /// What Python published.
+    /// The tables that Python published.
     pub tables: Tables,
-    /// Ready-made bodies.
+    /// Reply bodies that Python published.
     pub answers: Answers,
     /// Queue locks.
     pub locks: Locks,
-    /// Code to route.
+    /// Request code to route.
     pub routes: Routes,
-    /// Connection events for Python.
+    /// Ends of connections, for Python.
     pub events: BoundedQueue<Event>,
     /// Replies of clients, for Python.
     pub client_replies: ClientReplies,
     /// Open connections.
     pub peers: Peers,
-    /// Which heartbeats Python knows.
+    /// Heartbeats that Python has acknowledged.
     pub heartbeats: Heartbeats,
     /// What was counted.
     pub counters: Counters,
     /// Messages stored and read, for the statistics.
     pub traffic: Traffic,
-    /// What may wait, and how long.
+    /// Limits on waiting requests.
     pub overload: Overload,
-    /// What connections are shown.
+    /// TLS settings for new connections.
     pub tls: Tls,
-    /// What large requests may take together.
+    /// Memory budget of large requests.
     pub(crate) budget: Budget,
-    /// Places of connections that ask for more than a short turn takes.
+    /// Permits for turns with long replies.
     pub(crate) long_turns: LongTurns,
-    /// Threads and tasks of the server, as far as they failed.
+    /// Failures of the server's threads and tasks.
     pub services: Services,
-    /// Closed while Python still imports what requests need.
+    /// Closed until Python has imported the code for requests.
     pub gate: Gate,
-    /// Set while stopping: connections are not read any more.
+    /// Set while the server stops; connections are not read any more.
     draining: AtomicBool,
 }
 
 impl Shared {
-    /// Everything a server needs before it listens, but for what waits.
+    /// Creates the shared parts of a server before it listens.
     pub(crate) fn new(
         settings: Settings,
         store: Option<Arc<Store>>,
@@ -116,7 +116,7 @@ impl Shared {
         })
     }
 
-    /// Writes answers to a client outside its own task.
+    /// Writes replies to a client from outside its own task.
     pub(crate) fn write(&self, peer: &Peer, out: &[u8]) {
         if !out.is_empty() {
             self.counters.bytes_out.add(out.len() as u64);
@@ -125,7 +125,7 @@ impl Shared {
         }
     }
 
-    /// Tells Python of a connection's end.
+    /// Reports the end of a connection to Python.
     pub(crate) fn tell(
         &self,
         kind: EventKind,
@@ -148,29 +148,29 @@ impl Shared {
         }
     }
 
-    /// Whether sends are refused for now: the log's lock is held for too long.
+    /// Whether sends are refused because the put lock is held too long.
     pub(crate) fn is_page_cache_busy(&self) -> bool {
         let held_ms = self.store.as_ref().map_or(0, |store| store.lock_held_ms());
         self.overload.is_busy(held_ms)
     }
 
-    /// From now on no connection is read.
+    /// Stops reading all connections.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Release);
     }
 
-    /// Bytes of requests over 1 MiB that are being received or served, of all connections.
+    /// Memory of requests over 1 MiB that are being received or served, bytes.
     pub fn large_request_bytes(&self) -> usize {
         self.budget.taken_bytes()
     }
 
-    /// Whether connections are not to be read any more.
+    /// Whether connections are no longer read.
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Acquire)
     }
 }
 
-/// Where requests go, if every family that is named is there.
+/// Maps codes to families; an error if a family does not exist.
 fn routes(settings: &Settings) -> Result<Routes, UnknownFamily> {
     let families = &settings.families;
     let index = |name: &str| families.iter().position(|(known, _)| known == name);

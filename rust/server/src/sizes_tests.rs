@@ -1,5 +1,5 @@
-//! Sizes of what there are ten or a hundred thousand of. An assertion that fails asks whether the
-//! new field is worth its memory; the limit may be raised.
+//! Size limits of types with many instances. If an assertion fails, decide whether the new field is
+//! worth its memory; the limit may be raised.
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::traffic::{SHARDS, own_shard};
 
-/// Codes below this have a counter of their own.
+/// Codes below this have their own counter.
 const CODES: usize = 400;
 
 /// A number that only grows.
@@ -29,45 +29,46 @@ impl Counter {
     }
 }
 
-/// Everything counted.
+/// All counters.
 #[derive(Debug)]
 pub struct Counters {
-    /// By shard, as workers would wait for each other's cache lines with every request.
+    /// In shards, because all workers would otherwise write the same cache lines with every
+    /// request.
     native: [Box<[Counter]>; SHARDS],
     python: Box<[Counter]>,
     /// Bytes read from clients.
     pub bytes_in: Counter,
-    /// Bytes handed to the sockets or kept for them.
+    /// Bytes written to sockets or queued for them.
     pub bytes_out: Counter,
     /// Connections accepted.
     pub connections_accepted: Counter,
-    /// Connections closed at once because there were too many.
+    /// Connections closed on accept because there were too many.
     pub connections_refused: Counter,
-    /// Connections closed for being idle.
+    /// Connections closed because they were idle.
     pub connections_idle: Counter,
-    /// Connections closed because of a frame that cannot be read.
+    /// Connections closed because of an invalid frame.
     pub frames_bad: Counter,
-    /// TLS sessions agreed on.
+    /// Successful TLS handshakes.
     pub tls_sessions: Counter,
-    /// Connections closed because TLS was not agreed on.
+    /// Connections closed because the TLS handshake failed.
     pub tls_failed: Counter,
-    /// Connections closed in their TLS handshake to make room for newer ones.
+    /// Connections closed during their TLS handshake to make room for newer ones.
     pub handshakes_given_up: Counter,
-    /// Connections closed because unfinished frames took too much memory.
+    /// Connections closed because incomplete frames used too much memory.
     pub frames_given_up: Counter,
-    /// Requests answered 2 because a queue was full.
+    /// Requests answered with code 2 because a queue was full.
     pub overloaded: Counter,
-    /// Requests whose processor gave no answer.
+    /// Requests whose processor did not reply.
     pub unanswered: Counter,
-    /// Long polls begun.
+    /// Long polls that started.
     pub holds: Counter,
-    /// Events nobody took in time.
+    /// Events that Python did not take in time.
     pub events_lost: Counter,
     /// Pulls read by the threads that may wait for the disk.
     pub cold_reads: Counter,
-    /// Lock requests that did not get all free queues, as there are enough locks.
+    /// Lock requests that did not get all free queues because of a limit.
     pub locks_refused: Counter,
-    /// Offsets of pulls that were not committed, as there are enough.
+    /// Offsets of pulls that were not committed because of the limit on offsets.
     pub offsets_refused: Counter,
 }
 
@@ -99,17 +100,17 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// One request of `code` answered natively.
+    /// Counts one request of `code` that was answered natively.
     pub fn native(&self, code: i32) {
         self.native[own_shard()][slot(code)].one();
     }
 
-    /// One request of `code` handed to Python.
+    /// Counts one request of `code` that went to Python.
     pub fn python(&self, code: i32) {
         self.python[slot(code)].one();
     }
 
-    /// Every counter that is not 0, by name; requests as `native.CODE` and `python.CODE`.
+    /// Returns every counter that is not 0, by name; requests as `native.CODE` and `python.CODE`.
     pub fn snapshot(&self) -> BTreeMap<String, u64> {
         let named = [
             ("bytes_in", &self.bytes_in),
@@ -156,7 +157,7 @@ impl Counters {
     }
 }
 
-/// Codes outside the table share slot 0, which no request uses.
+/// Slot of a code; codes outside the table share slot 0, which no request uses.
 fn slot(code: i32) -> usize {
     usize::try_from(code)
         .ok()

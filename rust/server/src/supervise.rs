@@ -1,4 +1,4 @@
-//! Tasks that must go on while the server runs.
+//! Tasks that must keep running while the server runs.
 
 use std::any::Any;
 use std::future::Future;
@@ -10,17 +10,17 @@ use tokio::task::JoinSet;
 use crate::core::Core;
 use mq_base::services;
 
-/// A task that panicked begins anew after this long.
+/// Pause before a task that panicked is started again.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Runs a task that does not end by itself. One that panics is noted in the core's services and
-/// begun anew; it counts as working again once it has run for a pause.
+/// Runs a task that does not end by itself. A panic is recorded in the core's services, and the
+/// task is started again. The service counts as healthy when the task has run for one pause.
 pub(crate) async fn supervise<F>(core: Arc<Core>, name: &'static str, task: impl Fn(Arc<Core>) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
     loop {
-        // A set ends its task when it is dropped: the end of this one ends the inner one.
+        // A `JoinSet` aborts its task when it is dropped, so the inner task ends with this one.
         let mut running = JoinSet::new();
         running.spawn(task(Arc::clone(&core)));
         let mut ended = tokio::time::timeout(PAUSE, running.join_next()).await;

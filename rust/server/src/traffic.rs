@@ -1,9 +1,9 @@
-//! What was stored in each topic and read by each group, for the statistics.
+//! Messages stored per topic and read per group, for the statistics.
 //!
-//! Every thread counts in a shard of its own, so its lock is free when it is taken. Python takes
-//! the sums every ten seconds and makes RocketMQ's items of them; between two takings a shard has
-//! at most one row for each topic that exists, and for each group and queue that was read, of which
-//! those beyond a bound are not counted.
+//! Each thread counts in its own shard, so its lock is almost never contended. Python collects the
+//! sums every ten seconds and turns them into RocketMQ's statistics items. Between two collections
+//! a shard has at most one row per existing topic, and one per group and queue that was read; rows
+//! of groups beyond a limit are not counted.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use crate::limits::TRAFFIC_ROWS_MAX;
 /// Shards; more threads than these share some.
 pub(crate) const SHARDS: usize = 16;
 
-/// Of a put whose queue no statistic names.
+/// Queue id of puts whose queue the statistics do not show.
 pub const ANY_QUEUE: i32 = -1;
 
 static NEXT_SHARD: AtomicUsize = AtomicUsize::new(0);
@@ -26,7 +26,7 @@ thread_local! {
     static SHARD: Cell<usize> = Cell::new(NEXT_SHARD.fetch_add(1, Ordering::Relaxed) % SHARDS);
 }
 
-/// Which shard this thread counts in.
+/// Returns the shard of this thread.
 pub(crate) fn own_shard() -> usize {
     SHARD.get()
 }
@@ -34,16 +34,17 @@ pub(crate) fn own_shard() -> usize {
 /// Sums over some requests.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Sums {
-    /// Requests.
+    /// Number of requests.
     pub times: u64,
-    /// Messages of all of them.
+    /// Number of messages.
     pub messages: u64,
-    /// Bytes of their records.
+    /// Bytes of the messages' records.
     pub bytes: u64,
-    /// Milliseconds they waited for the disk.
+    /// Milliseconds that the requests waited for the disk.
     pub wait_ms: u64,
-    /// Bytes of the log behind what the last one read. Of several threads, the most: a reader that
-    /// has caught up has done so in all of them by the next taking.
+    /// Bytes of the log after the last message that was read. When sums of several threads are
+    /// merged, the largest value counts; a reader that has caught up shows 0 after the next
+    /// collection.
     pub behind_bytes: u64,
 }
 
@@ -68,27 +69,27 @@ impl Sums {
     }
 }
 
-/// Few: looking through them costs less than hashing.
+/// A `Vec`, because it has few rows and searching it costs less than hashing.
 type ByQueue = Vec<(i32, Sums)>;
 type ByTopic = HashMap<String, ByQueue>;
 
-/// Its own cache lines: neighbours belong to other threads.
+/// Aligned to its own cache lines, because neighbours belong to other threads.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shard(Mutex<Rows>);
 
 #[derive(Debug, Default)]
 struct Rows {
-    /// By topic; queues are told apart in the schedule topic only.
+    /// By topic; queues are counted separately only in the schedule topic.
     puts: ByTopic,
-    /// Topic, queue and sums that belong to `puts`: of the last put, and of those before it that
-    /// went there as well, as most do. No hash of the name for these.
+    /// Topic, queue and sums of the last puts, to be added to `puts`. Most puts go to the same
+    /// topic as the put before, and need no hash of its name.
     last_puts: (String, i32, Sums),
     /// By topic and group.
     gets: HashMap<String, ByTopic>,
-    /// Rows in `gets`.
+    /// Number of rows in `gets`.
     get_count: usize,
-    /// Delayed messages that were delivered, by real topic and queue of the schedule topic.
+    /// Delivered delayed messages, by real topic and queue of the schedule topic.
     deliveries: ByTopic,
 }
 
@@ -106,7 +107,7 @@ impl Rows {
 #[derive(Debug, Default)]
 pub struct Traffic([Shard; SHARDS]);
 
-/// What was counted since the last taking. A row may come several times.
+/// Counts since the last collection. A key may have several rows.
 #[derive(Debug, Default)]
 pub struct Taken {
     /// Topic, queue or [`ANY_QUEUE`].
@@ -130,7 +131,7 @@ impl Traffic {
         (rows.last_puts.1, rows.last_puts.2) = (queue_id, sums);
     }
 
-    /// Counts a pull that found something.
+    /// Counts a pull that found messages.
     pub fn get(&self, topic: &str, group: &str, queue_id: i32, sums: Sums) {
         let rows = &mut *self.own();
         let queues = rows.gets.get_mut(topic).and_then(|of| of.get_mut(group));
@@ -147,13 +148,13 @@ impl Traffic {
         }
     }
 
-    /// Counts a delayed message that came from a queue of the schedule topic to its real topic.
+    /// Counts a delayed message that was delivered from a queue of the schedule topic.
     pub fn delivery(&self, queue_id: i32, topic: &str, bytes: usize) {
         let sums = Sums::one(1, bytes, 0);
         add(&mut self.own().deliveries, topic, queue_id, sums);
     }
 
-    /// Everything counted since the last call.
+    /// Returns and clears everything counted since the last call.
     pub fn take(&self) -> Taken {
         let mut taken = Taken::default();
         for shard in &self.0 {

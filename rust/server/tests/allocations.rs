@@ -1,6 +1,6 @@
-//! How many blocks of memory ordinary sends and pulls take, counted over the whole process. Alone
-//! in its binary, because of that. An assertion that fails asks whether the new block is worth its
-//! time; a limit that could be lower should be.
+//! Counts the memory allocations of ordinary sends and pulls. It counts the whole process, so it is
+//! the only test in its binary. If an assertion fails, decide whether the new allocation is worth
+//! its time. Lower a limit whenever possible.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,37 +20,37 @@ use mq_store as store;
 const WINDOW: usize = 64;
 const WARM_UP: usize = 20;
 const WINDOWS: usize = 100;
-/// Requests written when the one before was answered.
+/// Requests written one after another, each after the reply to the one before.
 const ALONE: usize = 1_000;
 /// Messages of a pull.
 const PULLED: usize = 32;
 /// Messages of a batch.
 const BATCH: usize = 16;
 
-// Blocks of a thousand requests. What a request takes itself is the same each time; files and
-// buffers take some more once in a while, up to 30 of a thousand.
-/// A JSON header takes one for the list of its fields, and one for a text with escapes.
+// Allocations for a thousand requests. The allocations of a request itself are the same each time;
+// files and buffers add up to 30 per thousand.
+/// A JSON header takes one allocation for its list of fields, and one for a text with escapes.
 const JSON_LIST: i64 = 1_000;
 const JSON_LIST_AND_TEXT: i64 = 2_000;
-/// None but those.
+/// No further allocations for the request itself.
 const SENDS_MAX: i64 = 50;
-/// Two a batch: the places of its messages, and their ids.
+/// Two for each batch: the positions of its messages, and their ids.
 const BATCHES_MAX: i64 = 2_200;
-/// 11,190 were measured, of 32 messages each: one for three messages.
+/// Measured: 11,190 pulls of 32 messages each, one allocation for three messages.
 const PULLS_MAX: i64 = 11_400;
 
-// The same under SYNC_FLUSH, where answers wait in memory.
-/// Of eight, six are the flush's.
+// The same with SYNC_FLUSH, where replies wait in memory.
+/// Six of eight belong to the flush.
 const ALONE_SENDS_MAX: i64 = 8_200;
-/// With the binary header one more.
+/// One more with the binary header.
 const ALONE_BATCHES_MAX: [i64; 2] = [11_200, 12_200];
-/// How many answers share a flush is the disk's to say: 2,700 were measured, and 3,100 where it
-/// takes no time. What a message takes itself is told by those that come alone.
+/// The disk decides how many replies share a flush. Measured: 2,700, and 3,100 with a disk that
+/// takes no time. The tests with single requests show the allocations of a request itself.
 const SHARED_SENDS_MAX: i64 = 5_000;
-/// 6,700 were measured, and 7,700.
+/// Measured: 6,700, and 7,700 with a disk that takes no time.
 const SHARED_BATCHES_MAX: i64 = 10_000;
 
-/// Reads replies into a buffer that is there already.
+/// Reads replies into a buffer that is reused.
 struct Client {
     connection: TcpStream,
     buffer: Vec<u8>,
@@ -64,7 +64,7 @@ impl Client {
         }
     }
 
-    /// Writes the requests and reads as many replies.
+    /// Writes the requests and reads the same number of replies.
     fn exchange(&mut self, requests: &[u8], count: usize) {
         self.connection.write_all(requests).unwrap();
         for _ in 0..count {
@@ -76,7 +76,7 @@ impl Client {
         }
     }
 
-    /// Blocks taken for a thousand requests, when all that is made once has been made.
+    /// Number of allocations for a thousand requests, after a warm-up.
     fn blocks(&mut self, what: &str, requests: &[u8]) -> i64 {
         (0..WARM_UP).for_each(|_| self.exchange(requests, WINDOW));
         let before = made();
@@ -84,7 +84,7 @@ impl Client {
         of_a_thousand(what, WINDOWS * WINDOW, made() - before)
     }
 
-    /// The same, each sent when the one before was answered.
+    /// The same, with each request sent after the reply to the one before.
     fn blocks_alone(&mut self, what: &str, request: &[u8]) -> i64 {
         (0..WARM_UP).for_each(|_| self.exchange(request, 1));
         let before = made();
@@ -101,11 +101,11 @@ fn of_a_thousand(what: &str, requests: usize, blocks: i64) -> i64 {
 fn assert_few(blocks: i64, limit: i64, what: &str) {
     assert!(
         blocks <= limit,
-        "{blocks} blocks for a thousand {what}, {limit} are allowed"
+        "{blocks} blocks for a thousand {what}, the limit is {limit}"
     );
 }
 
-/// Of a reply without its length word; the header begins after its own.
+/// `reply` has no length field; the header starts after the field with its own length.
 fn is_success(reply: &[u8]) -> bool {
     const BINARY: u8 = 1;
     match reply[0] {
@@ -143,7 +143,7 @@ fn fields(is_batch: bool) -> [(&'static str, &'static str); 12] {
     ]
 }
 
-/// A request with the header ROCKETMQ.
+/// A request with the header format ROCKETMQ.
 fn binary(code: i16, fields: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     const JAVA: u8 = 0;
     const VERSION: i16 = 401;
@@ -171,7 +171,7 @@ fn binary(code: i16, fields: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// The messages of a batch, one after the other.
+/// The messages of a batch, one after another.
 fn batch() -> Vec<u8> {
     let body = [b'x'; 128];
     let rest = 20 + body.len() + 2 + PROPERTIES.len();
@@ -188,7 +188,7 @@ fn batch() -> Vec<u8> {
     message.repeat(BATCH)
 }
 
-/// The fields of a pull; as `counted::pull`, which writes JSON.
+/// The fields of a pull, like `counted::pull`, which writes JSON.
 fn binary_pull(offset: usize) -> Vec<u8> {
     let fields = [
         ("consumerGroup", "TheGroup"),
@@ -210,7 +210,7 @@ fn stored(core: &Arc<Core>) -> usize {
     usize::try_from(store.max_offset("TheTopic", 0)).unwrap()
 }
 
-/// A broker that answers a send when it is flushed.
+/// A broker that replies to a send after the flush.
 fn syncing_broker(root: &Path) -> (Arc<Core>, Server) {
     let settings = store::Settings {
         sync_flush: true,
@@ -220,7 +220,7 @@ fn syncing_broker(root: &Path) -> (Arc<Core>, Server) {
     broker_of(root, 1, settings)
 }
 
-/// What is sent, as it is called, with either header.
+/// A send with either header, and its name.
 fn sends() -> [(&'static str, Vec<u8>); 2] {
     let body = [b'x'; 128];
     [
@@ -236,7 +236,7 @@ fn batches() -> [(&'static str, Vec<u8>); 2] {
     ]
 }
 
-/// Of a broker that answers at once.
+/// For a broker that replies at once.
 fn what_is_written(client: &mut Client, core: &Arc<Core>) {
     for (requests, limit) in [(sends(), SENDS_MAX), (batches(), BATCHES_MAX)] {
         let limits = [limit + JSON_LIST_AND_TEXT, limit];
@@ -259,7 +259,7 @@ fn what_is_written(client: &mut Client, core: &Arc<Core>) {
     }
 }
 
-/// Of one that answers once a message is flushed.
+/// For a broker that replies after the flush.
 fn what_is_flushed(client: &mut Client) {
     let of_sends = ([ALONE_SENDS_MAX; 2], SHARED_SENDS_MAX);
     let of_batches = (ALONE_BATCHES_MAX, SHARED_BATCHES_MAX);
@@ -273,7 +273,7 @@ fn what_is_flushed(client: &mut Client) {
     }
 }
 
-/// In one test, so that nothing else runs in the process.
+/// One test, so that nothing else runs in the process.
 #[test]
 fn sends_and_pulls_take_few_blocks() {
     let folder = tempfile::tempdir().unwrap();

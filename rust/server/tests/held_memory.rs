@@ -1,4 +1,4 @@
-//! What an idle connection and a held pull take of memory, counted by the allocator. Alone in its
+//! Memory of an idle connection and of a long poll, counted by the allocator. The only test in its
 //! binary, because it counts the whole process.
 
 #![allow(clippy::unwrap_used)]
@@ -12,17 +12,17 @@ use counted::{ask_end, await_count, broker, connect, in_use, pull};
 
 const CONNECTIONS: usize = 400;
 const QUEUES: usize = 2_000;
-/// Of different connections.
+/// From different connections.
 const HOLDS_OF_A_QUEUE: usize = 2;
 const HOLDS: usize = QUEUES * HOLDS_OF_A_QUEUE;
-/// 1,849 were measured.
+/// Measured: 1,849.
 const CONNECTION_BYTES_MAX: i64 = 2_000;
 /// Longer than the test.
 const HELD_MS: u32 = 600_000;
-/// 165 were measured.
+/// Measured: 165.
 const HOLD_BYTES_MAX: i64 = 200;
 
-/// In one test, so that nothing else runs in the process.
+/// One test, so that nothing else runs in the process.
 #[test]
 fn connections_and_holds_cost_little() {
     let folder = tempfile::tempdir().unwrap();
@@ -56,7 +56,7 @@ fn connections_and_holds_cost_little() {
         blocks - before.1
     );
     assert!(bytes <= HOLD_BYTES_MAX, "{bytes} bytes a held pull");
-    // A block for each queue's holds, none for a hold's own names.
+    // One block for the long polls of each queue, none for the names of one long poll.
     assert!(
         blocks - before.1 < many * 3 / 4,
         "{} blocks",

@@ -1,4 +1,4 @@
-//! Every format that clients send: any bytes are read or refused, and a refusal changes nothing.
+//! Formats that clients send: any bytes are read or refused, and a refusal changes nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers")]
 
@@ -11,7 +11,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 0..300)
 }
 
-/// Frames of a few bytes, some with a length that is wrong.
+/// Frames of a few bytes, some with a wrong length.
 fn frames() -> impl Strategy<Value = Vec<u8>> {
     let frame = (0..40_u32, prop::collection::vec(any::<u8>(), 4..40)).prop_map(|(wrong, rest)| {
         let length = rest.len() as u32 + wrong.saturating_sub(36);
@@ -20,7 +20,7 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(frame, 0..12).prop_map(|frames| frames.concat())
 }
 
-/// JSON with the names that a header has, and values of the right and the wrong kind.
+/// JSON with the names of a header's fields, and values of right and wrong types.
 fn json_header() -> impl Strategy<Value = Vec<u8>> {
     let value = prop_oneof![
         "-?[0-9]{1,12}".prop_map(|number| number),
@@ -38,7 +38,7 @@ fn json_header() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// RocketMQ's binary header with fields whose lengths are right or nearly so.
+/// RocketMQ's binary header, with fields whose lengths are right or slightly wrong.
 fn binary_header() -> impl Strategy<Value = Vec<u8>> {
     let field = ("[a-z]{0,6}", "[ -~]{0,12}", 0..20_u8);
     let fixed = any::<(i16, u8, i16, i32, i32)>();
@@ -71,13 +71,13 @@ fn filter() -> impl Strategy<Value = Vec<u8>> {
     (prop::collection::vec(word, 0..30), bytes()).prop_map(|(words, properties)| {
         let text = words.join(" ").into_bytes();
         let mut properties = [&b"a\x015\x02b\x01x\x02"[..], &properties].concat();
-        // The target takes the first half as the expression.
+        // The target uses the first half as the expression.
         properties.resize(text.len(), 0);
         [text, properties].concat()
     })
 }
 
-/// Messages of a batch, most of them with the lengths that they have.
+/// Messages of a batch, most of them with correct lengths.
 fn batch() -> impl Strategy<Value = Vec<u8>> {
     let message = (
         bytes(),

@@ -1,8 +1,8 @@
-//! Large requests share one budget of memory, from their first byte until they are served.
+//! Memory budget for large requests, from their first byte until they are answered.
 //!
-//! A frame over 1 MiB gets room for all of its bytes before the server reads on, so that a frame
-//! that was let in can always be completed. One that finds no room waits in order of arrival, and
-//! its connection is not read meanwhile: the sender's own socket holds it back.
+//! A frame over 1 MiB gets memory for all of its bytes before the server continues to read it, so
+//! that an accepted frame can always be completed. Frames without room wait in order of arrival.
+//! Their connections are not read in that time, so the sender's socket fills up and stops it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::counted::Counted;
 use crate::limits::{LARGE_FRAME_BYTES, LARGE_PARTS};
 
-/// Bytes of one permit: the semaphore counts in 32 bits.
+/// Bytes of one permit, because a semaphore counts in 32 bits.
 const UNIT_BYTES: usize = 1 << 10;
 
 /// The budget of one server.
@@ -24,11 +24,11 @@ pub(crate) struct Budget {
     waiting: AtomicUsize,
 }
 
-/// What one connection may take of it; made when the connection sends its first large frame.
+/// Part of the budget that one connection may use; created with its first large frame.
 #[derive(Debug, Clone)]
 pub(crate) struct Share(Arc<Semaphore>);
 
-/// Room for one frame, until it is dropped with the last reference to the frame's bytes.
+/// Budget of one frame; released when the last reference to the frame's bytes is dropped.
 #[derive(Debug)]
 pub(crate) struct Room {
     _own: OwnedSemaphorePermit,
@@ -36,7 +36,7 @@ pub(crate) struct Room {
 }
 
 impl Budget {
-    /// A budget of `bytes`, which is enough for one frame of `frame_bytes_max` in any case.
+    /// Creates a budget of `bytes`, but at least enough for one frame of `frame_bytes_max`.
     pub(crate) fn new(bytes: usize, frame_bytes_max: usize) -> Self {
         let one = units(frame_bytes_max);
         let all = units(bytes).clamp(one, Semaphore::MAX_PERMITS.max(one));
@@ -48,20 +48,20 @@ impl Budget {
         }
     }
 
-    /// Whether a frame of that size needs room.
+    /// Whether a frame of this size needs room in the budget.
     pub(crate) fn concerns(frame_bytes: usize) -> bool {
         frame_bytes > LARGE_FRAME_BYTES
     }
 
-    /// The share of a new connection.
+    /// Creates the share of a new connection.
     pub(crate) fn share(&self) -> Share {
         Share(Arc::new(Semaphore::new(self.share_units)))
     }
 
-    /// Waits for room for a frame: first come, first served.
+    /// Waits for room for a frame, in order of arrival.
     pub(crate) async fn room(&self, share: Share, frame_bytes: usize) -> Option<Room> {
         let count = u32::try_from(units(frame_bytes)).unwrap_or(u32::MAX);
-        // Its own share first: a connection must not keep others waiting for its own frames.
+        // The connection's own share first: a connection must not block others with its own frames.
         let own = share.0.acquire_many_owned(count).await.ok()?;
         let _waiting = Counted::new(&self.waiting);
         let all = Arc::clone(&self.all).acquire_many_owned(count).await.ok()?;
@@ -71,12 +71,12 @@ impl Budget {
         })
     }
 
-    /// Whether frames wait for others to be done.
+    /// Whether frames wait for others to finish.
     pub(crate) fn is_awaited(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Bytes that are taken.
+    /// Bytes in use.
     pub(crate) fn taken_bytes(&self) -> usize {
         (self.units - self.all.available_permits()) * UNIT_BYTES
     }

@@ -1,6 +1,6 @@
-//! Replies of clients to requests that the server sent them, on their way to Python.
+//! Replies of clients to requests that the server sent, on their way to Python.
 //!
-//! No thread waits for a client: Python takes the replies of all clients from one queue.
+//! No thread waits for one client: Python takes the replies of all clients from one queue.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::handoff::queue::{BoundedQueue, Popped};
 use crate::limits::{CLIENT_REPLIES_MAX, CLIENT_REPLY_BYTES_ALL, CLIENT_REPLY_BYTES_MAX};
 use mq_base::clock::Clock;
 
-/// What became of a request to a client.
+/// Result of a request to a client.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ClientReply {
     /// The client's connection.
@@ -22,7 +22,7 @@ pub struct ClientReply {
     pub frame: Option<Vec<u8>>,
 }
 
-/// Those that Python has not taken yet.
+/// The replies that Python has not taken yet.
 pub struct ClientReplies {
     queue: BoundedQueue<ClientReply>,
     bytes: AtomicUsize,
@@ -36,14 +36,14 @@ impl ClientReplies {
         }
     }
 
-    /// Keeps a copy of a reply, unless it is too large or too many bytes wait.
+    /// Keeps a copy of a reply. Keeps no bytes if it is too large or too many bytes are waiting.
     pub(crate) fn push(&self, connection: u64, opaque: i32, frame: &[u8]) {
         let bytes = self.bytes.load(Ordering::Relaxed) + frame.len();
         let fits = frame.len() <= CLIENT_REPLY_BYTES_MAX && bytes <= CLIENT_REPLY_BYTES_ALL;
         self.add(connection, opaque, fits.then(|| frame.to_vec()));
     }
 
-    /// The connection closed: nobody answers these any more.
+    /// Records that the connection closed and these requests get no reply.
     pub(crate) fn closed(&self, connection: u64, opaques: HashSet<i32>) {
         for opaque in opaques {
             self.add(connection, opaque, None);
@@ -59,7 +59,7 @@ impl ClientReplies {
         popped
     }
 
-    /// Ends every wait.
+    /// Ends every wait in `pop`.
     pub(crate) fn close(&self) {
         drop(self.queue.close());
     }
@@ -72,7 +72,7 @@ impl ClientReplies {
         };
         let bytes = reply.bytes();
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        // Python gives up on one that finds no room at its deadline.
+        // If the queue is full, Python gives up on this request at its deadline.
         if self.queue.push(reply).is_err() {
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         }

@@ -1,4 +1,4 @@
-//! One connection: reads many frames at a time, answers them with one write.
+//! One connection: reads many frames at a time and answers them with one write.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -26,8 +26,8 @@ use mq_format::remoting::FrameError;
 use mq_net::frame::{FrameBytes, FrameSplitter};
 use mq_net::receiver::Receiver;
 
-/// Buffers of one worker thread. Frames are answered where they were read, without a wait in
-/// between, so a connection needs none of its own.
+/// Buffers of one worker thread. Frames are answered in the poll that read them, so a connection
+/// needs no buffers of its own.
 struct Scratch {
     input: Box<[u8]>,
     replies: Vec<u8>,
@@ -40,15 +40,15 @@ thread_local! {
     });
 }
 
-/// A timer that is late by this much was held up by a process that stood still.
+/// A timer that fires this late means that the process was suspended.
 const DELAY_FORGIVEN: Duration = Duration::from_secs(1);
 
 /// How a read ended.
 #[derive(PartialEq, Eq)]
 enum Turn {
-    /// Everything that was there is served.
+    /// Everything that was read is answered.
     Done,
-    /// There is more: others come first.
+    /// There is more to answer, and other connections come first.
     Over,
 }
 
@@ -57,34 +57,34 @@ struct Connection {
     peer: Arc<Peer>,
     receiver: Receiver,
     splitter: FrameSplitter,
-    /// Nothing was received yet: plain or TLS?
+    /// Whether nothing was received yet, so that plain or TLS is not known.
     is_fresh: bool,
-    /// A TLS handshake that goes on.
+    /// The TLS handshake in progress.
     handshake: Option<Box<Handshake>>,
-    /// Was read, and is served when it is this connection's turn again.
+    /// Bytes that were read and are answered in this connection's next turn.
     left: Vec<u8>,
-    /// Bytes to read at once: more for who sends much, less for who is owed much.
+    /// Bytes to read at once: more for a client that sends much, less after long replies.
     room: usize,
-    /// What it may take beside the other connections.
+    /// Limits of this connection that protect others.
     fairness: Fairness,
-    /// Monotonic time since which it is not read.
+    /// Monotonic time since which the connection is not read.
     unread_since_ms: Option<i64>,
-    /// Monotonic time since which a TLS record has begun and not ended.
+    /// Monotonic time since which a TLS record is incomplete.
     sealed_since_ms: Option<i64>,
-    /// The timer is set for the frame that has begun.
+    /// Whether the timer is set for the current incomplete frame.
     is_watched: bool,
-    /// What its large requests may take, once there was one.
+    /// Its share of the budget for large requests, after its first large request.
     share: Option<Share>,
-    /// What the large frame that has begun has of the budget of large requests.
+    /// Room in that budget for the current large frame.
     large_room: Option<Box<Room>>,
-    /// Waits for room for the large frame that has begun.
+    /// Waits for room for the current large frame.
     admission: Option<Admission>,
 }
 
-/// Boxed: few connections wait here, but the task of each would reserve the space.
+/// Boxed: few connections wait here, but the task of every connection would reserve the space.
 type Admission = Pin<Box<dyn Future<Output = Option<Room>> + Send>>;
 
-/// Takes a connection down, however its task ends: returned, panicked, or dropped by a stop.
+/// Cleans up after a connection, however its task ends: return, panic, or drop at a stop.
 struct Ending {
     core: Arc<Core>,
     peer: Arc<Peer>,
@@ -110,8 +110,8 @@ impl Drop for Ending {
     }
 }
 
-/// Serves a connection until it ends; then nothing of it is left. No `async fn`: that keeps what it
-/// is given twice, in a task of which there may be ten thousand.
+/// Serves a connection until it ends, and leaves nothing behind. Not an `async fn`, because that
+/// stores its arguments twice in a task, of which there may be ten thousand.
 pub(crate) fn serve(
     core: Arc<Core>,
     peer: Arc<Peer>,
@@ -139,7 +139,7 @@ pub(crate) fn serve(
         let mut ending = Ending {
             core: Arc::clone(&connection.core),
             peer: Arc::clone(&connection.peer),
-            end: (EventKind::Closed, "its task was ended".to_owned()),
+            end: (EventKind::Closed, "its task was cancelled".to_owned()),
         };
         ending.end = connection.run().await;
     }
@@ -149,7 +149,7 @@ impl Connection {
     async fn run(&mut self) -> End {
         let peer = Arc::clone(&self.peer);
         let mut check = pin!(sleep_until(self.next_check()));
-        // Kept from read to read: to begin and end a wait takes two locks.
+        // Kept across reads, because starting and ending a wait takes two locks.
         let mut writing = pin!(peer.write_some());
         let mut is_more = false;
         loop {
@@ -174,7 +174,7 @@ impl Connection {
                     check.as_mut().reset(self.next_check());
                 }
             }
-            // A handshake has less time, and a frame that has begun as well.
+            // A handshake and an incomplete frame have earlier deadlines.
             if was_fresh && !self.is_fresh || self.needs_watch() {
                 check.as_mut().reset(self.next_check());
             }
@@ -184,13 +184,14 @@ impl Connection {
         }
     }
 
-    /// Whether a client that is owed so many bytes is read, and what was read of it served.
+    /// Whether to read the connection and answer its requests, when its client has not read `owed`
+    /// bytes of replies.
     fn may_read(&self, owed: usize) -> bool {
         let has_left = !self.left.is_empty();
         !self.peer.sends.is_full() && self.fairness.may_read(&self.core, owed, has_left)
     }
 
-    /// The frame that has begun, if its sender is what it waits for.
+    /// The incomplete frame, if the server waits for its sender.
     fn begun(&self) -> Option<Begun> {
         if self.unread_since_ms.is_some() {
             return None;
@@ -208,7 +209,7 @@ impl Connection {
         })
     }
 
-    /// The TLS record that has begun, of which nobody knows yet what it is part of.
+    /// The incomplete TLS record. Its content is unknown until it is complete.
     fn begun_record(&self) -> Option<Begun> {
         let since_ms = self.sealed_since_ms.filter(|_| self.handshake.is_none())?;
         Some(Begun {
@@ -219,7 +220,7 @@ impl Connection {
         })
     }
 
-    /// Notes when a TLS record began, and that it ended.
+    /// Records the time at which a TLS record becomes incomplete, and that it is complete.
     fn note_record(&mut self) {
         if self.receiver.sealed_bytes() == 0 {
             self.sealed_since_ms = None;
@@ -228,8 +229,8 @@ impl Connection {
         }
     }
 
-    /// Whether a frame began that the timer does not know. The timer is not set for each frame: it
-    /// goes off before the first rule can be broken, and is set for the frame of that moment.
+    /// Whether a frame began after the timer was set. The timer is not set for each frame: it fires
+    /// before the earliest deadline, and is then set for the frame of that moment.
     fn needs_watch(&self) -> bool {
         !self.is_watched && self.unread_since_ms.is_none() && self.splitter.is_partial()
     }
@@ -240,7 +241,7 @@ impl Connection {
         let check = deadlines::next_check(&self.core, &self.peer, self.handshake.as_deref(), frame);
         match self.receiver.is_plain() {
             true => check,
-            // A record that begins wakes nobody who could set the timer.
+            // Nothing wakes the task to set the timer when an incomplete TLS record arrives.
             false => check.min(Instant::now() + self.core.settings.frame.grace()),
         }
     }
@@ -250,7 +251,7 @@ impl Connection {
         deadlines::overdue(&self.core, &self.peer, self.handshake.as_deref(), frame)
     }
 
-    /// Time in which the server does not read is no time that a frame takes.
+    /// Excludes time in which the server does not read from the time of a frame.
     fn note_whether_read(&mut self, is_read: bool) {
         match (is_read, self.unread_since_ms) {
             (false, None) => self.unread_since_ms = Some(self.core.clock.monotonic_ms()),
@@ -264,7 +265,7 @@ impl Connection {
         }
     }
 
-    /// A timer that is late tells of a process that stood still, and did not read either.
+    /// A late timer means that the process was suspended and did not read in that time.
     fn forgive_delay(&self, due: Instant) {
         let delay = Instant::now().saturating_duration_since(due);
         if delay >= DELAY_FORGIVEN {
@@ -273,7 +274,7 @@ impl Connection {
         }
     }
 
-    /// The client took some of the answers it was owed, if any could be written.
+    /// Records that the client has read some replies, if any could be written.
     fn wrote(&self, owed: usize) {
         if self.peer.owed() < owed {
             self.peer.note_taken(self.core.clock.monotonic_ms());
@@ -281,8 +282,8 @@ impl Connection {
         parking::give_back(&self.core, &self.peer);
     }
 
-    /// Waits until the large frame that has begun has its room. May be dropped at any time, and
-    /// keeps its place in the order.
+    /// Waits until the current large frame has room. The wait may be cancelled at any time and
+    /// keeps its position in the order.
     async fn admit(&mut self) {
         self.note_whether_read(false);
         if let Some(admission) = &mut self.admission
@@ -295,14 +296,14 @@ impl Connection {
         self.is_watched = false; // a large frame is looked at more often
     }
 
-    /// The whole size of the frame that has begun, if it needs room in the budget.
+    /// Size of the current frame, if it needs room in the budget.
     fn large_size(&self) -> Option<usize> {
         self.splitter
             .partial_size()
             .filter(|size| Budget::concerns(*size))
     }
 
-    /// Asks for room for the large frame that has begun, if it has none.
+    /// Requests room for the current large frame, unless it has room or waits already.
     fn ask_for_room(&mut self) {
         if self.large_room.is_some() {
             return;
@@ -318,8 +319,8 @@ impl Connection {
         self.admission = Some(Box::pin(async move { core.budget.room(share, size).await }));
     }
 
-    /// Serves what comes; if there is more than a short turn takes, when there is a place among the
-    /// few connections that may have long ones. All others are in nobody's way until then.
+    /// Answers what arrives. If that is more than a short turn allows, it first waits for a
+    /// long-turn permit, so that this connection does not delay others.
     async fn turn(&mut self, is_more: bool) -> Result<Turn, End> {
         if self.admission.is_some() {
             Box::pin(self.admit()).await;
@@ -330,7 +331,8 @@ impl Connection {
         let core = Arc::clone(&self.core);
         self.note_whether_read(false);
         let has_left = !self.left.is_empty();
-        // Boxed: few connections are here at once, but the task of each would reserve the space.
+        // Boxed: few connections are here at once, but the task of every connection would reserve
+        // the space.
         let place = Box::pin(self.fairness.place(&core, has_left)).await;
         self.note_whether_read(true);
         let once = poll_fn(|cx| Poll::Ready(self.poll_read(cx, place.length))).await;
@@ -341,8 +343,8 @@ impl Connection {
         }
     }
 
-    /// Reads once, unless something is left from the last time, and answers the whole frames that
-    /// are there, until the answers are longer than `limit` bytes.
+    /// Reads once, unless requests are left from the last read, and answers the complete frames
+    /// until the replies reach the limit of the turn.
     fn poll_read(&mut self, cx: &mut Context<'_>, length: Length) -> Poll<Result<Turn, End>> {
         if self.core.is_draining() {
             return Poll::Pending; // for good: nothing more is read
@@ -376,7 +378,8 @@ impl Connection {
         })
     }
 
-    /// Has the large frame that has begun gather in the memory of an earlier one, if there is some.
+    /// Moves the current large frame into the memory of an earlier one, if such memory is
+    /// available.
     fn use_spare_buffer(&mut self) {
         if let Some(size) = self.splitter.partial_size()
             && self.splitter.must_grow()
@@ -386,8 +389,8 @@ impl Connection {
         }
     }
 
-    /// Takes the `count` bytes just read; none are in `bytes` if a large frame has them. The first
-    /// ones say whether the connection is plain or under TLS.
+    /// Processes the `count` bytes just read; `bytes` is empty if they belong to a large frame. The
+    /// first byte of a connection decides between plain and TLS.
     fn take(
         &mut self,
         bytes: &[u8],
@@ -402,7 +405,7 @@ impl Connection {
         self.answer(bytes, replies, length)
     }
 
-    /// False if these bytes begin a TLS handshake, which is under way then.
+    /// Starts a TLS handshake and returns false if these bytes begin one.
     fn begin(&mut self, bytes: &[u8]) -> Result<bool, End> {
         self.is_fresh = false;
         let failed = |core: &Core, why: String| {
@@ -423,7 +426,7 @@ impl Connection {
         Ok(false)
     }
 
-    /// Notes that the client's first message is whole.
+    /// Records that the client's first handshake message is complete.
     fn note_greeting(&mut self) {
         if let Some(handshake) = &mut self.handshake
             && self.receiver.has_answered()
@@ -432,7 +435,7 @@ impl Connection {
         }
     }
 
-    /// Notes a handshake's end, good or bad; what an error means now.
+    /// Records the end of a handshake, and returns the kind of event that an error means now.
     fn follow_handshake(&mut self, received: &Poll<io::Result<(usize, &[u8])>>) -> EventKind {
         if self.handshake.is_none() {
             return EventKind::Closed;
@@ -448,8 +451,8 @@ impl Connection {
         EventKind::Tls
     }
 
-    /// Answers the whole frames that are there, until the turn is over; what is left of `bytes` is
-    /// kept for the next one.
+    /// Answers the complete frames until the turn is over; keeps the rest of `bytes` for the next
+    /// turn.
     fn answer(
         &mut self,
         mut bytes: &[u8],
@@ -460,7 +463,7 @@ impl Connection {
         let mut is_new = !self.splitter.is_partial();
         let result = self.answer_frames(&mut bytes, &mut is_new, replies, length);
         let (core, peer) = (&self.core, &self.peer);
-        // Also before an error: what was asked before the bad frame is answered.
+        // Also before an error: requests before the bad frame get their replies.
         if !replies.is_empty() {
             let count = replies.len();
             send(core, peer, replies, now_ms);
@@ -489,8 +492,8 @@ impl Connection {
         }
     }
 
-    /// Answers frames until they are no longer whole, or the answers are enough for the turn.
-    /// `is_new` is set once the frame that began before has ended.
+    /// Answers frames until none is complete, or the replies fill the turn. Sets `is_new` when the
+    /// frame that was incomplete before has ended.
     fn answer_frames(
         &mut self,
         bytes: &mut &[u8],
@@ -533,6 +536,6 @@ fn send(core: &Core, peer: &Peer, replies: &mut Vec<u8>, now_ms: i64) {
     peer.note_write(now_ms);
     peer.send(replies);
     replies.clear();
-    // One large pull must not stay with the thread for ever.
+    // The memory of one large pull must not stay with the thread forever.
     replies.shrink_to(4 * READ_BYTES);
 }

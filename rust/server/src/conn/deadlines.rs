@@ -1,4 +1,4 @@
-//! How long a connection may take: for its TLS handshake, for a frame, and without any byte.
+//! Deadlines of a connection: for its TLS handshake, for a frame, and for idle time.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use crate::limits::FRAME_GRACE_PARTS;
 use crate::settings::FrameLimits;
 use crate::shared::Shared;
 
-/// A frame that others wait for is looked at this often, milliseconds.
+/// Interval of checks of a frame that other frames may wait for, milliseconds.
 const AWAITED_LOOK_MS: i64 = 1_000;
-/// No look at a frame comes sooner than this after the one before, milliseconds.
+/// Shortest time between two checks of a frame, milliseconds.
 const LOOK_PAUSE_MS: i64 = 100;
 
-/// A frame that has begun and not ended, and whose sender we wait for.
+/// An incomplete frame, while the server waits for its sender.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begun {
-    /// Time since its first byte, without the time in which we did not read.
+    /// Time since its first byte, without the time in which the server did not read.
     pub taken_ms: i64,
-    /// Bytes that came.
+    /// Received bytes.
     pub received: usize,
-    /// Its whole size, if it holds room in the budget of large requests.
+    /// Size of the frame, if it has room in the budget of large requests.
     pub large: Option<usize>,
-    /// Other connections wait for such room.
+    /// Whether other connections wait for such room.
     pub is_awaited: bool,
 }
 
@@ -34,7 +34,7 @@ impl FrameLimits {
         self.time.as_millis().try_into().unwrap_or(i64::MAX)
     }
 
-    /// How long a frame may take before its rate counts.
+    /// Time that a frame may take before its rate is checked.
     pub(crate) fn grace(self) -> Duration {
         self.time / FRAME_GRACE_PARTS
     }
@@ -43,14 +43,14 @@ impl FrameLimits {
         self.time_ms() / i64::from(FRAME_GRACE_PARTS)
     }
 
-    /// Milliseconds until a frame must be looked at again; one that gets no further byte is late
-    /// at that look at the latest.
+    /// Milliseconds until the frame must be checked again. If no further byte arrives, the frame is
+    /// late at that check.
     fn next_look_ms(self, frame: Begun) -> i64 {
         let mut at_ms = self.time_ms();
         let received_ms = (frame.received as u64).saturating_mul(1_000);
         if let Some(paid_ms) = received_ms.checked_div(self.bytes_per_second) {
             let paid_ms = i64::try_from(paid_ms).unwrap_or(i64::MAX).saturating_add(1);
-            // Bytes that keep trickling in must not cost a look each.
+            // Bytes that trickle in must not cause a check each.
             let soonest_ms = frame.taken_ms.saturating_add(LOOK_PAUSE_MS);
             at_ms = at_ms.min(paid_ms.max(self.grace_ms()).max(soonest_ms));
         }
@@ -61,7 +61,7 @@ impl FrameLimits {
         }
     }
 
-    /// Why a frame ends its connection now; None if it may go on.
+    /// Reason to close the connection because of this frame now; None if it has time left.
     fn why_late(self, frame: Begun) -> Option<String> {
         let Begun {
             taken_ms, received, ..
@@ -79,7 +79,7 @@ impl FrameLimits {
                 "a frame came slower than {rate} bytes a second: {received} bytes in {taken_ms} ms"
             ));
         }
-        // At this speed it would not be complete in time: others that wait need not wait for that.
+        // At this rate the frame cannot be complete in time, so waiting frames get its room.
         let needed = |size: usize| size as u64 * 1_000 / self.time_ms().max(1).unsigned_abs();
         let may_wait = !frame.is_awaited || taken_ms < AWAITED_LOOK_MS;
         let size = frame
@@ -92,7 +92,7 @@ impl FrameLimits {
     }
 }
 
-/// When to look at the limits again: no later than the first of them can be reached.
+/// Time of the next check: not after the earliest deadline.
 pub(crate) fn next_check(
     shared: &Shared,
     peer: &Peer,
@@ -111,7 +111,7 @@ pub(crate) fn next_check(
     handshake.map_or(check, |handshake| check.min(handshake.deadline))
 }
 
-/// Why the connection ends now, if it has taken too long.
+/// Reason to close the connection now, if a deadline has passed.
 pub(crate) fn overdue(
     shared: &Shared,
     peer: &Peer,
@@ -144,7 +144,7 @@ pub(crate) fn overdue(
     })
 }
 
-/// How long nothing came and nothing was taken.
+/// Time since the last byte was received or sent.
 fn quiet(shared: &Shared, peer: &Peer) -> Duration {
     let quiet_ms = shared.clock.monotonic_ms() - peer.last_active_ms();
     Duration::from_millis(quiet_ms.try_into().unwrap_or(0))
@@ -165,8 +165,8 @@ mod tests {
         }
     }
 
-    /// Looks at a frame as a connection does. `received` says how many bytes have come by a time.
-    /// Returns when the frame ends its connection, and how many looks that took.
+    /// Checks a frame as a connection does. `received` returns the bytes that have arrived at a
+    /// time. Returns the time at which the frame ends its connection, and the number of checks.
     fn ends(
         limits: FrameLimits,
         first_look_ms: i64,
@@ -175,7 +175,7 @@ mod tests {
         let (mut now_ms, mut looks) = (first_look_ms, 1);
         while limits.why_late(begun(now_ms, received(now_ms))).is_none() {
             let wait_ms = limits.next_look_ms(begun(now_ms, received(now_ms)));
-            assert!(wait_ms > 0, "a look that changes nothing at {now_ms}");
+            assert!(wait_ms > 0, "a check that changes nothing at {now_ms}");
             (now_ms, looks) = (now_ms + wait_ms, looks + 1);
         }
         (now_ms, looks)
@@ -186,8 +186,8 @@ mod tests {
         let limits = FrameLimits::default();
         for first_look_ms in [0, 1, 9_999, 10_000, 29_999] {
             let (at_ms, looks) = ends(limits, first_look_ms, |_| SIZE);
-            assert_eq!(at_ms, 30_000, "first look at {first_look_ms}");
-            assert!(looks <= 3, "{looks} looks");
+            assert_eq!(at_ms, 30_000, "first check at {first_look_ms}");
+            assert!(looks <= 3, "{looks} checks");
         }
     }
 
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(ends(limits, 0, |_| 1), (10_000, 2));
         let (at_ms, looks) = ends(limits, 0, |now_ms| now_ms as usize / 1_000 * 900);
         assert_eq!((at_ms, looks), (10_000, 2));
-        // At exactly the least rate it lives as long as any, and costs a look each 100 ms at most.
+        // At exactly the minimum rate the frame may use its whole time, with a check every 100 ms.
         let (at_ms, looks) = ends(limits, 0, |now_ms| now_ms as usize * 1_024 / 1_000 + 1);
         assert_eq!(at_ms, 30_000);
         assert!(looks <= 202, "{looks} looks");

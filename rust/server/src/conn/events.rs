@@ -1,26 +1,26 @@
-//! What happens to connections, told to Python: membership tables and logs follow it.
+//! Ends of connections, reported to Python for its membership tables and its log.
 
 use std::net::SocketAddr;
 
-/// Why the event was made.
+/// Why the connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
-    /// The connection is gone: the client closed it, or its socket failed.
+    /// The client closed the connection, or its socket failed.
     Closed,
-    /// We closed it: no byte went either way for the idle timeout.
+    /// The server closed it: idle in both directions for the idle timeout.
     Idle,
-    /// We closed it: it sent a frame that cannot be read, or did not finish one in time.
+    /// The server closed it: it sent an invalid frame, or did not complete one in time.
     BadFrame,
-    /// We closed it: its client does not read its replies.
+    /// The server closed it: its client does not read its replies.
     Unread,
-    /// We closed it: TLS was not agreed on.
+    /// The server closed it: no TLS session could be agreed on.
     Tls,
-    /// It was closed as it was accepted: too many connections.
+    /// The server closed it on accept: too many connections.
     Refused,
 }
 
 impl EventKind {
-    /// The name Python sees.
+    /// Returns the name that Python sees.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -38,11 +38,11 @@ impl EventKind {
 pub struct Event {
     /// What happened.
     pub kind: EventKind,
-    /// The connection's id; 0 when it never got one.
+    /// The connection's id; 0 if it was refused.
     pub connection: u64,
     /// The client's address.
     pub remote: SocketAddr,
-    /// Why, in words, for the log.
+    /// The reason as text, for the log.
     pub detail: String,
 }
 

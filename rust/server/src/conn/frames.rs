@@ -1,4 +1,4 @@
-//! A whole frame as handlers get it.
+//! A whole frame, as handlers get it.
 
 use bytes::Bytes;
 
@@ -6,17 +6,17 @@ use bytes::Bytes;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Whole<'b> {
     pub bytes: &'b [u8],
-    /// The same bytes, if they have memory of their own, so that `keep` need not copy them.
+    /// The same bytes, if the frame has its own memory; then `keep` need not copy.
     own: Option<&'b Bytes>,
 }
 
 impl<'b> Whole<'b> {
-    /// A frame among other bytes.
+    /// A frame that shares its memory with other bytes.
     pub(crate) fn among(bytes: &'b [u8]) -> Self {
         Self { bytes, own: None }
     }
 
-    /// A frame that has its memory to itself.
+    /// A frame with its own memory.
     pub(crate) fn own(bytes: &'b Bytes) -> Self {
         Self {
             bytes,
@@ -24,7 +24,7 @@ impl<'b> Whole<'b> {
         }
     }
 
-    /// The frame in memory that the caller may keep.
+    /// Returns the frame in memory that the caller may keep.
     pub(crate) fn keep(self) -> Bytes {
         self.own
             .map_or_else(|| Bytes::copy_from_slice(self.bytes), Bytes::clone)

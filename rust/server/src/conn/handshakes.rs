@@ -1,8 +1,8 @@
-//! TLS handshakes that go on, and which of them gives way to a newer one.
+//! TLS handshakes in progress, and which of them is dropped for a newer one.
 //!
-//! A client that begins a handshake always gets a place. When there is none, the connection is
-//! closed whose client has been silent for longest, first among those whose first message is not
-//! whole yet: whoever stalls gives way to whoever talks.
+//! A new handshake always gets a slot. If no slot is free, the connection whose client has been
+//! silent for longest is closed. Clients whose first message is incomplete are closed first, so
+//! that an active client displaces a stalled one.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -24,15 +24,15 @@ pub(crate) struct Handshakes {
 struct Going {
     source: IpAddr,
     peer: Arc<Peer>,
-    /// Its client's first message was whole.
+    /// Whether the client's first message was complete.
     has_greeted: bool,
 }
 
-/// A handshake that goes on; it has one of the places until it is dropped.
+/// A handshake in progress; it occupies a slot until it is dropped.
 pub(crate) struct Handshake {
-    /// Then the connection is closed.
+    /// Time at which the connection is closed.
     pub deadline: Instant,
-    /// Another handshake was given up for this one.
+    /// Whether another handshake was dropped for this one.
     pub made_room: bool,
     has_greeted: bool,
     all: Arc<Handshakes>,
@@ -48,7 +48,7 @@ impl Handshakes {
         })
     }
 
-    /// Takes a place for the connection, if need be that of another one.
+    /// Takes a slot for the connection, if necessary from another one.
     pub(crate) fn begin(self: &Arc<Self>, peer: &Arc<Peer>, deadline: Instant) -> Handshake {
         let source = source_of(peer.remote.ip());
         let mut going = self.going.lock();
@@ -81,7 +81,8 @@ impl Handshakes {
 }
 
 impl Handshake {
-    /// The client's first message is whole: those of which it is not give way before it.
+    /// Records that the client's first message is complete. Handshakes without one are dropped
+    /// first.
     pub(crate) fn greeted(&mut self) {
         if std::mem::replace(&mut self.has_greeted, true) {
             return;
@@ -97,7 +98,7 @@ impl Handshake {
 impl Drop for Handshake {
     fn drop(&mut self) {
         let mut going = self.all.going.lock();
-        // It may have given way.
+        // The handshake may have lost its slot already.
         let found = going.iter().position(|one| one.peer.id == self.connection);
         let ended = found.map(|index| going.swap_remove(index));
         drop(going);
@@ -105,8 +106,8 @@ impl Drop for Handshake {
     }
 }
 
-/// The place of the handshake whose client sent its last byte longest ago, of one that has not even
-/// sent a whole first message if there is any.
+/// Index of the handshake whose client has been silent for longest. Handshakes without a complete
+/// first message come first.
 fn silent_longest(going: &[Going], may: impl Fn(&Going) -> bool) -> Option<usize> {
     let candidates = going.iter().enumerate().filter(|(_, one)| may(one));
     let longest = candidates
@@ -114,7 +115,7 @@ fn silent_longest(going: &[Going], may: impl Fn(&Going) -> bool) -> Option<usize
     Some(longest.0)
 }
 
-/// Whom a handshake counts for. One host may have all addresses of an IPv6 network of 64 bits.
+/// The source that a handshake counts for. One host may own all addresses of an IPv6 /64 network.
 fn source_of(address: IpAddr) -> IpAddr {
     const HOST_BITS: u128 = u64::MAX as u128;
     match address {

@@ -1,4 +1,4 @@
-//! Accepts connections: main port and, if configured, the fast (VIP) port.
+//! Accepts connections on the main port and, if configured, on the fast (VIP) port.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -16,11 +16,11 @@ use crate::core::Core;
 use crate::limits::{BACKLOG, TRIAL_UNSENT_BYTES_MAX, UNREAD_BYTES_MAX};
 use mq_net::connection::Connection;
 
-/// First wait after a failed accept (out of descriptors, usually); doubles up to `BACK_OFF_MAX`.
+/// First wait after a failed accept, usually for lack of descriptors; doubles up to `BACK_OFF_MAX`.
 const BACK_OFF_MIN: Duration = Duration::from_millis(5);
 const BACK_OFF_MAX: Duration = Duration::from_secs(1);
 
-/// A bound, listening socket and the port it got.
+/// Binds a listening socket; returns it and its port.
 pub(crate) fn bind(host: &str, port: u16) -> io::Result<(TcpListener, u16)> {
     let mut last = io::Error::new(io::ErrorKind::AddrNotAvailable, "the host has no address");
     for address in (host, port).to_socket_addrs()? {
@@ -48,7 +48,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Accepts, once the gate is open, until the task is aborted.
+/// Accepts connections, after the gate opened, until the task is aborted.
 pub(crate) async fn accept(
     core: Arc<Core>,
     listener: Arc<tokio::net::TcpListener>,
@@ -63,7 +63,7 @@ pub(crate) async fn accept(
                 admit(&core, stream, remote, fast_port);
             }
             Err(error) => {
-                tracing::warn!(%error, wait = ?back_off, "accept failed");
+                tracing::warn!(%error, wait = ?back_off, "could not accept a connection; trying again");
                 sleep(back_off).await;
                 back_off = (back_off * 2).min(BACK_OFF_MAX);
             }
@@ -101,9 +101,9 @@ fn admit(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr, fast_port: boo
     tokio::spawn(connection::serve(Arc::clone(core), peer, receiver));
 }
 
-/// Sets the options that a client's socket has.
+/// Sets the socket options of a client connection.
 fn prepare(stream: &TcpStream) -> io::Result<()> {
-    // Replies are small and written once per read: nothing gains from waiting for more.
+    // Replies are small and written once per read, so waiting for more bytes gains nothing.
     stream.set_nodelay(true)?;
     Ok(())
 }
@@ -118,7 +118,10 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let (_client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
         let (stream, _) = accepted.unwrap();
-        assert!(!stream.nodelay().unwrap(), "the system has it already");
+        assert!(
+            !stream.nodelay().unwrap(),
+            "nodelay is the default of the system"
+        );
         prepare(&stream).unwrap();
         assert!(stream.nodelay().unwrap());
     }

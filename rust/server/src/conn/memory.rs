@@ -1,41 +1,41 @@
-//! Gives memory back to the system that a flood of requests took and no longer needs.
+//! Returns memory to the system after a flood of requests.
 //!
-//! The allocator keeps what was freed for the next request, in an arena of each thread. After a
-//! flood that is hundreds of megabytes, which no ordinary request ever needs again.
+//! The allocator keeps freed memory for later requests, in one arena per thread. After a flood
+//! these are hundreds of megabytes that ordinary requests never need.
 
 use std::fs;
 use std::time::Duration;
 
 use tokio::time::sleep;
 
-/// Between two looks.
+/// Interval of the checks.
 const LOOK: Duration = Duration::from_secs(5);
-/// The process may take this much more than after the last time it gave memory back, bytes.
+/// Growth since memory was last returned that triggers a return, bytes.
 const GROWTH_BYTES: usize = 32 << 20;
-/// Looks that a return of memory waits for after one that gave back little, at most.
+/// Largest number of checks to skip after a return that gained little.
 const PAUSE_LOOKS_MAX: u32 = 128;
-/// A return of less than one part in this many of the memory is little.
+/// A return of less than 1/10 of the memory gained little.
 const LITTLE_PARTS: usize = 10;
 
-/// When memory is to be given back.
+/// Decides when memory is returned to the system.
 #[derive(Debug, Default)]
 struct Watch {
-    /// Bytes the process had after the last return, or at first.
+    /// Memory of the process after the last return, or at the first check, bytes.
     floor: Option<usize>,
-    /// Looks to come before the next return, and after the next one that gives back little.
+    /// Checks to skip before the next return, and after the next return that gains little.
     wait: u32,
     pause: u32,
 }
 
 impl Watch {
-    /// Whether a process that takes `bytes` is to give memory back now.
+    /// Whether a process that uses `bytes` should return memory now.
     fn is_due(&mut self, bytes: usize) -> bool {
         let floor = *self.floor.get_or_insert(bytes);
         self.wait = self.wait.saturating_sub(1);
         self.wait == 0 && bytes > floor.saturating_add(GROWTH_BYTES.max(floor / 2))
     }
 
-    /// Memory was given back: `before` bytes became `after`.
+    /// Records a return: `before` bytes became `after`.
     fn note(&mut self, before: usize, after: usize) {
         self.floor = Some(after);
         let is_little = before.saturating_sub(after) < before / LITTLE_PARTS;
@@ -47,7 +47,7 @@ impl Watch {
     }
 }
 
-/// Looks after the memory of the process for as long as the server lives.
+/// Checks the memory of the process as long as the server lives.
 pub(crate) async fn keep_low() {
     let mut watch = Watch::default();
     loop {
@@ -55,16 +55,16 @@ pub(crate) async fn keep_low() {
             return; // not Linux
         };
         if watch.is_due(before) {
-            // It takes milliseconds: no worker waits for it.
+            // A return takes milliseconds, so it runs outside the worker threads.
             let given = tokio::task::spawn_blocking(give_back).await;
             watch.note(before, private_bytes().unwrap_or(before));
-            tracing::debug!(?given, before, "memory was given back to the system");
+            tracing::debug!(?given, before, "returned memory to the system");
         }
         sleep(LOOK).await;
     }
 }
 
-/// Bytes of memory that belong to the process alone, files not counted.
+/// Private memory of the process in bytes, without file pages.
 fn private_bytes() -> Option<usize> {
     let text = fs::read_to_string("/proc/self/statm").ok()?;
     let mut pages = text.split(' ').skip(1).map(str::parse::<usize>);
@@ -74,7 +74,7 @@ fn private_bytes() -> Option<usize> {
 
 #[cfg(target_env = "gnu")]
 fn give_back() {
-    // SAFETY: it takes a number, and may be called from any thread at any time.
+    // SAFETY: `malloc_trim` takes a number, and any thread may call it at any time.
     unsafe { libc::malloc_trim(0) };
 }
 
@@ -90,12 +90,12 @@ mod tests {
     #[test]
     fn memory_is_given_back_once_it_has_grown_by_much() {
         let mut watch = Watch::default();
-        assert!(!watch.is_due(30 * MIB), "the first look is the floor");
+        assert!(!watch.is_due(30 * MIB), "the first check sets the floor");
         assert!(!watch.is_due(62 * MIB));
         assert!(watch.is_due(63 * MIB));
         let mut large = Watch::default();
         assert!(!large.is_due(200 * MIB));
-        assert!(!large.is_due(300 * MIB), "a half more is no flood");
+        assert!(!large.is_due(300 * MIB), "half more is not a flood");
         assert!(large.is_due(301 * MIB));
     }
 

@@ -1,5 +1,4 @@
-//! Connections: the listener, TLS, whole frames out of bytes, and how long and how much each may
-//! take.
+//! Connections: the listener, TLS, frames, and limits on the time and memory of each connection.
 
 pub(crate) mod budget;
 pub(crate) mod client_replies;

@@ -1,26 +1,26 @@
-//! Frames that have begun and not ended: what those of all clients together may take of memory.
+//! Limits the memory of incomplete frames of all clients together.
 //!
-//! Above the limit, the connections whose frame began longest ago are closed first: a client that
-//! sends at the speed of a network finishes soon, and a stalled one does not. It is not enough to
-//! stop reading: once all connections that share the memory are stopped, none of them can finish.
+//! Above the limit, the connections whose frame began first are closed: a client at network speed
+//! finishes soon, a stalled one does not. To stop reading is not enough: when all connections that
+//! share the memory are stopped, none of them can finish.
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// The frame that a connection is in the middle of.
+/// The incomplete frame of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Unfinished {
-    /// What it takes of memory; 0 between frames.
+    /// Memory of the frame; 0 between frames.
     bytes: AtomicUsize,
     began_ms: AtomicI64,
 }
 
-/// What the unfinished frames of all connections take.
+/// The incomplete frames of all connections.
 #[derive(Debug, Default)]
 pub(crate) struct AllUnfinished {
     bytes: AtomicUsize,
-    /// Somebody is making room.
+    /// Held while a thread closes connections to free memory.
     pub(crate) making_room: Mutex<()>,
 }
 
@@ -31,32 +31,32 @@ impl Unfinished {
             .then(|| self.began_ms.load(Ordering::Relaxed))
     }
 
-    /// Whether a frame has begun and not ended.
+    /// Whether there is an incomplete frame.
     pub(crate) fn is_there(&self) -> bool {
         self.bytes.load(Ordering::Relaxed) > 0
     }
 
-    /// A frame began.
+    /// Records that a frame began.
     pub(crate) fn begin(&self, now_ms: i64) {
         self.began_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// Gives the frame back time in which the server did not read.
+    /// Extends the frame's time by time in which the server did not read.
     pub(crate) fn give_back(&self, unread_ms: i64) {
         self.began_ms.fetch_add(unread_ms, Ordering::Relaxed);
     }
 }
 
 impl AllUnfinished {
-    /// Bytes of all of them.
+    /// Memory of all incomplete frames, bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Takes note of what the frame of one of them takes now; how much all take.
+    /// Records the memory that one of the frames uses now; returns the memory of all.
     pub(crate) fn change(&self, frame: &Unfinished, bytes: usize) -> usize {
         let before = frame.bytes.swap(bytes, Ordering::Relaxed);
-        // Wraps where it shrinks, and so subtracts.
+        // If the frame shrinks, the difference wraps around, and adding it subtracts.
         let change = bytes.wrapping_sub(before);
         self.bytes
             .fetch_add(change, Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! Connected clients: what we owe them, and requests we send them.
+//! Connected clients: replies they have not read, and requests that the server sends them.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -17,54 +17,54 @@ use mq_net::connection::{Connection, SendError};
 /// One connection. Its task reads; any thread may write through it.
 #[derive(Debug)]
 pub struct Peer {
-    /// Number of the connection, from 1, never used again.
+    /// Number of the connection, from 1; never reused.
     pub id: u64,
     /// The client's address.
     pub remote: SocketAddr,
-    /// Accepted on the fast (VIP) port.
+    /// Whether it was accepted on the fast (VIP) port.
     pub fast_port: bool,
-    /// Sends that wait for one that Python decides.
+    /// Sends that wait for an earlier send, which Python decides.
     pub sends: SendOrder,
-    /// The heartbeat that Python knows.
+    /// The last heartbeat that Python has acknowledged.
     pub(crate) heart: Heart,
-    /// The frame it is in the middle of.
+    /// The incomplete frame.
     pub(crate) unfinished: Unfinished,
     connection: Arc<Connection>,
-    /// Requests that wait for a message.
+    /// Number of long polls.
     held: AtomicUsize,
-    /// The client left more unread than may be.
+    /// Whether the connection was closed because its client did not read.
     unread: AtomicBool,
-    /// Why others had it closed.
+    /// Why the connection was closed to make room for others.
     gave_way: OnceLock<GaveWay>,
     last_read_ms: AtomicI64,
     last_write_ms: AtomicI64,
-    /// When the client last took some of what it was owed, or was owed nothing.
+    /// Time at which the client last read some replies, or had none to read.
     last_taken_ms: AtomicI64,
     next_opaque: AtomicI32,
-    /// Opaques of our requests that it has not answered.
+    /// Opaques of the server's requests that it has not answered.
     calls: Mutex<HashSet<i32>>,
 }
 
-/// What a connection was closed for, so that others have room.
+/// Why a connection was closed to make room for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GaveWay {
-    /// A frame that has begun.
+    /// An incomplete frame.
     Frame,
-    /// A TLS handshake that goes on.
+    /// A TLS handshake in progress.
     Handshake,
 }
 
 impl GaveWay {
-    /// For the log.
+    /// Returns the event for the log.
     pub(crate) fn end(self) -> (EventKind, String) {
         let (kind, why) = match self {
             Self::Frame => (
                 EventKind::BadFrame,
-                "its unfinished frame made room for those of others",
+                "its incomplete frame was dropped to make room for other frames",
             ),
             Self::Handshake => (
                 EventKind::Tls,
-                "its unfinished TLS handshake made room for a newer one",
+                "its TLS handshake was dropped to make room for a newer one",
             ),
         };
         (kind, why.to_owned())
@@ -98,13 +98,13 @@ impl Peer {
         }
     }
 
-    /// Writes whole frames, at once if the socket takes them, else as soon as it does.
-    /// False if the connection is closed, or gets closed because its client does not read.
+    /// Writes whole frames at once if the socket accepts them, otherwise as soon as it does. False
+    /// if the connection is closed, or gets closed because its client does not read.
     pub fn send(&self, frames: &[u8]) -> bool {
         self.taken(self.connection.send_slice(frames))
     }
 
-    /// Leaves a frame for the connection's task: frames released together are written together.
+    /// Leaves a frame to the connection's task, which writes the frames of many threads together.
     pub fn send_soon(&self, frame: &[u8]) -> bool {
         self.taken(self.connection.send_soon(frame))
     }
@@ -122,38 +122,38 @@ impl Peer {
         &self.connection
     }
 
-    /// Writes what waits, for the connection's task.
+    /// Writes queued bytes, for the connection's task.
     pub(crate) async fn write_some(&self) {
         self.connection.write_some().await;
     }
 
-    /// Has the connection's task look whether it may read.
+    /// Makes the connection's task check again whether it may read.
     pub(crate) fn look_again(&self) {
         self.connection.look_again();
     }
 
-    /// Bytes the client has not taken yet.
+    /// Bytes of replies that the client has not read.
     pub fn owed(&self) -> usize {
         self.connection.queued_bytes()
     }
 
-    /// Whether it was closed because its client did not read.
+    /// Whether the connection was closed because its client did not read.
     pub(crate) fn is_unread(&self) -> bool {
         self.unread.load(Ordering::Acquire)
     }
 
-    /// Closes the connection; what it is owed is lost.
+    /// Closes the connection; queued replies are lost.
     pub fn close(&self) {
         self.connection.close();
     }
 
-    /// Closes the connection for a reason that its own task does not know.
+    /// Closes the connection to make room for others.
     pub(crate) fn give_way(&self, with: GaveWay) {
         let _ = self.gave_way.set(with); // the first reason counts
         self.close();
     }
 
-    /// Why others had it closed; None if they did not.
+    /// Why the connection was closed to make room for others; None if it was not.
     pub(crate) fn gave_way(&self) -> Option<GaveWay> {
         self.gave_way.get().copied()
     }
@@ -163,7 +163,7 @@ impl Peer {
         self.connection.is_closed()
     }
 
-    /// Requests of its that are held.
+    /// Number of its long polls.
     pub(crate) fn held_count(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }
@@ -180,7 +180,7 @@ impl Peer {
         self.last_read_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// Something is about to be written to it.
+    /// Records that bytes are about to be written.
     pub(crate) fn note_write(&self, now_ms: i64) {
         self.last_write_ms.store(now_ms, Ordering::Relaxed);
         if self.owed() == 0 {
@@ -188,19 +188,20 @@ impl Peer {
         }
     }
 
-    /// The client took some of what it was owed.
+    /// Records that the client has read some replies.
     pub(crate) fn note_taken(&self, now_ms: i64) {
         self.last_write_ms.store(now_ms, Ordering::Relaxed);
         self.last_taken_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// Whether the client is owed more than its share and has taken nothing for [`UNREAD_MS_MAX`].
+    /// Whether the client has more unread replies than its share and has read nothing for
+    /// [`UNREAD_MS_MAX`].
     fn is_stalled(&self, now_ms: i64) -> bool {
         let taken_ms = self.last_taken_ms.load(Ordering::Relaxed);
         self.owed() > OWED_SHARE_BYTES && now_ms - taken_ms > UNREAD_MS_MAX
     }
 
-    /// Monotonic milliseconds of the last byte read.
+    /// Monotonic milliseconds of the last byte received.
     pub fn last_read_ms(&self) -> i64 {
         self.last_read_ms.load(Ordering::Relaxed)
     }
@@ -211,8 +212,8 @@ impl Peer {
             .max(self.last_write_ms.load(Ordering::Relaxed))
     }
 
-    /// The opaque of a request about to be sent, whose reply goes to `Shared::client_replies`. None
-    /// when too many wait already or the connection is closed.
+    /// Reserves the opaque for a request to the client; its reply goes to `Shared::client_replies`.
+    /// None if too many requests wait already or the connection is closed.
     pub fn expect_reply(&self) -> Option<i32> {
         let opaque = self.next_opaque.fetch_add(1, Ordering::Relaxed);
         let mut calls = self.calls.lock();
@@ -223,12 +224,12 @@ impl Peer {
         Some(opaque)
     }
 
-    /// Whether somebody waited for that reply, who now waits no more.
+    /// Removes a waiting request; returns whether it was waiting.
     pub fn forget_reply(&self, opaque: i32) -> bool {
         self.calls.lock().remove(&opaque)
     }
 
-    /// The connection's task is done; gives the requests that nobody will answer any more.
+    /// Records the end of the connection's task; returns the requests that get no reply.
     pub(crate) fn closed(&self) -> HashSet<i32> {
         self.close();
         std::mem::take(&mut *self.calls.lock())
@@ -240,11 +241,11 @@ impl Peer {
 pub struct Peers {
     open: RwLock<HashMap<u64, Arc<Peer>>>,
     last_id: AtomicU64,
-    /// Bytes that no client has taken yet.
+    /// Bytes of replies that no client has read yet.
     pub(crate) owed: Arc<AtomicUsize>,
-    /// When stalled clients were last looked for.
+    /// Time of the last check for stalled clients.
     looked_ms: AtomicI64,
-    /// Frames that have begun and not ended.
+    /// Incomplete frames.
     pub(crate) unfinished: AllUnfinished,
 }
 
@@ -261,32 +262,32 @@ impl Peers {
         self.open.write().remove(&id);
     }
 
-    /// The connection of that id, if it is open.
+    /// Returns the connection with this id, if it is open.
     pub fn get(&self, id: u64) -> Option<Arc<Peer>> {
         self.open.read().get(&id).cloned()
     }
 
-    /// Open connections.
+    /// Number of open connections.
     pub fn count(&self) -> usize {
         self.open.read().len()
     }
 
-    /// Bytes that no client has taken yet, of all connections.
+    /// Bytes of replies that no client has read yet, of all connections.
     pub fn owed(&self) -> usize {
         self.owed.load(Ordering::Relaxed)
     }
 
-    /// Bytes of frames that have begun and not ended, of all connections.
+    /// Memory of incomplete frames of all connections, bytes.
     pub fn unfinished(&self) -> usize {
         self.unfinished.bytes()
     }
 
-    /// Every open connection.
+    /// Returns every open connection.
     pub fn all(&self) -> Vec<Arc<Peer>> {
         self.open.read().values().cloned().collect()
     }
 
-    /// Closes clients that keep memory for answers that they do not take.
+    /// Closes clients that occupy memory with replies that they do not read.
     pub(crate) fn close_stalled(&self, now_ms: i64) {
         let looked_ms = self.looked_ms.load(Ordering::Relaxed);
         let order = (Ordering::Relaxed, Ordering::Relaxed);
@@ -303,8 +304,8 @@ impl Peers {
         }
     }
 
-    /// Takes note of what a connection's unfinished frame takes after a read; `is_new` if it began
-    /// with this read. Closes connections where all take more than `limit`, and tells how many.
+    /// Records the memory of a connection's incomplete frame after a read; `is_new` if the frame
+    /// began with this read. If all frames exceed `limit`, closes connections. Returns how many.
     pub(crate) fn note_partial(
         &self,
         peer: &Peer,
@@ -327,13 +328,13 @@ impl Peers {
         }
     }
 
-    /// The connection is gone, and the memory of its unfinished frame.
+    /// Forgets the incomplete frame of a connection that ended.
     pub(crate) fn forget_partial(&self, peer: &Peer) {
         self.unfinished.change(&peer.unfinished, 0);
     }
 
-    /// Closes those who began first until there is some room, so that it is not done anew for each
-    /// read. Tells how many.
+    /// Closes connections, the oldest frames first, until 1/32 of the limit is free, so that this
+    /// is not repeated at each read. Returns how many.
     fn make_room(&self, limit: usize) -> u64 {
         let Some(_turn) = self.unfinished.making_room.try_lock() else {
             return 0;
@@ -348,7 +349,7 @@ impl Peers {
             if self.unfinished.bytes() <= limit - limit / UNFINISHED_PARTS {
                 break;
             }
-            // Its memory goes as its task ends, which is next.
+            // Its memory is freed when its task ends, which is soon.
             self.unfinished.change(&peer.unfinished, 0);
             peer.give_way(GaveWay::Frame);
             closed += 1;

@@ -1,4 +1,4 @@
-//! Which connections are under TLS: told by their first byte, as RocketMQ's servers do.
+//! Decides by the first byte whether a connection uses TLS, as RocketMQ's servers do.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::limits::HANDSHAKE_PARTS;
 use crate::settings::{TlsMode, TlsSettings};
 use mq_net::tls::{HANDSHAKE_BYTE, Session};
 
-/// What new connections are asked for and shown.
+/// TLS settings for new connections.
 pub struct Tls {
     settings: TlsSettings,
     shown: RwLock<Option<Arc<ServerConfig>>>,
@@ -20,7 +20,7 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// `connections_max`: handshakes leave most connections to those that are done with theirs.
+    /// `connections_max`: handshakes may use only a part of all connections.
     pub(crate) fn new(settings: &TlsSettings, connections_max: usize) -> Self {
         let max = settings
             .handshakes_max
@@ -32,13 +32,13 @@ impl Tls {
         }
     }
 
-    /// Shows other certificates from the next handshake on; open connections go on.
+    /// Uses another configuration for new handshakes; open connections keep theirs.
     pub fn show(&self, config: Arc<ServerConfig>) {
         *self.shown.write() = Some(config);
     }
 
-    /// Whether a connection that begins with `first` is plain (None) or a session begins; else
-    /// why it is closed.
+    /// Returns None for a plain connection, or a new session if the connection begins with a TLS
+    /// handshake. An error says why the connection must be closed.
     pub(crate) fn begin(
         &self,
         first: u8,
@@ -46,11 +46,11 @@ impl Tls {
     ) -> Result<Option<(Session, Handshake)>, String> {
         match (first == HANDSHAKE_BYTE, self.settings.mode) {
             (false, TlsMode::Enforcing) => {
-                Err("its client speaks no TLS, and tls.server.mode is enforcing".to_owned())
+                Err("its client does not use TLS, but tls.server.mode is enforcing".to_owned())
             }
             (false, _) => Ok(None),
             (true, TlsMode::Disabled) => {
-                Err("its client speaks TLS, and tls.server.mode is disabled".to_owned())
+                Err("its client uses TLS, but tls.server.mode is disabled".to_owned())
             }
             (true, _) => self.session(peer).map(Some),
         }
@@ -58,7 +58,7 @@ impl Tls {
 
     fn session(&self, peer: &Arc<Peer>) -> Result<(Session, Handshake), String> {
         let shown = self.shown.read().clone();
-        let shown = shown.ok_or("its client speaks TLS, and there is no certificate to show")?;
+        let shown = shown.ok_or("its client uses TLS, but the server has no certificate")?;
         let session = Session::server(shown).map_err(|error| error.to_string())?;
         let deadline = Instant::now() + self.settings.handshake_timeout;
         Ok((session, self.handshakes.begin(peer, deadline)))
@@ -89,7 +89,7 @@ mod tests {
         Tls::new(&settings, 1_000)
     }
 
-    /// A connection of that address that sent its last byte at `read_ms`.
+    /// A connection from this address that sent its last byte at `read_ms`.
     async fn peer(id: u64, address: &str, read_ms: i64) -> Arc<Peer> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = tokio::net::TcpStream::connect(listener.local_addr().unwrap());
@@ -119,10 +119,10 @@ mod tests {
             ..TlsSettings::default()
         };
         let why = Tls::new(&settings, 1).begin(HANDSHAKE_BYTE, &peer).err();
-        assert!(why.is_some_and(|why| why.ends_with("there is no certificate to show")));
+        assert!(why.is_some_and(|why| why.ends_with("the server has no certificate")));
     }
 
-    /// Peers 1 to `addresses.len()` begin handshakes; returns them and what they hold.
+    /// Starts handshakes of peers 1 to `addresses.len()`; returns the peers and their handshakes.
     async fn begun(tls: &Tls, addresses: &[&str]) -> Vec<(Arc<Peer>, Handshake)> {
         let mut all = Vec::new();
         for (index, address) in addresses.iter().enumerate() {

@@ -1,8 +1,9 @@
-//! Requests that wait until their client has taken the answers to earlier ones.
+//! Requests that wait until their client has read the replies to earlier ones.
 //!
-//! One read takes hundreds of requests, and they are answered faster than a slow client reads: to
-//! read no more of it comes too late for those. They wait here, by connection. The connection's
-//! task takes them out once it has written enough, or as it ends (`requests::parking`).
+//! One read returns hundreds of requests, and the server answers them faster than a slow client
+//! reads the replies. Stopping the reads is too late for these requests, so they wait here, by
+//! connection. The connection's task resumes them when it has written enough, or when it ends
+//! (`requests::parking`).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,18 +14,18 @@ use crate::handoff::request::Request;
 use crate::limits::{PARKED_BYTES_MAX, PARKED_MAX};
 use crate::requests::pull::{ColdPull, PullTask};
 
-/// Shards, each with its own lock; a power of two.
+/// Number of shards, each with its own lock; a power of two.
 const SHARDS: usize = 16;
 
 /// A request that was about to be answered.
 pub(crate) enum Waiting {
-    /// By Python.
+    /// It goes to Python.
     Python(Box<Request>),
-    /// By a thread that may wait for the disk.
+    /// It goes to a thread that may wait for the disk.
     Cold(ColdPull),
 }
 
-/// Those of all connections, by the connection's id, the oldest first.
+/// The waiting requests of all connections, by connection id, oldest first.
 #[derive(Default)]
 pub struct Parked {
     shards: [Mutex<HashMap<u64, Vec<Waiting>>>; SHARDS],
@@ -42,12 +43,12 @@ impl Waiting {
 }
 
 impl Parked {
-    /// How many requests wait.
+    /// Number of waiting requests.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Keeps a request of this connection, or gives it back: too many wait.
+    /// Keeps a request of this connection, or returns it if too many wait.
     pub(crate) fn keep(&self, peer: u64, waiting: Waiting) -> Result<(), Waiting> {
         let mut parked = self.shard(peer).lock();
         let of_peer = parked.entry(peer).or_default();
@@ -61,7 +62,7 @@ impl Parked {
         Err(waiting)
     }
 
-    /// Takes the requests of a connection.
+    /// Removes and returns the requests of a connection.
     pub(crate) fn take(&self, peer: u64) -> Vec<Waiting> {
         let taken = self.shard(peer).lock().remove(&peer).unwrap_or_default();
         for waiting in &taken {
@@ -71,7 +72,7 @@ impl Parked {
         taken
     }
 
-    /// False if they would take too much.
+    /// Reserves memory for a request; false if all of them would use too much.
     fn add(&self, bytes: usize) -> bool {
         if self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > PARKED_BYTES_MAX {
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -85,7 +86,7 @@ impl Parked {
         &self.shards[peer as usize % SHARDS]
     }
 
-    /// Bytes that all of them take.
+    /// Memory of all waiting requests, bytes.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)

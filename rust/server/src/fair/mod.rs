@@ -1,5 +1,5 @@
-//! What keeps healthy clients fast beside bad ones; docs/architecture.md says which situation each
-//! part serves.
+//! Keeps well-behaved clients fast while others misbehave. docs/architecture.md lists the situation
+//! that each part handles.
 
 pub(crate) mod backpressure;
 pub(crate) mod share;
@@ -12,15 +12,15 @@ use crate::fair::trial::Trial;
 use crate::fair::turns::{Length, Place};
 use crate::shared::Shared;
 
-/// What one connection may take beside the others.
+/// Limits of one connection that protect others.
 pub(crate) struct Fairness {
     trial: Trial,
 }
 
-/// What one turn may answer.
+/// Limits of one turn.
 pub(crate) struct Allowance {
     length: Length,
-    /// The connection's pulls wait for a place in a long turn.
+    /// Whether the connection's pulls are left to a later, long turn.
     pub leaves_pulls: bool,
 }
 
@@ -31,14 +31,14 @@ impl Fairness {
         }
     }
 
-    /// Whether the connection is read, and the requests that were read are served. `owed`: bytes
-    /// of answers that its client has not taken. `has_left`: requests are left of the last read.
+    /// Whether to read the connection and serve requests that were read. `owed`: bytes of replies
+    /// that its client has not read. `has_left`: requests are left from the last read.
     pub(crate) fn may_read(&self, shared: &Shared, owed: usize, has_left: bool) -> bool {
         let has_room = !share::is_full(&shared.peers, owed);
         has_room && (owed == 0 || self.next_length(has_left) == Length::Long)
     }
 
-    /// Waits for a place among the few connections that may have long turns.
+    /// Waits for a permit for a long turn.
     pub(crate) async fn place<'s>(&self, shared: &'s Shared, has_left: bool) -> Place<'s> {
         let turns = &shared.long_turns;
         let length = self.next_length(has_left);
@@ -48,7 +48,7 @@ impl Fairness {
         turns.wait(length).await
     }
 
-    /// What a turn of this length may answer.
+    /// Returns the limits of a turn.
     pub(crate) fn allowance(&self, shared: &Shared, length: Length) -> Allowance {
         Allowance {
             length,
@@ -56,14 +56,13 @@ impl Fairness {
         }
     }
 
-    /// Takes note of a turn of this length, in which `answered` bytes of answers were sent to
-    /// `peer` or left for it.
+    /// Records a turn in which `answered` bytes of replies were sent to `peer` or queued for it.
     pub(crate) fn note(&mut self, shared: &Shared, peer: &Peer, length: Length, answered: usize) {
         self.trial.note(answered, length, peer, &shared.long_turns);
     }
 
-    /// A connection without requests left sends much: that does not show whether its client takes
-    /// answers.
+    /// Without requests left, the connection only sends much. That does not show whether its client
+    /// reads replies, so the turn needs no trial.
     fn next_length(&self, has_left: bool) -> Length {
         match has_left {
             true => self.trial.length(),
@@ -73,7 +72,7 @@ impl Fairness {
 }
 
 impl Allowance {
-    /// Whether `answered` bytes of answers end the turn.
+    /// Whether `answered` bytes of replies end the turn.
     pub(crate) fn is_used(&self, shared: &Shared, peer: &Peer, answered: usize) -> bool {
         answered > self.length.bytes() || share::has_its_share(&shared.peers, peer, answered)
     }

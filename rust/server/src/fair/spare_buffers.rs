@@ -1,7 +1,7 @@
-//! Memory of large frames that are done with, for the next ones.
+//! Buffers of finished large frames, kept for the next ones.
 //!
-//! The system clears each page of fresh memory as it is touched first, and takes it back page by
-//! page: together longer than it takes to receive what is written there.
+//! The system clears each page of new memory at its first access and takes pages back one by one.
+//! Together that takes longer than receiving the data of the frame.
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -25,7 +25,7 @@ impl Spare {
         }
     }
 
-    /// One with room for so many bytes, and not for many more.
+    /// Takes a buffer with room for `size` bytes, and not for many more.
     fn take(&mut self, size: usize) -> Option<Vec<u8>> {
         let fits = |buffer: &Vec<u8>| (size..=2 * size).contains(&buffer.capacity());
         let found = self.buffers.iter().rposition(fits)?;
@@ -34,7 +34,7 @@ impl Spare {
         Some(buffer)
     }
 
-    /// Gives back what there is no room for.
+    /// Keeps a buffer; returns the buffers for which there is no room.
     fn keep(&mut self, mut buffer: Vec<u8>) -> Option<Vec<u8>> {
         let size = buffer.capacity();
         if size < SPARE_BUFFER_BYTES || self.bytes + size > SPARE_BYTES_MAX {
@@ -47,14 +47,14 @@ impl Spare {
     }
 }
 
-/// An empty buffer with room for a frame of `size` bytes, if one is there.
+/// Returns an empty buffer with room for a frame of `size` bytes, if one is available.
 pub(crate) fn take(size: usize) -> Option<Vec<u8>> {
     (size >= SPARE_BUFFER_BYTES)
         .then(|| SPARE.lock().take(size))
         .flatten()
 }
 
-/// Keeps a buffer that is done with, if it is a large one and there is room.
+/// Keeps a buffer that is no longer used, if it is large and there is room.
 pub(crate) fn keep(buffer: Vec<u8>) {
     if buffer.capacity() >= SPARE_BUFFER_BYTES {
         let refused = SPARE.lock().keep(buffer);
@@ -62,8 +62,8 @@ pub(crate) fn keep(buffer: Vec<u8>) {
     }
 }
 
-/// The bytes of `buffer`, which is kept once nobody has them. Then `room` is given back too; only
-/// large frames have any.
+/// Wraps `buffer`. When the last user drops the bytes, the buffer is kept and `room` is released.
+/// Only large frames have `room`.
 pub(crate) fn lend(buffer: Vec<u8>, room: Option<Box<Room>>) -> Bytes {
     match buffer.capacity() < SPARE_BUFFER_BYTES {
         true => Bytes::from(buffer),

@@ -1,17 +1,17 @@
-//! Whether a client takes its answers: until it has, it gets few at a time, and the next ones once
-//! it is owed none.
+//! Tells clients that read their replies from clients that do not. Until a client has proven that
+//! it reads, it gets few replies at a time, and more only when it has read all.
 
 use crate::conn::peers::Peer;
 use crate::fair::turns::{Length, LongTurns};
 use crate::limits::{BULK_BYTES, TAKEN_BYTES, UNSENT_BYTES_MAX};
 
-/// What is known of one client.
+/// Knowledge about one client.
 pub(crate) struct Trial {
-    /// Its last answers were long, or there were none yet.
+    /// Whether its last replies were long, or there were none yet.
     is_bulk: bool,
-    /// Bytes of answers, whether its client took them or not.
+    /// Bytes of replies so far, read or not.
     answered: usize,
-    /// It took enough to tell it from one that does not read.
+    /// Whether it has read enough to prove that it reads.
     is_over: bool,
 }
 
@@ -24,7 +24,7 @@ impl Trial {
         }
     }
 
-    /// The next long turn of this client.
+    /// Returns the kind of the client's next long turn.
     pub(crate) fn length(&self) -> Length {
         match self.is_over {
             true => Length::Long,
@@ -32,13 +32,12 @@ impl Trial {
         }
     }
 
-    /// Whether its pulls wait for a place in a turn of this length.
+    /// Whether its pulls must wait for a permit in a turn of this length.
     pub(crate) fn must_wait(&self, length: Length, turns: &LongTurns) -> bool {
         length == Length::Short && self.is_bulk && turns.are_taken(!self.is_over)
     }
 
-    /// Takes note of a turn of this length, in which `bytes` of answers were sent to `peer` or left
-    /// for it.
+    /// Records a turn in which `bytes` of replies were sent to `peer` or queued for it.
     pub(crate) fn note(&mut self, bytes: usize, length: Length, peer: &Peer, turns: &LongTurns) {
         self.is_bulk = bytes > BULK_BYTES;
         if self.is_over {
@@ -68,7 +67,7 @@ mod tests {
     const LITTLE: usize = 100;
     const MUCH: usize = BULK_BYTES + 1;
 
-    /// A peer whose client reads nothing, and that client.
+    /// Returns a peer whose client reads nothing, and that client.
     async fn peer() -> (Arc<Peer>, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

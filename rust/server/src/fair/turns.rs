@@ -1,8 +1,9 @@
-//! Places of connections that ask for more than a short turn takes.
+//! Permits for connections that request more than a short turn may answer.
 //!
-//! There is one fewer than there are cores. Clients that have not shown yet that they take answers
-//! share one more, a trial's: it stays empty for a while after each turn. A thousand who ask for
-//! much and take nothing so leave the cores to others, and no reader waits behind them.
+//! There is one permit fewer than cores. In addition, a client that has not proven yet that it
+//! reads its replies needs the only trial permit, which stays unused for a short time after each
+//! trial. So a thousand clients that request much and read nothing occupy one permit between them,
+//! and clients that read do not wait for them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,19 +14,19 @@ use tokio::time::sleep;
 use crate::counted::Counted;
 use crate::limits::{READ_BYTES, SHORT_TURN_BYTES, TRIAL_REST, TRIAL_TURN_BYTES};
 
-/// How much a turn may answer.
+/// Length of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Length {
-    /// A turn that needs no place. It may delay any other connection, so it is short.
+    /// A turn that needs no permit. It may delay any other connection, so it is short.
     Short,
-    /// The turn of a client that has not shown yet that it takes answers.
+    /// The turn of a client that has not proven yet that it reads.
     Trial,
-    /// The turn of a client that has shown it.
+    /// The turn of a client that has proven it.
     Long,
 }
 
 impl Length {
-    /// Bytes of answers that end the turn.
+    /// Bytes of replies after which the turn ends.
     pub(crate) fn bytes(self) -> usize {
         match self {
             Self::Short => SHORT_TURN_BYTES,
@@ -35,17 +36,17 @@ impl Length {
     }
 }
 
-/// The places of one server.
+/// The permits of one server.
 pub(crate) struct LongTurns {
     all: Semaphore,
     trial: Arc<Semaphore>,
-    /// Clients that wait for the place of a trial.
+    /// Number of clients that wait for the trial permit.
     waiting: AtomicUsize,
 }
 
-/// A place, until it is left.
+/// A permit; released when it is dropped.
 pub(crate) struct Place<'t> {
-    /// How long the turn may be.
+    /// The allowed length of the turn.
     pub length: Length,
     turns: &'t LongTurns,
     _any: Option<SemaphorePermit<'t>>,
@@ -53,7 +54,7 @@ pub(crate) struct Place<'t> {
 }
 
 impl LongTurns {
-    /// The places on a machine with so many cores.
+    /// Creates the permits for a machine with this number of cores.
     pub(crate) fn new(cores: usize) -> Self {
         Self {
             all: Semaphore::new(cores.saturating_sub(1).max(1)),
@@ -62,15 +63,15 @@ impl LongTurns {
         }
     }
 
-    /// Whether a connection would have to wait for a place.
+    /// Whether a connection would have to wait for a permit.
     pub(crate) fn are_taken(&self, is_trial: bool) -> bool {
         let is_taken = |places: &Semaphore| places.available_permits() == 0;
         is_taken(&self.all) || is_trial && is_taken(&self.trial)
     }
 
-    /// Waits for a place for a turn of this length: first come, first served.
+    /// Waits for a permit for a turn of this length, in order of arrival.
     pub(crate) async fn wait(&self, length: Length) -> Place<'_> {
-        // An error would mean that the places are closed, which nobody does.
+        // An error would mean that the semaphore is closed, which never happens.
         let trial = match length == Length::Trial {
             true => {
                 let _waiting = Counted::new(&self.waiting);
@@ -90,7 +91,8 @@ impl LongTurns {
         }
     }
 
-    /// A short turn with long answers was a trial too: the next one comes after a rest.
+    /// Counts a short turn with long replies as a trial: the next trial has to wait as after any
+    /// other.
     pub(crate) fn note_trial(&self) {
         if let Ok(place) = Arc::clone(&self.trial).try_acquire_owned() {
             rest(place);
@@ -99,7 +101,8 @@ impl LongTurns {
 }
 
 impl Place<'_> {
-    /// Makes room for the next one; if others wait for a trial, not at once after one.
+    /// Releases the permit. If others wait for a trial, the trial permit is released a little
+    /// later.
     pub(crate) fn leave(self) {
         if let Some(place) = self.trial
             && self.turns.waiting.load(Ordering::Relaxed) > 0
@@ -109,13 +112,14 @@ impl Place<'_> {
     }
 }
 
-/// Has another worker watch the sockets. Only one does, and as long as it has no more than one task
-/// the runtime wakes nobody in its place: before long work others' requests would go unseen.
+/// Hands the I/O driver to another worker. Only one worker polls the sockets, and tokio wakes no
+/// other for it while this one has at most one task. Without this call, long work here would delay
+/// the requests of others.
 pub(crate) fn pass_on_the_watch() {
     tokio::spawn(std::future::ready(()));
 }
 
-/// Keeps a trial's place empty for a while.
+/// Keeps the trial permit unused for a short time.
 fn rest(place: OwnedSemaphorePermit) {
     tokio::spawn(async move {
         sleep(TRIAL_REST).await;
@@ -135,16 +139,19 @@ mod tests {
         let turns = LongTurns::new(2);
         assert!(!turns.are_taken(true));
         let trial = turns.wait(Length::Trial).await;
-        assert!(turns.are_taken(false), "two cores have one place");
+        assert!(turns.are_taken(false), "two cores have one permit");
         let mut next = Box::pin(turns.wait(Length::Trial));
         assert!(poll_once(&mut next).is_none());
         trial.leave();
-        // One thread: what was spawned has not run yet.
+        // There is one thread, so the spawned task has not run yet.
         assert!(turns.are_taken(true));
         assert!(!turns.are_taken(false));
         turns.wait(Length::Long).await.leave();
         next.await.leave();
-        assert!(!turns.are_taken(true), "nobody waits for a rest to end");
+        assert!(
+            !turns.are_taken(true),
+            "no client waits, so there is no pause"
+        );
     }
 
     #[tokio::test]
@@ -158,7 +165,7 @@ mod tests {
         assert!(!turns.are_taken(true));
     }
 
-    /// What a future has by now.
+    /// Returns the output of a future that is ready after one poll.
     fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
         let mut context = Context::from_waker(Waker::noop());
         match Pin::new(future).poll(&mut context) {

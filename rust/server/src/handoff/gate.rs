@@ -1,8 +1,8 @@
-//! When connections are taken: clients may connect before, and wait in the kernel's queue.
+//! When connections are accepted. Clients may connect earlier; they wait in the kernel's queue.
 
 use tokio::sync::watch;
 
-/// Open unless somebody closed it.
+/// Open, unless `close` was called.
 #[derive(Debug)]
 pub struct Gate(watch::Sender<bool>);
 
@@ -14,19 +14,19 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// Lets nobody pass from now on.
+    /// Blocks every task in `passed` from now on.
     pub fn close(&self) {
         self.0.send_replace(false);
     }
 
-    /// Lets all pass who wait, and all who come.
+    /// Lets all tasks continue.
     pub fn open(&self) {
         self.0.send_replace(true);
     }
 
-    /// Ends once the gate is open.
+    /// Returns when the gate is open.
     pub async fn passed(&self) {
-        // It errs only without a sender, and this is it.
+        // `wait_for` fails only without a sender, and `self.0` is the sender.
         let _ = self.0.subscribe().wait_for(|is_open| *is_open).await;
     }
 }

@@ -1,4 +1,4 @@
-//! A request as Python has it: answered once, and what happens next is seen to.
+//! A request in Python's hands: answered exactly once, followed by whatever must happen next.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::route::Family;
 use mq_format::remoting::ExtFields;
 use mq_store::TagFilter;
 
-/// One request in Python's hands. Answered once; dropped unanswered, it answers 1 itself.
+/// One request in Python's hands. If it is dropped without a reply, it replies with code 1.
 pub struct Job {
     core: Arc<Core>,
     /// The connection it came from.
@@ -28,12 +28,13 @@ pub struct Job {
     pub head: JobHead,
     /// 0, or 1 after a wake-up or a second routing.
     pub attempt: u8,
-    /// None once it is held or over.
+    /// None after it became a long poll or ended.
     request: Option<Request>,
 }
 
 impl Core {
-    /// Waits for the next request of a family whose client takes its answers.
+    /// Waits for the next request of a family. Requests whose client does not read replies are
+    /// skipped.
     pub fn next_job(self: &Arc<Self>, family: Family, timeout: Duration) -> Popped<Job> {
         let began_ms = self.clock.monotonic_ms();
         loop {
@@ -74,39 +75,39 @@ impl Job {
         frame.unwrap_or_default()
     }
 
-    /// Whether other sends wait for this one: answering it stores them.
+    /// Whether other sends wait for this one; its reply stores them.
     pub fn has_turn(&self) -> bool {
         self.request.as_ref().is_some_and(Request::has_turn)
     }
 
-    /// Whether the client wants no reply.
+    /// Whether the client expects no reply.
     pub fn is_oneway(&self) -> bool {
         self.request.as_ref().is_some_and(Request::is_oneway)
     }
 
-    /// Answers in the request's serialisation.
+    /// Replies in the request's serialization.
     pub fn respond(mut self, code: i32, remark: Option<&str>, fields: ExtFields<'_>, body: &[u8]) {
         if let Some(request) = &mut self.request {
             request.respond(&self.core, code, remark, fields, body);
         }
     }
 
-    /// Answers 1 as RocketMQ does when a processor throws: always in JSON.
+    /// Replies with code 1, as RocketMQ does when a processor throws: always in JSON.
     pub fn fail(mut self, remark: &str) {
         if let Some(request) = &mut self.request {
             request.fail(&self.core, remark);
         }
     }
 
-    /// Done without a reply.
+    /// Ends the request without a reply.
     pub fn no_reply(mut self) {
         if let Some(request) = &mut self.request {
             request.no_reply();
         }
     }
 
-    /// Keeps the request until a message that passes `filter` arrives in the queue at `offset`
-    /// or above, or until `timeout`; then Python gets it again, with `attempt` 1.
+    /// Makes the request a long poll until a message that passes `filter` arrives in the queue at
+    /// `offset` or above, or until `timeout`. Then Python gets it again, with `attempt` 1.
     pub fn hold(
         mut self,
         topic: Arc<str>,
@@ -135,7 +136,7 @@ impl Job {
         dispatch::wake(&core, woken);
     }
 
-    /// Routes the same request afresh, as if it had just come; once.
+    /// Routes the request once more, as if it had just arrived; possible once.
     pub fn again(mut self) {
         if self.attempt > 0 {
             return self.fail("a request was routed again after it had been routed again");

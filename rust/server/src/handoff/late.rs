@@ -1,4 +1,4 @@
-//! Requests that waited for Python for longer than their family allows are answered 2.
+//! Replies with code 2 to requests that waited for Python longer than their family allows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use crate::limits::{IDLE_TICK_MS, QUEUE_TICK_MS};
 use crate::requests::dispatch;
 use mq_format::codes;
 
-/// Start of the remark that answers a send which waited while the store could not keep up.
+/// Start of the remark for a send that waited while the store was busy.
 const DRAINED: &str = "[PCBUSY_CLEAN_QUEUE]";
-/// Start of the remark that answers a request which waited for too long.
+/// Start of the remark for a request that waited too long.
 const EXPIRED: &str = "[TIMEOUT_CLEAN_QUEUE]";
 
-/// Looks after the queues for as long as the server lives.
+/// Removes late requests from the queues as long as the server lives.
 pub(crate) async fn keep_queues(core: Arc<Core>) {
     loop {
         let is_idle = core.handoff.open() == 0;
@@ -23,7 +23,7 @@ pub(crate) async fn keep_queues(core: Arc<Core>) {
     }
 }
 
-/// Answers 2 to what waited for too long.
+/// Replies with code 2 to requests that waited too long.
 fn clean(core: &Arc<Core>) {
     if !core.overload.is_on() {
         return;
@@ -36,7 +36,8 @@ fn clean(core: &Arc<Core>) {
             Some(sends) if sends == family => (0, DRAINED),
             _ => (patience_ms, EXPIRED),
         };
-        // Answered outside the queue's lock: each answer is written, and may let others go.
+        // The replies are sent outside the queue's lock, because each is a write and may resume
+        // other sends.
         while let Some((request, left)) = core.handoff.pop_late(family, now_ms, limit_ms) {
             let waited_ms = now_ms - request.queued_ms();
             let remark = format!(

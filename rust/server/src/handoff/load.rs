@@ -1,28 +1,28 @@
-//! How much Python has to do: requests, and their bytes.
+//! Requests in Python's hands: their number and bytes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The requests of one server.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
-    /// Requests that exist and are not held: what a stop has to wait for.
+    /// Number of requests without long polls. A stop waits for these.
     open: AtomicUsize,
-    /// Bytes of the frames of all requests, held ones too, and of sends that wait for one.
+    /// Bytes of the frames of all requests and long polls, and of sends that wait for a request.
     pub(crate) bytes: AtomicUsize,
 }
 
 impl Load {
-    /// A request is on its way to Python.
+    /// Counts a request on its way to Python.
     pub(crate) fn count(&self) {
         self.open.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// It is answered, or held.
+    /// Ends the count: the request was answered or became a long poll.
     pub(crate) fn uncount(&self) {
         self.open.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Requests that Python has or will get, held ones not counted.
+    /// Number of requests that Python has or will get, without long polls.
     pub(crate) fn open(&self) -> usize {
         self.open.load(Ordering::Acquire)
     }

@@ -1,4 +1,4 @@
-//! Requests handed to Python: bounded queues by family, and a reply that is given exactly once.
+//! Hands requests to Python: one bounded queue per family, and exactly one reply per request.
 
 pub(crate) mod gate;
 pub(crate) mod job;
@@ -19,15 +19,15 @@ use crate::limits::{HANDOFF_BYTES_MAX, LARGE_HANDOFF_BYTES_MAX};
 use crate::route::{self, Family};
 use mq_base::clock::Clock;
 
-/// The queues, one a family.
+/// The queues, one per family.
 pub struct Handoff {
     families: Vec<(String, BoundedQueue<Request>)>,
-    /// What Python has to do.
+    /// Number and bytes of the requests.
     pub(crate) load: Load,
 }
 
 impl Handoff {
-    /// Queues of these names and capacities.
+    /// Creates queues with these names and capacities.
     pub fn new(families: &[(String, usize)], clock: &Arc<dyn Clock>) -> Self {
         let queues = families.iter();
         Self {
@@ -41,24 +41,24 @@ impl Handoff {
         }
     }
 
-    /// The family of that name.
+    /// Returns the family with that name.
     pub fn index(&self, name: &str) -> Option<Family> {
         self.families.iter().position(|(known, _)| known == name)
     }
 
-    /// Waits for the next request of a family, whether its client takes its answers or not.
+    /// Waits for the next request of a family, whether or not its client reads replies.
     pub(crate) fn pop(&self, family: Family, timeout: Duration) -> Popped<Request> {
         self.families[family].1.pop(timeout)
     }
 
-    /// Requests waiting, by family.
+    /// Number of waiting requests, by family.
     pub fn waiting(&self) -> impl Iterator<Item = (&str, usize)> {
         self.families
             .iter()
             .map(|(name, queue)| (name.as_str(), queue.len()))
     }
 
-    /// Milliseconds the oldest request of each family has waited, 0 where none does.
+    /// Milliseconds that the oldest request of each family has waited; 0 without one.
     pub fn head_waits_ms(&self, now_ms: i64) -> impl Iterator<Item = (&str, i64)> {
         self.families.iter().map(move |(name, queue)| {
             let waited = queue.with_oldest(|request| now_ms - request.queued_ms());
@@ -66,7 +66,7 @@ impl Handoff {
         })
     }
 
-    /// The oldest request of a family if it has waited for `limit_ms`, and how many are left.
+    /// Returns the oldest request of a family if it has waited for `limit_ms`, and the number left.
     pub(crate) fn pop_late(
         &self,
         family: Family,
@@ -77,15 +77,15 @@ impl Handoff {
         queue.pop_if(|request| now_ms - request.queued_ms() >= limit_ms)
     }
 
-    /// Requests that Python has or will get, held ones not counted.
+    /// Number of requests that Python has or will get, without long polls.
     pub fn open(&self) -> usize {
         self.load.open()
     }
 
-    /// Queues a request. It comes back if its queue is full or closed.
+    /// Queues a request. Returns it if the queue is full or closed.
     pub(crate) fn submit(&self, mut request: Request, now_ms: i64) -> Option<Request> {
         request.note_queued(now_ms);
-        // Queues count requests; a few thousand large ones would still be too much memory.
+        // Queues count requests, but a few thousand large ones would still use too much memory.
         let (name, queue) = &self.families[request.family()];
         let (bytes, is_large) = (self.load.bytes(), name == route::LARGE);
         let fits = bytes <= HANDOFF_BYTES_MAX && !(is_large && bytes > LARGE_HANDOFF_BYTES_MAX);
@@ -95,12 +95,12 @@ impl Handoff {
         }
     }
 
-    /// Whether the server ends.
+    /// Whether the server is stopping.
     pub(crate) fn is_closed(&self) -> bool {
         self.families.iter().any(|(_, queue)| queue.is_closed())
     }
 
-    /// Ends every wait; gives what still waits.
+    /// Ends every wait; returns the requests that still wait.
     pub(crate) fn close(&self) -> Vec<Request> {
         let queues = self.families.iter();
         queues.flat_map(|(_, queue)| queue.close()).collect()

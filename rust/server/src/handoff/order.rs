@@ -1,10 +1,9 @@
-//! Keeps the sends of one connection to one topic in order while Python decides one of them.
+//! Keeps the sends of a connection to a topic in order while Python decides one of them.
 //!
-//! Native sends are stored as they are read, so they are in order by themselves. Once a send of
-//! a topic goes to Python, the later ones of that connection and topic wait here, at most one of
-//! the pair is in Python, and each answer lets the next one go. A connection with many that wait is
-//! not read meanwhile: what its client sends stays with it, where a refusal would lose a one-way
-//! message.
+//! Native sends are stored as they are read, so they are in order. When a send goes to Python,
+//! later sends of that connection and topic wait here. At most one send of the pair is in Python,
+//! and its reply releases the next. A connection with many waiting sends is not read, so further
+//! sends stay with the client; a refusal would lose one-way messages.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -19,9 +18,9 @@ use crate::limits::{
 /// The waiting sends of one connection.
 #[derive(Debug, Default)]
 pub struct SendOrder {
-    /// Pairs with a send in Python; lets the usual case pass without the lock.
+    /// Number of topics with a send in Python, so that the usual case needs no lock.
     busy: AtomicU32,
-    /// So many wait that the connection is not read.
+    /// Whether too many sends wait to read the connection.
     is_full: AtomicBool,
     waiting: Mutex<Waiting>,
 }
@@ -39,14 +38,14 @@ impl Waiting {
     }
 }
 
-/// What became of a send that may have to wait.
+/// Result for a send that may have to wait.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Nothing of its topic is in Python.
+    /// It can be handled now: no send of its topic is in Python.
     Now,
     /// It waits.
     Later,
-    /// Too much waits already.
+    /// Too many sends wait already.
     Refused,
 }
 
@@ -56,7 +55,7 @@ impl SendOrder {
         self.busy.load(Ordering::Acquire) > 0
     }
 
-    /// Whether so many wait that no more is to be read.
+    /// Whether too many sends wait to read the connection.
     pub fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Acquire)
     }
@@ -84,7 +83,7 @@ impl SendOrder {
         Turn::Later
     }
 
-    /// A send of `topic` goes to Python.
+    /// Records that a send of `topic` goes to Python.
     pub fn begin(&self, topic: &str) {
         let mut waiting = self.waiting.lock();
         if !waiting.by_topic.contains_key(topic) {
@@ -93,8 +92,9 @@ impl SendOrder {
         }
     }
 
-    /// Python is done with a send of `topic`: the next one that waited, or None, and then the
-    /// pair is free again. `drained`: what to do when the connection may be read again.
+    /// Records that Python is done with a send of `topic`, and returns the next waiting one. None
+    /// if there is none; then the topic has no send in Python. Calls `drained` when the connection
+    /// may be read again.
     pub fn next(
         &self,
         topic: &str,

@@ -1,9 +1,8 @@
-//! What happens when requests come faster than they are served (`BrokerFastFailure`).
+//! Limits for requests that arrive faster than they are answered (`BrokerFastFailure`).
 //!
-//! While the log's lock is held for long, sends are answered 2 before they wait anywhere, and
-//! those that wait already as well. A request that waited in its queue for longer than its family
-//! allows is answered 2: its client has given it up, or will before it is served. All by the
-//! monotonic clock.
+//! While the put lock is held for long, sends are answered with code 2, both new and waiting ones.
+//! A request that has waited in its queue longer than its family allows is answered with code 2,
+//! because its client has given up or will give up before it is served. All times are monotonic.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -17,14 +16,14 @@ const PATIENT: i64 = i64::MAX;
 pub struct Overload {
     /// `osPageCacheBusyTimeOutMills`.
     busy_ms: AtomicI64,
-    /// `brokerFastFailureEnable`: queues are looked after.
+    /// `brokerFastFailureEnable`: whether late requests are removed from the queues.
     is_on: AtomicBool,
-    /// Milliseconds a request may wait, by family.
+    /// Longest wait of a request in milliseconds, by family.
     patience_ms: Box<[AtomicI64]>,
 }
 
 impl Overload {
-    /// Requests of all of these families wait for as long as it takes.
+    /// Creates limits without a bound on the wait of any family.
     pub(crate) fn new(families: usize) -> Self {
         Self {
             busy_ms: AtomicI64::new(PUT_LOCK_BUSY_MS),
@@ -33,8 +32,8 @@ impl Overload {
         }
     }
 
-    /// Takes new limits. `patience_ms`: by family, None waits for as long as it takes; None
-    /// altogether leaves the queues alone.
+    /// Sets new limits. `patience_ms`: by family, None for no limit; without a list, no request is
+    /// removed from the queues.
     pub fn set(&self, busy_ms: i64, patience_ms: Option<Vec<Option<i64>>>) {
         self.busy_ms.store(busy_ms, Ordering::Relaxed);
         self.is_on.store(patience_ms.is_some(), Ordering::Relaxed);
@@ -44,17 +43,17 @@ impl Overload {
         }
     }
 
-    /// Whether queues are looked after.
+    /// Whether late requests are removed from the queues.
     pub(crate) fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// Milliseconds a request may wait, by family.
+    /// Longest wait of a request in milliseconds, by family.
     pub(crate) fn patience_ms(&self) -> impl Iterator<Item = i64> {
         self.patience_ms.iter().map(|ms| ms.load(Ordering::Relaxed))
     }
 
-    /// Whether the log's lock, held for so long, means that the store cannot keep up.
+    /// Whether the put lock has been held so long that the store is overloaded.
     pub(crate) fn is_busy(&self, lock_held_ms: i64) -> bool {
         lock_held_ms > self.busy_ms.load(Ordering::Relaxed) && lock_held_ms < PUT_LOCK_ABSURD_MS
     }

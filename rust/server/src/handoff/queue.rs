@@ -1,4 +1,4 @@
-//! A bounded queue between threads: what does not fit is given back, never waited for.
+//! A bounded queue between threads: an item that does not fit is returned at once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex};
 
 use mq_base::clock::Clock;
 
-/// An empty queue keeps room for this many items.
+/// An empty queue keeps memory for this many items.
 const KEPT_ITEMS: usize = 1_024;
 /// The longest wait for an item.
 const WAIT_MAX: Duration = Duration::from_secs(86_400);
@@ -28,7 +28,7 @@ struct State<T> {
 }
 
 impl<T> State<T> {
-    /// The oldest item. The last one of a flood leaves no memory behind.
+    /// Removes the oldest item. The last item of a flood also frees the flood's memory.
     fn take_oldest(&mut self) -> Option<T> {
         let item = self.items.pop_front()?;
         if self.items.is_empty() && self.items.capacity() > KEPT_ITEMS {
@@ -38,19 +38,19 @@ impl<T> State<T> {
     }
 }
 
-/// What a consumer got.
+/// Result of a wait for an item.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Popped<T> {
     /// The oldest item.
     Item(T),
-    /// Nothing came in time.
+    /// No item arrived in time.
     Timeout,
-    /// The queue is closed and empty: nothing will ever come.
+    /// The queue is closed and empty: no item will ever come.
     Closed,
 }
 
 impl<T> BoundedQueue<T> {
-    /// An empty queue for `capacity` items, whose waits end by `clock`.
+    /// Creates an empty queue for `capacity` items; waits are measured with `clock`.
     pub fn new(capacity: usize, clock: Arc<dyn Clock>) -> Self {
         let state = State {
             items: VecDeque::new(),
@@ -64,7 +64,7 @@ impl<T> BoundedQueue<T> {
         }
     }
 
-    /// Adds an item, or gives it back: the queue is full or closed.
+    /// Adds an item, or returns it if the queue is full or closed.
     pub fn push(&self, item: T) -> Result<(), T> {
         let mut state = self.state.lock();
         if state.closed || state.items.len() >= self.capacity {
@@ -76,7 +76,7 @@ impl<T> BoundedQueue<T> {
         Ok(())
     }
 
-    /// Adds an item; when the queue is full, the oldest one makes room and is returned.
+    /// Adds an item. If the queue is full, the oldest item is removed and returned.
     pub fn push_over(&self, item: T) -> Option<T> {
         let mut state = self.state.lock();
         if state.closed {
@@ -90,7 +90,7 @@ impl<T> BoundedQueue<T> {
         lost
     }
 
-    /// Waits for the oldest item, at most `timeout`, or a day if that is shorter.
+    /// Waits for the oldest item, for at most `timeout` or one day, whichever is shorter.
     pub fn pop(&self, timeout: Duration) -> Popped<T> {
         let timeout_ns = timeout.min(WAIT_MAX).as_nanos();
         let deadline_ms = self.clock.monotonic_ms() + timeout_ns.div_ceil(1_000_000) as i64;
@@ -114,7 +114,7 @@ impl<T> BoundedQueue<T> {
         }
     }
 
-    /// The oldest item if it is `late`, and how many wait behind it.
+    /// Removes the oldest item if it is `late`; also returns the number of items left.
     pub fn pop_if(&self, late: impl FnOnce(&T) -> bool) -> Option<(T, usize)> {
         let mut state = self.state.lock();
         if !late(state.items.front()?) {
@@ -124,17 +124,17 @@ impl<T> BoundedQueue<T> {
         Some((item, state.items.len()))
     }
 
-    /// What `read` makes of the oldest item.
+    /// Calls `read` with the oldest item.
     pub fn with_oldest<R>(&self, read: impl FnOnce(&T) -> R) -> Option<R> {
         self.state.lock().items.front().map(read)
     }
 
-    /// Whether it takes no more items.
+    /// Whether the queue is closed.
     pub fn is_closed(&self) -> bool {
         self.state.lock().closed
     }
 
-    /// Takes no more items and wakes every consumer; returns what nobody consumed.
+    /// Closes the queue and wakes every consumer; returns the items that were not consumed.
     pub fn close(&self) -> VecDeque<T> {
         let mut state = self.state.lock();
         state.closed = true;
@@ -144,12 +144,12 @@ impl<T> BoundedQueue<T> {
         left
     }
 
-    /// Items waiting.
+    /// Number of waiting items.
     pub fn len(&self) -> usize {
         self.state.lock().items.len()
     }
 
-    /// Whether nothing waits.
+    /// Whether no item waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,4 +1,4 @@
-//! A request on its way to Python and back: its frame, and the one reply it gets.
+//! A request on its way to Python and back: its frame, and its one reply.
 
 use std::borrow::Cow;
 use std::mem;
@@ -19,12 +19,12 @@ use mq_format::remoting::{
     ExtFields, FLAG_ONEWAY, FLAG_RESPONSE, Frame, Language, MAX_FRAME_BYTES, Serialize, VERSION,
 };
 
-/// RocketMQ writes what these found with a JSON header always.
+/// Requests whose successful reply RocketMQ always writes with a JSON header.
 const FOUND_IN_JSON: [i32; 2] = [codes::QUERY_MESSAGE, codes::VIEW_MESSAGE_BY_ID];
-/// Largest body of a reply, bytes: room is left for a header.
+/// Largest body of a reply, bytes; the rest of the frame is for the header.
 const BODY_BYTES_MAX: usize = MAX_FRAME_BYTES - (64 << 10);
 
-/// What Python needs of a request before it decodes the fields.
+/// Header fields that Python needs before it decodes the others.
 #[derive(Debug, Clone, Copy)]
 pub struct JobHead {
     /// Request code.
@@ -37,11 +37,11 @@ pub struct JobHead {
     pub version: i32,
     /// The client's language.
     pub language: Language,
-    /// How the header was written; replies echo it.
+    /// Serialization of the header; the reply uses the same.
     pub serialize: Serialize,
 }
 
-/// One request in Python's hands. Whoever lets go of it calls [`Request::end`].
+/// One request in Python's hands. Its owner must call [`Request::end`] before dropping it.
 pub struct Request {
     /// The connection it came from.
     pub(crate) peer: Arc<Peer>,
@@ -50,15 +50,15 @@ pub struct Request {
     pub(crate) attempt: u8,
     frame: Bytes,
     family: Family,
-    /// Monotonic milliseconds when it was queued.
+    /// Monotonic milliseconds at which it was queued.
     queued_ms: i64,
-    /// How an ordinary reply is written.
+    /// Serialization of an ordinary reply.
     reply_as: Serialize,
     /// The topic whose later sends wait for this one.
     turn: Option<String>,
-    /// If it is a heartbeat, which one.
+    /// The heartbeat, if the request is one.
     beat: Option<Beat>,
-    /// Counted in `Load::open`.
+    /// Whether it is counted in `Load::open`.
     counted: bool,
     answered: bool,
 }
@@ -108,22 +108,22 @@ impl Request {
         self.family
     }
 
-    /// Whether other sends wait for this one: answering it stores them.
+    /// Whether other sends wait for this one; its reply stores them.
     pub(crate) fn has_turn(&self) -> bool {
         self.turn.is_some()
     }
 
-    /// The topic whose later sends wait for it; somebody else passes the turn on.
+    /// Takes the topic whose later sends wait; the caller must resume them.
     pub(crate) fn take_turn(&mut self) -> Option<String> {
         self.turn.take()
     }
 
-    /// Whether the client wants no reply.
+    /// Whether the client expects no reply.
     pub(crate) fn is_oneway(&self) -> bool {
         self.head.flag & FLAG_ONEWAY != 0
     }
 
-    /// When it was queued, monotonic milliseconds.
+    /// Monotonic milliseconds at which it was queued.
     pub(crate) fn queued_ms(&self) -> i64 {
         self.queued_ms
     }
@@ -132,21 +132,21 @@ impl Request {
         self.queued_ms = now_ms;
     }
 
-    /// It is held: a stop does not wait for it, and its reply is written as RocketMQ answers a
-    /// woken long poll.
+    /// Records that the request became a long poll. A stop does not wait for it, and its reply is
+    /// written as RocketMQ writes the reply to a woken long poll.
     pub(crate) fn note_held(&mut self, load: &Load) {
         self.attempt = 1;
         self.reply_as = Serialize::Json;
         self.uncount(load);
     }
 
-    /// It is held no more.
+    /// Records that the long poll was woken.
     pub(crate) fn note_woken(&mut self, load: &Load) {
         load.count();
         self.counted = true;
     }
 
-    /// Answers in the request's serialisation.
+    /// Replies in the request's serialization.
     pub(crate) fn respond(
         &mut self,
         shared: &Shared,
@@ -164,12 +164,12 @@ impl Request {
         self.reply(shared, serialize, (code, remark), fields, body);
     }
 
-    /// Answers 1 as RocketMQ does when a processor throws: always in JSON.
+    /// Replies with code 1, as RocketMQ does when a processor throws: always in JSON.
     pub(crate) fn fail(&mut self, shared: &Shared, remark: &str) {
         self.refuse(shared, SYSTEM_ERROR, remark);
     }
 
-    /// Answers 2. One-way requests get nothing.
+    /// Replies with code 2. A one-way request gets no reply.
     pub(crate) fn busy(&mut self, shared: &Shared, remark: &str) {
         shared.counters.overloaded.one();
         self.refuse(shared, SYSTEM_BUSY, remark);
@@ -180,24 +180,24 @@ impl Request {
         self.reply(shared, Serialize::Json, why, ExtFields::absent(), &[]);
     }
 
-    /// Done without a reply.
+    /// Ends the request without a reply.
     pub(crate) fn no_reply(&mut self) {
         self.settle(0);
         self.answered = true;
     }
 
-    /// Somebody else answers it.
+    /// Leaves the reply to other code.
     pub(crate) fn leave(&mut self) {
         self.answered = true;
     }
 
-    /// It is over: answers 1 if nothing was answered. The topic whose sends waited for it, which
-    /// whoever ended it lets go.
+    /// Ends the request, with code 1 if it has no reply yet. Returns the topic whose later sends
+    /// wait for it; the caller must resume them.
     #[must_use = "later sends of the topic wait"]
     pub(crate) fn end(mut self, shared: &Shared, load: &Load) -> Option<String> {
         if !self.answered {
             shared.counters.unanswered.one();
-            self.fail(shared, "the request was given up without an answer");
+            self.fail(shared, "the request ended without a reply");
         }
         self.uncount(load);
         load.bytes.fetch_sub(self.frame.len(), Ordering::AcqRel);
@@ -228,7 +228,7 @@ impl Request {
             serialize,
         };
         if body.len() > BODY_BYTES_MAX {
-            let remark = format!("the reply's body of {} bytes fits no frame", body.len());
+            let remark = format!("a body of {} bytes is too large for a frame", body.len());
             (reply.code, reply.remark, reply.body) = (SYSTEM_ERROR, Some(remark.into()), &[]);
         }
         if !shared.has_room(reply.body.len()) {
@@ -240,7 +240,7 @@ impl Request {
         shared.write(&self.peer, &out);
     }
 
-    /// Before the client hears of it: what Python did may change what heartbeats do.
+    /// Before the client gets the reply, because the request may have changed what heartbeats do.
     fn settle(&mut self, code: i32) {
         match self.beat.take() {
             Some(beat) if code == 0 => self.peer.heart.acknowledge(beat),

@@ -1,4 +1,4 @@
-//! Pulls that need the disk, and the threads that may wait for it.
+//! Pulls that must read from the disk, and the threads that may wait for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::handoff::queue::Popped;
 use crate::requests::{dispatch, parking};
 use mq_store::ReadMode;
 
-/// What the threads are called together.
+/// Service name of the threads.
 const THREADS: &str = "mq-cold";
 
 /// Body of a thread that may wait for the disk; ends when the queue is closed.
@@ -34,7 +34,7 @@ pub(crate) fn read_cold(core: &Arc<Core>) {
                     core.write(&peer, &out);
                 };
                 if core.services.round(THREADS, read).is_err() {
-                    // Its client would wait for an answer that no longer comes.
+                    // The client would wait for a reply that never comes.
                     peer.close();
                 }
             }

@@ -1,4 +1,4 @@
-//! A request being answered, and the replies that need no more than its frame.
+//! A request that is being answered, and the replies that need only its frame.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::conn::peers::Peer;
 use crate::shared::Shared;
 use mq_format::remoting::Frame;
 
-/// A request being answered: where it came from and what it says.
+/// A request that is being answered: its connection and its content.
 pub(crate) struct Context<'a> {
     pub shared: &'a Shared,
     pub peer: &'a Arc<Peer>,
@@ -16,10 +16,10 @@ pub(crate) struct Context<'a> {
     pub whole: Whole<'a>,
 }
 
-/// Whether the native side answered, or will.
+/// Whether native code answers the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Handled {
-    /// Answered, parked, held, or in no need of an answer.
+    /// Answered, waiting, a long poll, or without need of a reply.
     Native,
     /// Python decides.
     Declined,
@@ -33,14 +33,14 @@ impl Context<'_> {
         }
     }
 
-    /// Success with a body.
+    /// Replies with success and a body.
     pub(crate) fn reply_body(&self, body: &[u8], out: &mut Vec<u8>) {
         if !self.frame.is_oneway() {
             self.frame.reply(0, None).encode(&[], body, out);
         }
     }
 
-    /// Success with an empty map of fields, which RocketMQ gives 15 and 38.
+    /// Replies with success, a body and an empty map of fields, as RocketMQ does for 15 and 38.
     pub(crate) fn reply_empty_map(&self, body: &[u8], out: &mut Vec<u8>) {
         if !self.frame.is_oneway() {
             self.frame.reply(0, None).encode_empty_map(body, out);

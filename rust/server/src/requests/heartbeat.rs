@@ -1,9 +1,9 @@
-//! HEART_BEAT (34): one that Python has acknowledged is answered here when it comes again.
+//! HEART_BEAT (34): a repetition of a heartbeat that Python has acknowledged is answered here.
 
 use crate::requests::context::{Context, Handled};
 use crate::shared::Shared;
 
-/// 34. Declines one that Python has not acknowledged in these words.
+/// 34. Declines a heartbeat that Python has not acknowledged with the same content.
 pub(crate) fn beat(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     let (shared, heart) = (context.shared, &context.peer.heart);
     let beat = shared.heartbeats.read(context.frame, heart);
@@ -17,7 +17,8 @@ pub(crate) fn beat(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
 }
 
 impl Shared {
-    /// The next heartbeat of these connections goes to Python; of all with `everybody`.
+    /// Sends the next heartbeat of these connections to Python; of all connections with
+    /// `everybody`.
     pub fn forget_heartbeats(&self, connections: &[u64], everybody: bool) {
         if everybody {
             self.heartbeats.forget_all();
@@ -29,7 +30,7 @@ impl Shared {
         }
     }
 
-    /// Those of the connections whose last heartbeat answered here is older than `limit_ms`.
+    /// Returns the connections whose last natively answered heartbeat is older than `limit_ms`.
     pub fn silent(&self, connections: Vec<u64>, limit_ms: i64) -> Vec<u64> {
         let since_ms = self.clock.monotonic_ms() - limit_ms;
         let is_silent = |id: &u64| {

@@ -1,4 +1,4 @@
-//! Long polling: requests that wait for a message, woken by its arrival or by their deadline.
+//! Long polls: requests that wait for a message, until it arrives or their deadline passes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,27 +16,27 @@ use crate::requests::pull::PullTask;
 use crate::shared::Shared;
 use mq_store::{Arrivals, TagFilter};
 
-/// Shards, each with its own lock; a power of two.
+/// Number of shards, each with its own lock; a power of two.
 const SHARDS: usize = 16;
 
 const TICK_MS: i64 = HOLD_TICK_MS as i64;
 
-/// What a held request waits for.
+/// The message that a long poll waits for.
 #[derive(Debug, Clone)]
 pub struct Wish {
     /// Topic of the queue.
     pub topic: Arc<str>,
     /// The queue.
     pub queue_id: i32,
-    /// A message at this offset or above.
+    /// The message has this offset or a higher one.
     pub offset: i64,
-    /// Of these tags.
+    /// The message passes this filter.
     pub filter: TagFilter,
-    /// Monotonic milliseconds at which it is answered anyway.
+    /// Monotonic milliseconds at which the request is answered in any case.
     pub deadline_ms: i64,
 }
 
-/// A wish, wherever its parts are kept.
+/// A wish whose parts are borrowed.
 pub(crate) struct Wanted<'a> {
     pub topic: &'a str,
     pub queue_id: i32,
@@ -44,13 +44,13 @@ pub(crate) struct Wanted<'a> {
     pub filter: &'a TagFilter,
 }
 
-/// Who sleeps. Kept small: a hundred thousand of them are usual, two or three to a queue.
+/// A long poll. Kept small: a hundred thousand are usual, two or three per queue.
 pub(crate) enum Held {
     Pull(PullTask),
     Python(Box<(Wish, Request)>),
 }
 
-/// What one takes beside its names and its share of the tables.
+/// Size of a long poll, without its names and its share of the tables.
 #[cfg(test)]
 pub(crate) const HELD_BYTES: usize = size_of::<Held>();
 
@@ -79,7 +79,7 @@ impl Held {
         }
     }
 
-    /// Monotonic milliseconds at which it is answered anyway.
+    /// Monotonic milliseconds at which the request is answered in any case.
     fn deadline_ms(&self) -> i64 {
         match self {
             Self::Pull(task) => task.deadline_ms(),
@@ -87,7 +87,7 @@ impl Held {
         }
     }
 
-    /// Bytes of a filter that came with it; the frame of a request in Python counts elsewhere.
+    /// Bytes of the filter of a pull; a request in Python counts its frame elsewhere.
     fn filter_bytes(&self) -> usize {
         match self {
             Self::Pull(task) => Some(task.filter_bytes())
@@ -104,45 +104,47 @@ impl Held {
         }
     }
 
-    /// Its client is gone.
+    /// Whether its client is gone.
     fn is_gone(&self) -> bool {
         self.peer().is_closing()
     }
 }
 
-/// Those who wait for one queue. Stays, empty, until the wheel comes to it: the next hold is near.
+/// The long polls of one queue. An empty entry stays until its tick in the wheel, because the next
+/// long poll usually comes soon.
 struct Waiting {
     held: Vec<Held>,
-    /// The tick at which the wheel comes to it, not after the earliest deadline.
+    /// The tick at which the wheel visits the queue; not after the earliest deadline.
     due: i64,
 }
 
 #[derive(Default)]
 struct Shard {
-    /// By hash of topic and queue, so that an arrival needs no owned key; the wish decides.
+    /// By hash of topic and queue, so that an arrival needs no owned key; the wish is compared too.
     queues: HashMap<u64, Waiting>,
-    /// Which queues have a deadline in which tick. Only the entry that a queue is due at counts.
+    /// Queues by the tick of a deadline. Only the entry at a queue's `due` tick counts.
     wheel: BTreeMap<i64, Vec<u64>>,
 }
 
-/// All held requests.
+/// All long polls.
 #[derive(Default)]
 pub struct Holds {
     shards: [Mutex<Shard>; SHARDS],
     count: AtomicUsize,
-    /// Bytes of the filters that came with held pulls.
+    /// Bytes of the filters of long polls.
     filter_bytes: AtomicUsize,
-    /// A connection ended since the last sweep.
+    /// Whether a connection ended since the last sweep.
     someone_left: AtomicBool,
-    /// Nothing is held any more: the server stops.
+    /// Whether the server stops, so that no request becomes a long poll.
     released: AtomicBool,
-    /// Where woken pulls run; set when the server starts.
+    /// The runtime on which woken pulls run; set when the server starts.
     runtime: Mutex<Option<Handle>>,
 }
 
 impl Holds {
-    /// Holds a request until its wish is fulfilled, or until the time it may be held. Those who are
-    /// to be served now are given back: itself if there is no room, and others it met.
+    /// Makes the request a long poll until its message arrives or its deadline passes. Returns the
+    /// requests to answer now: this one if there is no room, and others of its queue whose message
+    /// is there already.
     pub(crate) fn hold(&self, shared: &Shared, held: Held) -> Vec<Held> {
         if self.released.load(Ordering::Acquire) || !self.has_room(&held) {
             return vec![held];
@@ -157,9 +159,9 @@ impl Holds {
         let topic = held.topic();
         self.count.fetch_add(1, Ordering::AcqRel);
         self.shard(key).lock().insert(key, held);
-        // A message may have arrived after the request found none and before it was held. One
-        // of the two sides sees the other: here the hold comes before the look at the queue's
-        // end, there the queue's end before the look at the holds.
+        // A message may have arrived after the request found none and before it was inserted. One
+        // of the two threads sees the other's write: this one inserts and then reads the queue's
+        // end, the dispatch thread moves the queue's end and then looks for long polls.
         fence(Ordering::SeqCst);
         let max_offset = shared.store.as_ref().map_or(0, |store| {
             store.hurry();
@@ -185,8 +187,8 @@ impl Holds {
             && (bytes == 0 || filter_bytes + bytes <= HOLD_FILTER_BYTES_MAX)
     }
 
-    /// Messages became readable: gives those who wait for them, of all queues in one go. Called by
-    /// the store's dispatch thread.
+    /// Returns the long polls whose messages became readable, for all queues of one batch. The
+    /// store's dispatch thread calls it.
     pub(crate) fn arrived(&self, arrivals: &Arrivals<'_>) -> Vec<Held> {
         fence(Ordering::SeqCst); // see `hold`
         if self.is_empty() {
@@ -206,18 +208,18 @@ impl Holds {
         woken
     }
 
-    /// Gives everyone whose deadline has passed.
+    /// Returns the long polls whose deadline has passed.
     pub(crate) fn expired(&self, now_ms: i64) -> Vec<Held> {
         self.taken(|shard| shard.take_late(now_ms))
     }
 
-    /// A connection ended: what it holds is forgotten soon.
+    /// Records that a connection ended; the next sweep removes its long polls.
     pub(crate) fn left(&self) {
         self.someone_left.store(true, Ordering::Release);
     }
 
-    /// Gives those whose client is gone, if a connection ended since the last sweep: their deadline
-    /// may be far away.
+    /// Returns the long polls of closed connections, if a connection ended since the last sweep.
+    /// Their deadlines may be far away.
     pub(crate) fn sweep(&self) -> Vec<Held> {
         match self.someone_left.swap(false, Ordering::AcqRel) {
             true => self.taken(|shard| shard.take_all(Held::is_gone)),
@@ -225,30 +227,30 @@ impl Holds {
         }
     }
 
-    /// Gives everyone, and from now on holds no one.
+    /// Returns all long polls; from now on no request becomes one.
     pub(crate) fn release(&self) -> Vec<Held> {
         self.released.store(true, Ordering::Release);
         self.taken(|shard| shard.take_all(|_| true))
     }
 
-    /// Where woken pulls run.
+    /// Sets the runtime for woken pulls.
     pub(crate) fn run_on(&self, runtime: Handle) {
         *self.runtime.lock() = Some(runtime);
     }
 
-    /// Runs woken pulls, once the server has started.
+    /// Runs woken pulls, if the server has started.
     pub(crate) fn spawn(&self, pulls: impl Future<Output = ()> + Send + 'static) {
         if let Some(runtime) = self.runtime.lock().as_ref() {
             runtime.spawn(pulls);
         }
     }
 
-    /// Held requests.
+    /// Number of long polls.
     pub fn len(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Whether nothing is held.
+    /// Whether there are no long polls.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -288,7 +290,8 @@ impl Shard {
         });
         let count = queue.held.len();
         if count == queue.held.capacity() {
-            // By a half, not to four at least and then by twice: few wait for most queues.
+            // Grows by a half, not to four and then by a factor of two, because most queues have
+            // few long polls.
             queue.held.reserve_exact(1.max(count / 2));
         }
         queue.held.push(held);
@@ -298,7 +301,7 @@ impl Shard {
         }
     }
 
-    /// Moves who is wanted to `taken`; tells whether others wait there.
+    /// Moves the wanted long polls to `taken`; returns whether others remain in the queue.
     fn take(
         &mut self,
         key: u64,
@@ -320,7 +323,7 @@ impl Shard {
             .collect()
     }
 
-    /// Takes those whose deadline has passed, and turns the wheel.
+    /// Takes the long polls whose deadline has passed, and advances the wheel.
     fn take_late(&mut self, now_ms: i64) -> Vec<Held> {
         let mut taken = Vec::new();
         while let Some(entry) = self.wheel.first_entry() {
@@ -355,12 +358,12 @@ impl Shard {
     }
 }
 
-/// The first tick that does not begin before this time.
+/// Returns the first tick that does not begin before this time.
 fn tick_after(time_ms: i64) -> i64 {
     time_ms.saturating_add(TICK_MS - 1).div_euclid(TICK_MS)
 }
 
-/// FNV-1a: short keys, no attacker gains from a collision (the wish is compared too).
+/// FNV-1a: fast for short keys. A collision does no harm, because the wish is compared too.
 fn key(topic: &str, queue_id: i32) -> u64 {
     let bytes = topic.bytes().chain(queue_id.to_le_bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {

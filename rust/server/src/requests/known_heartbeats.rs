@@ -1,8 +1,8 @@
-//! Heartbeats that Python has acknowledged: one that comes again need not go there.
+//! Heartbeats that Python has acknowledged; their repetitions are answered natively.
 //!
-//! What a heartbeat does depends on its words and on what Python knows of their groups. Python
-//! says so when somebody else changes that ("heartbeats" of `publish`), and is asked again. All
-//! that is left of an unchanged heartbeat is the time it came.
+//! The effect of a heartbeat depends on its content and on what Python knows about its groups. When
+//! another event changes that, Python says so ("heartbeats" of `publish`) and gets the next
+//! heartbeat. An unchanged heartbeat only updates the time of the last one.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -12,19 +12,19 @@ use parking_lot::Mutex;
 use crate::limits::HEARTBEAT_BYTES_MAX;
 use mq_format::remoting::Frame;
 
-/// How deep in a body the members of its sets are.
+/// Nesting depth of the members of a body's sets.
 const SET_DEPTH: i32 = 2;
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Debug, Default)]
 pub struct Heartbeats {
-    /// Keyed: nobody outside can make two bodies that look the same.
+    /// Random keys, so that no client can create two bodies with the same hash.
     hasher: RandomState,
-    /// Raised when every heartbeat is to be told to Python again.
+    /// Incremented when Python must get every heartbeat again.
     generation: AtomicU64,
 }
 
-/// A heartbeat on its way through Python, and what had been forgotten when it came.
+/// A heartbeat on its way through Python, and the state of its connection when it arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Beat {
     words: u64,
@@ -32,17 +32,17 @@ pub(crate) struct Beat {
     forgotten: u64,
 }
 
-/// The heartbeat of one connection.
+/// The heartbeat state of one connection.
 #[derive(Debug)]
 pub(crate) struct Heart {
     known: Mutex<Known>,
-    /// Monotonic milliseconds of the last one that was answered here.
+    /// Monotonic milliseconds of the last heartbeat that was answered natively.
     last_ms: AtomicI64,
 }
 
 #[derive(Debug, Default)]
 struct Known {
-    /// How often it was forgotten.
+    /// How many times the heartbeat was forgotten.
     forgotten: u64,
     acknowledged: Option<Beat>,
 }
@@ -57,13 +57,13 @@ impl Default for Heart {
 }
 
 impl Heartbeats {
-    /// Every client's next heartbeat goes to Python.
+    /// Sends every client's next heartbeat to Python.
     pub(crate) fn forget_all(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The heartbeat in `frame`, as `heart` would be asked for it now; None if it is too long to be
-    /// known again, and then no earlier one is known either.
+    /// Reads the heartbeat in `frame`, with the current state of `heart`. None if it is too long to
+    /// be remembered; an earlier one is forgotten then.
     pub(crate) fn read(&self, frame: &Frame<'_>, heart: &Heart) -> Option<Beat> {
         if frame.body.len() > HEARTBEAT_BYTES_MAX {
             heart.forget();
@@ -79,9 +79,10 @@ impl Heartbeats {
         })
     }
 
-    /// Hashes of a body: of all but the members of its sets, and of these, whatever their order.
-    /// Java's changes from beat to beat: `ProducerData` and `ConsumerData` have no `hashCode`, and
-    /// each beat is made anew. A set is an array that is a value of the outermost object.
+    /// Hashes a body: everything but the members of its sets, and the members in any order. A set
+    /// is an array that is a value of the outermost object. The order in Java's sets differs
+    /// between two heartbeats, because `ProducerData` and `ConsumerData` have no `hashCode` and are
+    /// new objects in each.
     fn in_any_order(&self, body: &[u8]) -> (u64, u64) {
         let (mut outside, mut members) = (self.hasher.build_hasher(), 0u64);
         let (mut depth, mut sets, mut told) = (0, 0, 0);
@@ -123,7 +124,7 @@ impl Heartbeats {
 }
 
 impl Heart {
-    /// Python has taken it. It does not count if something was forgotten since it came.
+    /// Records that Python has acknowledged `beat`, unless it was forgotten after it arrived.
     pub(crate) fn acknowledge(&self, beat: Beat) {
         let mut known = self.known.lock();
         if known.forgotten == beat.forgotten {
@@ -131,7 +132,7 @@ impl Heart {
         }
     }
 
-    /// The next one goes to Python.
+    /// Sends the next heartbeat to Python.
     pub(crate) fn forget(&self) {
         let mut known = self.known.lock();
         known.forgotten += 1;
@@ -142,12 +143,12 @@ impl Heart {
         self.known.lock().acknowledged == Some(beat)
     }
 
-    /// One was answered here.
+    /// Records a natively answered heartbeat.
     pub(crate) fn answered(&self, now_ms: i64) {
         self.last_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// Monotonic milliseconds of the last one that was answered here; long ago if none was.
+    /// Monotonic milliseconds of the last natively answered heartbeat; `i64::MIN` without one.
     pub(crate) fn last_ms(&self) -> i64 {
         self.last_ms.load(Ordering::Relaxed)
     }

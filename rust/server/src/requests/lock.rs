@@ -7,7 +7,7 @@ use crate::requests::queue_locks::{Granted, LockReply, LockRequest, QueueName, s
 use crate::shared::Shared;
 use mq_format::codes::SYSTEM_ERROR;
 
-/// 41: grants what is free. Declines a body it cannot read, and names that may not be kept.
+/// 41: locks free queues. Declines a body that it cannot read, and names that are not allowed.
 pub(crate) fn lock(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     let Ok(request) = serde_json::from_slice::<LockRequest>(context.frame.body) else {
         return Handled::Declined;
@@ -42,7 +42,7 @@ pub(crate) fn lock(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
 }
 
 impl Shared {
-    /// Locks queues as far as the settings allow, and counts what they do not.
+    /// Locks queues as far as the limits allow, and counts refusals.
     pub fn lock(
         &self,
         group: &str,
@@ -60,7 +60,7 @@ impl Shared {
     }
 }
 
-/// 42: frees what is the client's. Declines a body it cannot read.
+/// 42: unlocks the client's queues. Declines a body that it cannot read.
 pub(crate) fn unlock(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     let Ok(request) = serde_json::from_slice::<LockRequest>(context.frame.body) else {
         return Handled::Declined;

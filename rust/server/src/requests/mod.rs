@@ -1,4 +1,4 @@
-//! Requests that Rust answers, a file each, and `dispatch`, which asks for them.
+//! Requests that native code answers, one file each, and `dispatch`, which calls them.
 
 pub(crate) mod ask_client;
 pub(crate) mod cold;

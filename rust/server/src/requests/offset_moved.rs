@@ -18,7 +18,8 @@ struct OffsetMovedEvent<'a> {
     offset_request: i64,
 }
 
-/// Stores the notice; `asked` is topic, queue and offset of the pull. Nobody waits for it.
+/// Stores the notice; `asked` is topic, queue and offset of the pull. The pull does not wait for
+/// it.
 pub(crate) fn note(shared: &Shared, group: &str, asked: (&str, i32, i64), offset_new: i64) {
     let (Some(store), Some(broker)) = (&shared.store, shared.tables.broker()) else {
         return;
@@ -39,7 +40,7 @@ pub(crate) fn note(shared: &Shared, group: &str, asked: (&str, i32, i64), offset
         return;
     };
     let properties = format!("KEYS\x01{group}\x02DELAY\x010\x02TAGS\x01{group}");
-    // Whether it is stored changes nothing for the client, so the result is not looked at.
+    // The client gets the same reply whether or not the notice is stored.
     let _ = store.try_put(&PutRequest {
         topic: OFFSET_MOVED_EVENT,
         queue_id: 0,

@@ -1,6 +1,7 @@
 //! Consumer and queue offsets (14, 15, 30, 31), answered by the store.
 //!
-//! Requests whose fields are missing or no numbers are declined: Python answers them in words.
+//! Requests whose fields are missing or not numbers are declined; Python replies with an error
+//! text.
 
 use std::str::FromStr;
 
@@ -11,9 +12,9 @@ use mq_store::Store;
 
 const NO_OFFSET: &str = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first";
 
-/// 14: the committed offset; 0 for a group that is new to a queue which still has its first
-/// message in memory; else 22, upon which clients decide by themselves. A client of RocketMQ 5 may
-/// ask for 22 instead of 0.
+/// 14: the committed offset. 0 for a group that is new to a queue whose first message is still in
+/// memory. Otherwise code 22; the client then decides itself. A RocketMQ 5 client may ask for 22
+/// instead of 0.
 pub(crate) fn query(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     let found = (|| {
         let (store, topic, queue_id) = queue(context)?;
@@ -41,8 +42,7 @@ fn starts_at_zero(store: &Store, topic: &str, queue_id: i32) -> bool {
     store.min_offset(topic, queue_id) <= 0 && !store.is_on_disk(topic, queue_id, 0)
 }
 
-/// 15: commits an offset. One that is new and whose group, topic or queue the tables do not know is
-/// Python's to decide.
+/// 15: commits an offset. Declines a new offset whose group, topic or queue is not in the tables.
 pub(crate) fn commit(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     let done = (|| {
         let (store, topic, queue_id) = queue(context)?;

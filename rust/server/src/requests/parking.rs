@@ -1,4 +1,4 @@
-//! Requests whose client has to take earlier answers first: they wait, and come back.
+//! Requests whose client must read earlier replies first: they wait and are resumed.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use crate::requests::dispatch;
 use mq_format::codes::SYSTEM_BUSY;
 use mq_format::remoting::Head;
 
-/// Of a request of a client that does not take its answers.
+/// Remark for a request of a client that does not read its replies.
 const UNREAD: &str = "[OVERLOAD]system busy, take the answers to earlier requests first";
 
-/// Keeps a request until its client has taken some of its answers; answers 2 if too many wait.
+/// Keeps a request until its client has read some replies; replies with code 2 if too many wait.
 pub(crate) fn park(core: &Arc<Core>, peer: &Peer, waiting: Waiting) {
     match core.parked.keep(peer.id, waiting) {
-        // If it has read since the last look, or gone, its task has been here already.
+        // If the client has read or left in the meantime, its task has already looked for requests.
         Ok(()) => give_back(core, peer),
         Err(Waiting::Python(request)) => dispatch::refuse(core, *request, UNREAD),
         Err(Waiting::Cold(task)) => {
@@ -28,7 +28,7 @@ pub(crate) fn park(core: &Arc<Core>, peer: &Peer, waiting: Waiting) {
     }
 }
 
-/// Gives the requests of a connection back to their queues, unless they have to wait.
+/// Returns the requests of a connection to their queues, unless they must still wait.
 pub(crate) fn give_back(core: &Arc<Core>, peer: &Peer) {
     if must_wait(&core.peers, peer) {
         return;
@@ -45,7 +45,7 @@ pub(crate) fn give_back(core: &Arc<Core>, peer: &Peer) {
     }
 }
 
-/// Lets go of the requests of all connections: each is answered by that.
+/// Drops the requests of all connections; each is answered when it is dropped.
 pub(crate) fn give_up(core: &Arc<Core>) {
     for peer in core.peers.all() {
         for waiting in core.parked.take(peer.id) {

@@ -1,12 +1,12 @@
-//! Requests answered with bodies that Python published: the clients of a group (38), a topic's
+//! Requests answered with bodies that Python published: the clients of a group (38) and a topic's
 //! route (105).
 
 use crate::requests::context::{Context, Handled};
 
-/// Route requests from this version on, RocketMQ 4.9.4, get standard JSON.
+/// Clients of this version (RocketMQ 4.9.4) or newer get routes in standard JSON.
 const STANDARD_JSON_VERSION: i32 = 401;
 
-/// 38: the clients of a group. Declines when no list is published (unknown or empty group).
+/// 38: the clients of a group. Declines if no list is published (unknown or empty group).
 pub(crate) fn consumer_list(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     let Some(group) = context.frame.ext.get("consumerGroup") else {
         return Handled::Declined;
@@ -18,7 +18,7 @@ pub(crate) fn consumer_list(context: &Context<'_>, out: &mut Vec<u8>) -> Handled
     Handled::Native
 }
 
-/// 105: a topic's route. Declines when none is published.
+/// 105: a topic's route. Declines if none is published.
 pub(crate) fn topic_route(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     let frame = context.frame;
     let Some(topic) = frame.ext.get("topic") else {

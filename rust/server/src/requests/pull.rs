@@ -1,7 +1,7 @@
 //! PULL_MESSAGE (11), answered from the published tables and the store.
 //!
-//! Native code serves pulls that pass every check; whatever fails one is declined, and Python says
-//! why in RocketMQ's words.
+//! Native code serves pulls that pass every check. It declines all others, and Python replies with
+//! RocketMQ's error texts.
 
 use std::cell::RefCell;
 use std::num::NonZeroI64;
@@ -29,7 +29,7 @@ const COMMIT_OFFSET: i32 = 1;
 const SUSPEND: i32 = 2;
 const SUBSCRIPTION: i32 = 4;
 
-/// What a pull says, borrowed from its frame.
+/// Fields of a pull, borrowed from its frame.
 struct Asked<'a> {
     group: &'a str,
     topic: &'a str,
@@ -42,46 +42,46 @@ struct Asked<'a> {
     suspend_ms: i64,
 }
 
-/// A pull that outlives its frame: held, or waiting for the disk. Kept small: a hundred thousand
-/// held ones are usual.
+/// A pull that outlives its frame: a long poll, or a pull that waits for the disk. Kept small,
+/// because a server may have a hundred thousand long polls.
 pub struct PullTask {
     pub(crate) peer: Arc<Peer>,
     pub(crate) to: ReplyTo,
-    /// The tables' own names, not copies.
+    /// The names in the tables, not copies.
     group: Arc<str>,
     pub(crate) topic: Arc<str>,
     pub(crate) queue_id: i32,
     pub(crate) offset: i64,
     max_count: i32,
-    /// None once the subscription came with the request.
+    /// None if the subscription came with the request.
     sub_version: Option<i64>,
     pub(crate) filter: TagFilter,
-    /// Monotonic milliseconds until which it may be held; None if it may not (any more).
+    /// Monotonic milliseconds until which it may be a long poll; None if it may not, or no longer.
     hold_until_ms: Option<NonZeroI64>,
 }
 
-/// A pull for the threads that may wait for the disk.
+/// A pull for the cold-read threads.
 pub type ColdPull = Box<PullTask>;
 
-/// What became of a pull.
+/// Result of a pull.
 pub(crate) enum Pulled {
     /// It is answered, or its client is gone.
     Done,
-    /// It found nothing, and may wait for a message.
+    /// It found no message and may become a long poll.
     Hold(PullTask),
-    /// Only a thread that may wait for the disk can answer it.
+    /// Only a cold-read thread can answer it.
     Cold(PullTask),
 }
 
 thread_local! {
-    /// Records are read here and copied behind their header.
+    /// Records are read into this buffer and then copied after their header.
     static RECORDS: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Bytes of record buffer a thread keeps between pulls.
+/// Size of the record buffer that a thread keeps between pulls, bytes.
 const RECORDS_KEPT_BYTES: usize = 1 << 20;
 
-/// 11. None if Python decides.
+/// 11. None if Python must decide.
 pub(crate) fn pull(context: &Context<'_>, out: &mut Vec<u8>) -> Option<Pulled> {
     let shared = context.shared;
     let (store, broker) = (shared.store.as_deref()?, shared.tables.broker()?);
@@ -134,8 +134,8 @@ pub(crate) fn pull(context: &Context<'_>, out: &mut Vec<u8>) -> Option<Pulled> {
     Some(task.answer(shared, store, ReadMode::NoWait, out))
 }
 
-/// A held pull is over: answers it, without holding it again, in JSON whatever the request's
-/// serialisation was, as RocketMQ does.
+/// Answers a pull at the end of its long poll, without starting another. The reply is JSON,
+/// whatever the request's serialization, as in RocketMQ.
 pub(crate) fn rerun(shared: &Shared, mut task: PullTask, out: &mut Vec<u8>) -> Pulled {
     task.hold_until_ms = None;
     task.to.serialize = Serialize::Json;
@@ -146,7 +146,7 @@ pub(crate) fn rerun(shared: &Shared, mut task: PullTask, out: &mut Vec<u8>) -> P
     if takes_answers && task.is_still_allowed(shared) {
         return task.answer(shared, store, ReadMode::NoWait, out);
     }
-    // The client asks again at once and is told why not in the usual way.
+    // The client sends a new pull at once, and that pull gets the usual error reply.
     let status = GetStatus::NoMatchedMessage;
     let result = GetResult {
         status,
@@ -162,23 +162,23 @@ pub(crate) fn rerun(shared: &Shared, mut task: PullTask, out: &mut Vec<u8>) -> P
 }
 
 impl PullTask {
-    /// Its client is gone.
+    /// Whether its client is gone.
     pub(crate) fn is_gone(&self) -> bool {
         self.peer.is_closing()
     }
 
-    /// Monotonic milliseconds until which it is held; long ago if it may not be.
+    /// Monotonic milliseconds until which it is a long poll; the past if it may not be one.
     pub(crate) fn deadline_ms(&self) -> i64 {
         self.hold_until_ms.map_or(i64::MIN, NonZeroI64::get)
     }
 
-    /// Bytes that its filter takes, 0 where it is the tables' own.
+    /// Bytes of its filter, 0 if the filter belongs to the tables.
     pub(crate) fn filter_bytes(&self) -> usize {
         let is_own = self.sub_version.is_none() || matches!(self.filter, TagFilter::Retried(_));
         if is_own { self.filter.own_bytes() } else { 0 }
     }
 
-    /// Reads and answers, unless the request has to wait for a message or for the disk.
+    /// Reads and answers, unless the pull must wait for a message or for the disk.
     pub(crate) fn answer(
         self,
         shared: &Shared,
@@ -216,7 +216,7 @@ impl PullTask {
         })
     }
 
-    /// Counts what was found, for the statistics.
+    /// Counts the messages found, for the statistics.
     fn count(&self, shared: &Shared, result: &GetResult, bytes: usize, took_ms: i64) {
         if result.status == GetStatus::Found {
             let messages = usize::try_from(result.message_count).unwrap_or(0);
@@ -276,7 +276,7 @@ impl PullTask {
         head.encode(&fields, records, out);
     }
 
-    /// The checks of the first attempt, again: much may have changed while it was held.
+    /// Repeats the checks of the first attempt, because much may have changed during the long poll.
     fn is_still_allowed(&self, shared: &Shared) -> bool {
         let asked = Asked {
             group: &self.group,
@@ -318,8 +318,8 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// Group and topic as the tables name them, if broker, group and topic may be read and the
-    /// topic has that queue.
+    /// Returns the names of group and topic in the tables, if broker, group and topic allow reads
+    /// and the topic has the queue.
     fn allowed(&self, shared: &Shared, broker: &BrokerRow) -> Option<(Arc<str>, Arc<str>)> {
         let tables = &shared.tables;
         let (group, may_consume) = tables.groups.named(self.group, |row| row.consume_enable)?;
@@ -335,7 +335,7 @@ fn number<N: FromStr>(frame: &Frame<'_>, name: &str) -> Option<N> {
     frame.ext.get(name)?.parse().ok()
 }
 
-/// RocketMQ's answer to a store status (`PullMessageProcessor.processRequest`).
+/// RocketMQ's response code for a store status (`PullMessageProcessor.processRequest`).
 fn response_code(status: GetStatus, offset: i64) -> i32 {
     match status {
         GetStatus::Found => SUCCESS,

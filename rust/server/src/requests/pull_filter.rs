@@ -1,4 +1,4 @@
-//! What a pull wants of its queue: by the subscription in its header, or by its group's heartbeats.
+//! The filter of a pull: from the subscription in its header, or from the heartbeats of its group.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use mq_format::message::java_hash;
 use mq_format::remoting::Frame;
 use mq_store::TagFilter;
 
-/// The filter of a subscription that came with the request; None if it is of an unknown type or
-/// does not compile.
+/// Returns the filter of a subscription that came with the request; None if its type is unknown or
+/// its expression does not compile.
 pub(crate) fn inline_filter(frame: &Frame<'_>) -> Option<TagFilter> {
     let expression = frame.ext.get("subscription").unwrap_or("*");
     match frame.ext.get("expressionType").unwrap_or_default() {
@@ -30,8 +30,9 @@ pub(crate) fn inline_filter(frame: &Frame<'_>) -> Option<TagFilter> {
     Some(TagFilter::Codes(tags.map(java_hash).collect()))
 }
 
-/// The filter of the group's online clients; None if there are none, they do not subscribe to
-/// the topic, not yet in this version, by no expression that compiles, or may not broadcast.
+/// Returns the filter of the group's online clients. None if no client is online, if they do not
+/// subscribe to the topic or not in this version, if the expression does not compile, or if they
+/// may not broadcast.
 pub(crate) fn known_filter(
     shared: &Shared,
     group: &str,

@@ -1,4 +1,4 @@
-//! Queue locks of orderly consumers (codes 41 and 42): in memory, expiring, monotonic.
+//! Queue locks of orderly consumers (codes 41 and 42): in memory, with monotonic expiry times.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -28,11 +28,11 @@ pub struct QueueName {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LockRequest {
-    /// Who asks.
+    /// The client.
     pub client_id: String,
-    /// For which group.
+    /// The consumer group.
     pub consumer_group: String,
-    /// Which queues.
+    /// The queues.
     pub mq_set: Vec<QueueName>,
 }
 
@@ -46,11 +46,11 @@ pub struct LockReply {
 
 /// Longest name in a lock, bytes: 255 characters of RocketMQ's and a prefix.
 const NAME_BYTES_MAX: usize = 262;
-/// Milliseconds between two looks for expired locks while the table is full.
+/// Milliseconds between two searches for expired locks while the table is full.
 const SWEEP_MS: i64 = 1_000;
 
 impl LockRequest {
-    /// Whether every name is one that may be kept.
+    /// Whether every name is valid.
     pub fn has_names(&self) -> bool {
         let queues = self.mq_set.iter();
         let names = queues.flat_map(|queue| [&queue.topic, &queue.broker_name]);
@@ -59,14 +59,14 @@ impl LockRequest {
     }
 }
 
-/// How many queues may be locked.
+/// Limits on the number of locked queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LockLimits {
-    /// `queueLockMax`: of all clients together.
+    /// `queueLockMax`: for all clients together.
     pub all: usize,
     /// `clientQueueLockMax`.
     pub of_client: usize,
-    /// `sourceSharePercent` of `all`: of all clients of one source address.
+    /// `sourceSharePercent` of `all`: for all clients of one source address.
     pub of_source: usize,
 }
 
@@ -80,24 +80,24 @@ impl Default for LockLimits {
     }
 }
 
-/// What a client holds of the queues it asked for.
+/// Result of a lock request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Granted {
-    /// The queues that are the client's now.
+    /// The queues that the client has locked now.
     pub queues: Vec<QueueName>,
-    /// Which bound refused the others that were free.
+    /// The limit because of which other free queues were refused.
     pub full: Option<String>,
 }
 
 impl Granted {
-    /// What the client is told of those it did not get for want of room.
+    /// Returns the remark about queues that were refused because of a limit.
     pub fn remark(&self) -> Option<String> {
         let full = self.full.as_deref()?;
         Some(format!("some queues are not locked: {full} is reached"))
     }
 }
 
-/// The address that a lock counts for; None is this machine, which has no share.
+/// The address that a lock counts for; None for this machine, whose locks have no share limit.
 pub type Source = Option<IpAddr>;
 
 /// The source of a client's address.
@@ -128,16 +128,16 @@ pub struct Locks {
 #[derive(Default)]
 struct State {
     groups: HashMap<String, HashMap<QueueName, Lock>>,
-    /// Queues of each client that has one.
+    /// Number of locked queues of each client.
     of_clients: HashMap<Arc<str>, usize>,
-    /// Queues of each source that has one.
+    /// Number of locked queues of each source.
     of_sources: HashMap<IpAddr, usize>,
     count: usize,
     swept_ms: Option<i64>,
 }
 
 impl Locks {
-    /// No locks yet; `clock` is read for its monotonic time only.
+    /// Creates an empty table; only the monotonic time of `clock` is used.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
@@ -145,13 +145,13 @@ impl Locks {
         }
     }
 
-    /// Queues that are locked, expired ones included.
+    /// Number of locked queues, including expired locks.
     pub fn len(&self) -> usize {
         self.state.lock().count
     }
 
-    /// Grants each queue that is the client's already, and each that is free or expired while
-    /// there is room.
+    /// Locks each queue that the client has already, and each that is free or expired while the
+    /// limits allow.
     pub fn lock(
         &self,
         group: &str,
@@ -194,7 +194,7 @@ impl Locks {
         granted
     }
 
-    /// Frees those of the queues that the client holds.
+    /// Unlocks the queues that the client has locked.
     pub fn unlock(&self, group: &str, client_id: &str, queues: &[QueueName]) {
         let mut state = self.state.lock();
         for queue in queues {
@@ -211,7 +211,8 @@ impl State {
         self.groups.get_mut(group)?.get_mut(queue)
     }
 
-    /// Why the client gets no other queue; None if it does. `is_new`: nobody has it.
+    /// Returns the limit that refuses another queue; None if it is allowed. `is_new`: no client has
+    /// the queue.
     fn full(
         &self,
         (client_id, source): (&str, Source),
@@ -231,7 +232,7 @@ impl State {
         (is_new && self.count >= limits.all).then(|| format!("queueLockMax={}", limits.all))
     }
 
-    /// Queues of all clients of a source; 0 for this machine.
+    /// Number of locked queues of all clients of a source; 0 for this machine.
     fn of_source(&self, source: Source) -> usize {
         let counted = source.and_then(|source| self.of_sources.get(&source));
         counted.copied().unwrap_or(0)
@@ -284,7 +285,7 @@ impl State {
         }
     }
 
-    /// Forgets expired locks, not more often than `SWEEP_MS` allows.
+    /// Removes expired locks, at most once per `SWEEP_MS`.
     fn sweep(&mut self, now_ms: i64) {
         if self.swept_ms.is_some_and(|then| now_ms - then < SWEEP_MS) {
             return;
@@ -385,18 +386,18 @@ mod tests {
         assert_eq!(ask("one", 0..4), (3, own.clone()));
         let full = Some("queueLockMax=5".to_owned());
         assert_eq!(ask("two", 0..6), (2, full.clone()), "queues 3 and 4");
-        assert_eq!(ask("one", 0..3), (3, None), "its own ones stay");
+        assert_eq!(ask("one", 0..3), (3, None), "it keeps its own");
         assert_eq!(ask("three", 6..7), (0, full));
         clock.advance(LOCK_EXPIRY_MS);
         assert_eq!(ask("one", 0..2), (2, None));
         clock.advance(SWEEP_MS);
         assert_eq!(ask("three", 6..9), (3, None), "expired ones make room");
         assert_eq!(locks.len(), 5);
-        assert_eq!(ask("three", 0..1), (0, None), "somebody's");
+        assert_eq!(ask("three", 0..1), (0, None), "another client has it");
         assert_eq!(
             ask("three", 2..3),
             (0, own),
-            "nobody's, but it has its share"
+            "free, but the client has its share"
         );
     }
 

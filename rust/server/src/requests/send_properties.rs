@@ -1,13 +1,13 @@
-//! A message's properties: from the text of the request to the text in the store.
+//! Properties of a message: from the text of the request to the text in the store.
 //!
-//! `name 0x01 value 0x02 name 0x01 value`; the broker adds CLUSTER and takes WAIT out.
+//! `name 0x01 value 0x02 name 0x01 value`; the broker adds CLUSTER and removes WAIT.
 
-/// What the properties say about storing the message.
+/// Properties that decide how the message is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Traits {
-    /// False with `WAIT=false`: acknowledged before the flush.
+    /// False with `WAIT=false`: the send is acknowledged before the flush.
     pub wait_store_ok: bool,
-    /// `DELAY`, 0 for none.
+    /// `DELAY`; 0 without one.
     pub delay_level: i32,
     /// `TRAN_MSG`: a half message.
     pub is_half: bool,
@@ -16,11 +16,11 @@ pub(crate) struct Traits {
 const NAME_END: u8 = 1;
 const PAIR_END: u8 = 2;
 
-/// Writes the stored form of `text` to `out`, which is cleared first. A batch, a delayed and a half
-/// message keep their WAIT: RocketMQ writes their text anew, from all properties.
+/// Writes the stored form of `text` to `out`, which is cleared first. WAIT stays in batches,
+/// delayed messages and half messages, because RocketMQ rewrites their text from all properties.
 ///
-/// None if Python has to decide: a delay that is no number. Pairs without a name or value are
-/// left out, as RocketMQ's parser does.
+/// None if Python has to decide, because the delay is not a number. Pairs without a name or value
+/// are left out, as RocketMQ's parser does.
 pub(crate) fn store_form(
     text: &str,
     batch: bool,

@@ -12,10 +12,10 @@ use mq_format::codes::{
 use mq_format::remoting::{FieldValue, Head, ReplyTo};
 use mq_store::{AckOutcome, PutResult, PutStatus, Store};
 
-/// What became of a send.
+/// Result of a send.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Stored, perhaps with a lesser guarantee: a code and the message's place.
+    /// Stored, perhaps with a weaker guarantee: a code and the message's position.
     Stored(i32),
     /// Not stored.
     Failed(i32, Cow<'static, str>),
@@ -23,7 +23,7 @@ pub(crate) enum Outcome {
     Illegal,
 }
 
-/// Why the store takes nothing, for the remark.
+/// The reason for which the store refuses writes, for the remark.
 pub(crate) fn refusal(store: &Store) -> String {
     store
         .refusal()
@@ -31,7 +31,7 @@ pub(crate) fn refusal(store: &Store) -> String {
 }
 
 impl Outcome {
-    /// Of a put that waits for nothing.
+    /// Result of a put that waits for nothing.
     pub(crate) fn of(result: &PutResult, refusal: impl FnOnce() -> String) -> Self {
         let failed = |remark: &'static str| Self::Failed(SYSTEM_ERROR, remark.into());
         match result.status {
@@ -55,7 +55,7 @@ impl Outcome {
         }
     }
 
-    /// Of a put that waited until it was durable, or not.
+    /// Result of a put that waited for its flush.
     pub(crate) fn after_wait(ack: AckOutcome) -> Self {
         match ack {
             AckOutcome::Durable => Self::Stored(0),
@@ -74,11 +74,11 @@ impl Outcome {
     }
 }
 
-/// Everything a reply needs besides the outcome.
+/// Everything that a reply needs except the outcome.
 pub(crate) struct SendReply<'a> {
     pub to: ReplyTo,
     pub broker: &'a BrokerRow,
-    /// The queue it was sent to.
+    /// The queue of the message.
     pub queue_id: i32,
 }
 

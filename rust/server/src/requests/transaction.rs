@@ -1,10 +1,12 @@
-//! Half messages, and their ends (37): what a transaction writes (`EndTransactionProcessor`).
+//! Half messages and their ends (37): the messages of a transaction (`EndTransactionProcessor`).
 //!
-//! A half message waits in a topic of the broker's own and names its real topic in its
-//! properties. Its end stores it there, or not, and an op message that says it is done with:
-//! the half message's queue offset as text. A transaction that is ended is not ended again.
-//! Requests that name no half message are declined;
-//! Python answers them in words, and asks producers about those nobody ended.
+//! A half message is stored in a topic of the broker's own; its properties name the real topic. A
+//! commit stores it there. A commit or rollback also stores an op message, whose body is the half
+//! message's queue offset as text; it marks the half message as done. A transaction that has ended
+//! is not ended again.
+//!
+//! Requests that name no half message are declined. Python replies with an error text, and asks
+//! producers about half messages without an end.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -17,24 +19,24 @@ use mq_format::properties;
 use mq_format::remoting::Head;
 use mq_store::{AckOutcome, Ending, Put, PutRequest, PutStatus, ReadMode, Store, number_of};
 
-/// Where half messages wait.
+/// Topic of the half messages.
 pub(crate) const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
 const OP_TOPIC: &str = "RMQ_SYS_TRANS_OP_HALF_TOPIC";
-/// Half messages have one queue, and so have op messages.
+/// The topics of half messages and op messages have one queue.
 const QUEUE_ID: i32 = 0;
 /// Properties of an op message: the tag for "done".
 const OP_PROPERTIES: &[u8] = b"TAGS\x01d\x02WAIT\x01true";
 const UNDECIDED: i32 = 0;
-/// What RocketMQ's remarks say where nothing else is said.
+/// Remark of RocketMQ's replies that set no other.
 const UNSET_REMARK: &str = "not set any response code";
 
-/// The request that stores a message as a half one. `text` is its properties, which get the
-/// names of the real topic and queue.
+/// Returns the request that stores a message as a half message. `text` is its properties, to which
+/// the names of the real topic and queue are added.
 pub(crate) fn half<'r>(request: &PutRequest<'r>, text: &'r mut Vec<u8>) -> PutRequest<'r> {
     properties::append(text, properties::REAL_TOPIC, request.topic.as_bytes());
     let queue_id = request.queue_id.to_string();
     properties::append(text, properties::REAL_QUEUE_ID, queue_id.as_bytes());
-    // RocketMQ writes no separator behind the last pair.
+    // RocketMQ writes no separator after the last pair.
     text.pop();
     PutRequest {
         topic: HALF_TOPIC,
@@ -45,7 +47,7 @@ pub(crate) fn half<'r>(request: &PutRequest<'r>, text: &'r mut Vec<u8>) -> PutRe
     }
 }
 
-/// What a request to end a transaction names.
+/// Fields of a request to end a transaction.
 struct End<'a> {
     group: &'a str,
     queue_offset: i64,
@@ -62,7 +64,7 @@ pub(crate) fn end(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         return Handled::Declined;
     };
     let commits = match decision {
-        // RocketMQ answers nothing.
+        // RocketMQ sends no reply.
         UNDECIDED => return Handled::Native,
         sys_flag::COMMIT => true,
         sys_flag::ROLLBACK => false,
@@ -77,7 +79,7 @@ pub(crate) fn end(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     let Some(half) = end.half(&bytes) else {
         return Handled::Declined;
     };
-    // RocketMQ overwrites its preset remark for a commit alone.
+    // RocketMQ overwrites its preset remark only for a commit.
     let remark = (!commits).then_some(UNSET_REMARK);
     let (transactions, number) = (store.transactions(), number_of(&half));
     match transactions.end(number, commits, false) {
@@ -107,7 +109,7 @@ impl<'a> End<'a> {
         })
     }
 
-    /// The half message, if the record is one and the one that is meant.
+    /// Returns the half message, if the record is one and the request names it.
     fn half<'r>(&self, bytes: &'r [u8]) -> Option<RecordView<'r>> {
         let half = RecordView::parse(bytes, CheckCrc::No).ok()?;
         let group = properties::get_str(half.properties, "PGROUP")?;
@@ -119,8 +121,8 @@ impl<'a> End<'a> {
     }
 }
 
-/// Stores a committed message where it was meant to go; nobody waits for its flush. The names of
-/// its real topic and queue stay in its properties, as in RocketMQ.
+/// Stores a committed message in its real topic, without waiting for the flush. The names of the
+/// real topic and queue stay in its properties, as in RocketMQ.
 ///
 /// False if it could not be stored: Python tries again and words the refusal.
 fn put_final(store: &Store, half: &RecordView<'_>) -> bool {
@@ -139,7 +141,7 @@ fn put_final(store: &Store, half: &RecordView<'_>) -> bool {
         born_host: half.born_host,
         store_host: half.store_host,
         reconsume_times: match half.prepared_transaction_offset {
-            // A copy may count its checks there.
+            // The counter of a copy holds the number of its checks.
             ..0 => 0,
             _ => half.reconsume_times,
         },
@@ -151,12 +153,12 @@ fn put_final(store: &Store, half: &RecordView<'_>) -> bool {
         was_accepted: true,
     });
     put.is_some_and(|(Put::Done(result) | Put::Parked(result, _))| {
-        // Stored, but not yet as durable as configured; nobody waits for that.
+        // Stored, but not yet as durable as configured; the reply does not wait for that.
         matches!(result.status, PutStatus::Ok | PutStatus::FlushDiskTimeout)
     })
 }
 
-/// The op message that ends a half message; who asked one-way does not wait for its flush.
+/// The op message that ends a half message; a one-way request does not wait for its flush.
 fn done<'a>(context: &Context<'_>, broker: &BrokerRow, queue_offset: &'a [u8]) -> PutRequest<'a> {
     PutRequest {
         topic: OP_TOPIC,
@@ -176,7 +178,8 @@ fn done<'a>(context: &Context<'_>, broker: &BrokerRow, queue_offset: &'a [u8]) -
     }
 }
 
-/// 0, whatever became of the op message: without it the half message is checked once more.
+/// Replies 0 whether or not the op message was stored: without it, the half message is checked once
+/// more.
 fn answer(
     context: &Context<'_>,
     store: &Arc<Store>,

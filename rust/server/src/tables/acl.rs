@@ -1,10 +1,11 @@
-//! Access control: whose request this is, and what that account may do with topics and groups.
+//! Access control: the account of a request, and its rights on topics and groups.
 //!
-//! Every request passes here before it is routed, so that natively answered codes, deferred sends
-//! and Python's processors are covered alike. Python owns the accounts and publishes them; the
-//! rules are RocketMQ's `PlainPermissionManager`, except that an address of a white list does not
-//! replace the signature unless `aclWhiteListSkipsSignature` says so, and never replaces the admin
-//! account that administration needs. In RocketMQ every account can make itself an admin (50).
+//! Every request is checked before it is routed, so the check covers native handlers, deferred
+//! sends and Python's processors alike. Python owns the accounts and publishes them. The rules are
+//! those in RocketMQ's `PlainPermissionManager`, with three differences. A white-listed address
+//! replaces the signature only with `aclWhiteListSkipsSignature`. It never replaces the admin
+//! account that administration needs. Code 50 needs an admin account; in RocketMQ every account can
+//! make itself an admin with it.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -16,21 +17,21 @@ use crate::tables::table::Single;
 use mq_format::remoting::Frame;
 use mq_format::signature::{ACCESS_KEY, Signer};
 
-/// Permission bit: always refused, whatever else is set.
+/// Permission bit: always refused, even if other bits are set.
 pub const DENY: u8 = 1;
 
-/// Message traces go here; whoever has an account may write them.
+/// Topic of message traces; every account may send to it.
 const TRACE_TOPIC: &str = "RMQ_SYS_TRACE_TOPIC";
-/// Characters of a client's own text that a refusal repeats.
+/// Longest part of a client's text that a refusal repeats, characters.
 const ECHO_CHARS: usize = 255;
 
-/// A pattern of addresses: a range for each part of one, 4 of IPv4 or 8 of IPv6. No parts match
-/// any address.
+/// A pattern of addresses: one range for each part of an address, 4 for IPv4 or 8 for IPv6. A
+/// pattern without parts matches any address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressPattern(pub Vec<(u16, u16)>);
 
 impl AddressPattern {
-    /// Whether an address is in every range.
+    /// Whether each part of an address is in its range.
     pub(crate) fn matches(&self, address: IpAddr) -> bool {
         let within = |parts: &[u16]| {
             let mut pairs = self.0.iter().zip(parts);
@@ -47,15 +48,15 @@ impl AddressPattern {
 /// One account.
 #[derive(Debug)]
 pub struct Account {
-    /// Its secret.
+    /// Key for the signatures of requests.
     pub signer: Signer,
-    /// May make the requests of administrators.
+    /// Whether the account may send administration requests.
     pub admin: bool,
     /// `whiteRemoteAddress`.
     pub white: Vec<AddressPattern>,
-    /// Bits for topics that are not named.
+    /// Permission bits for topics that are not listed.
     pub default_topic: u8,
-    /// Bits for groups that are not named.
+    /// Permission bits for groups that are not listed.
     pub default_group: u8,
     /// Topic to bits.
     pub topics: HashMap<String, u8>,
@@ -63,21 +64,21 @@ pub struct Account {
     pub groups: HashMap<String, u8>,
 }
 
-/// Everything one version of the access files says.
+/// The content of one version of the access files.
 #[derive(Debug, Default)]
 pub struct AclRules {
     /// `globalWhiteRemoteAddresses` of all files.
     pub white: Vec<AddressPattern>,
     /// Access key to account.
     pub accounts: HashMap<String, Account>,
-    /// A white address needs no account and no signature, as in RocketMQ.
+    /// Whether a white-listed address needs no account and no signature, as in RocketMQ.
     pub white_skips_signature: bool,
-    /// Requests that only an admin account may make, from white addresses too.
+    /// Requests that need an admin account, also from white-listed addresses.
     pub admin_codes: HashSet<i32>,
 }
 
 impl AclRules {
-    /// Whether a request may be served; the error is RocketMQ's text.
+    /// Whether a request is allowed; the error is RocketMQ's text.
     fn check(&self, frame: &Frame<'_>, remote: IpAddr) -> Result<(), String> {
         let remote = remote.to_canonical();
         let is_administration = self.admin_codes.contains(&frame.code);
@@ -139,22 +140,22 @@ impl Account {
     }
 }
 
-/// The beginning of a client's text: a refusal must not be as long as the attack.
+/// Returns the beginning of a client's text, so that a refusal is not as long as the request.
 fn echo(text: &str) -> &str {
     let end = text.char_indices().nth(ECHO_CHARS);
     end.map_or(text, |(end, _)| &text[..end])
 }
 
-/// Refusals since somebody asked.
+/// Refusals since the last `take_denials`.
 #[derive(Debug, Default)]
 pub struct Denials {
-    /// How many.
+    /// Number of refusals.
     pub count: u64,
-    /// The newest: "ip:port" and why.
+    /// The latest one: "ip:port" and the reason.
     pub last: Option<(String, String)>,
 }
 
-/// The published rules; without any, access control is off.
+/// The published rules; without rules, access control is off.
 #[derive(Debug, Default)]
 pub struct AclTable {
     /// The rules in force.
@@ -163,7 +164,7 @@ pub struct AclTable {
 }
 
 impl AclTable {
-    /// Why a request is refused; None if it may be served.
+    /// Returns why a request is refused; None if it is allowed.
     pub(crate) fn refusal(
         &self,
         frame: &Frame<'_>,
@@ -179,7 +180,7 @@ impl AclTable {
         Some(why)
     }
 
-    /// Takes what was refused since the last call.
+    /// Returns and clears the refusals since the last call.
     pub fn take_denials(&self) -> Denials {
         std::mem::take(&mut *self.denials.lock())
     }

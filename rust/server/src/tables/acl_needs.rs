@@ -1,8 +1,8 @@
-//! What a request asks of topics and groups, code by code: RocketMQ's `PlainAccessValidator.parse`.
+//! The rights that each request code needs: RocketMQ's `PlainAccessValidator.parse`.
 //!
-//! RocketMQ forgets batches, replies, queue locks and requests to a consumer. Codes that are not
-//! here need a valid signature only, or an admin account; `mqserver/broker/acl/rights.py` says of
-//! every code why.
+//! RocketMQ omits batches, replies, queue locks and requests to a consumer. Codes that are not
+//! listed here need only a valid signature, or an admin account. `mqserver/broker/acl/rights.py`
+//! gives the reason for every code.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -22,7 +22,7 @@ pub(crate) const PUB: u8 = 4;
 /// Permission bit: may consume.
 pub(crate) const SUB: u8 = 8;
 
-/// Something that permissions are given for.
+/// A topic or group for which permissions are granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resource<'a> {
     Topic(&'a str),
@@ -30,14 +30,14 @@ pub(crate) enum Resource<'a> {
 }
 
 impl<'a> Resource<'a> {
-    /// A topic's resource; that of a retry topic is its group: RocketMQ keeps the permissions of
-    /// groups under that name.
+    /// The resource of a topic. A retry topic maps to its group, because RocketMQ stores the
+    /// permissions of groups under the name of the retry topic.
     fn topic(name: &'a str) -> Self {
         name.strip_prefix(RETRY_PREFIX)
             .map_or(Self::Topic(name), Self::Group)
     }
 
-    /// "topic:NAME" or "group:NAME", as RocketMQ's refusals say it.
+    /// "topic:NAME" or "group:NAME", as in RocketMQ's refusals.
     pub(crate) fn named(self, shorten: impl Fn(&str) -> &str) -> String {
         match self {
             Self::Topic(name) => format!("topic:{}", shorten(name)),
@@ -68,7 +68,7 @@ struct Subscribed {
     topic: Option<String>,
 }
 
-/// What of the body of 41 and 42 needs a right.
+/// The parts of the body of 41 and 42 that need a right.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Locks {
@@ -78,12 +78,12 @@ struct Locks {
     mq_set: Option<Vec<Subscribed>>,
 }
 
-/// Gives `ask` each resource the request is about, and the bits it needs there.
+/// Calls `ask` for each resource of the request, with the permission bits that it needs there.
 ///
-/// A field that is missing asks for nothing: whoever serves the request refuses it.
+/// A missing field needs no right, because the handler refuses the request.
 ///
 /// # Errors
-/// A body that cannot be read, in words: what cannot be checked is not served.
+/// A text, for a body that cannot be read: a request that cannot be checked is not served.
 pub(crate) fn needs(
     frame: &Frame<'_>,
     ask: &mut dyn FnMut(Resource<'_>, u8),
@@ -92,7 +92,7 @@ pub(crate) fn needs(
     let topic = |name| field(name).map(Resource::topic);
     let group = |name| field(name).map(Resource::Group);
     let send = |topic_field, group_field| match topic(topic_field) {
-        // RocketMQ looks at the group that the request names, not at that of the topic.
+        // RocketMQ checks the group that the request names, not the group of the topic.
         Some(Resource::Group(_)) => (group(group_field), SUB),
         other => (other, PUB),
     };
@@ -120,7 +120,7 @@ pub(crate) fn needs(
     Ok(())
 }
 
-/// A body as the processor reads it: strict in types, and a name that occurs twice is an error.
+/// Reads a body as strictly as the processor: wrong types and repeated names are errors.
 fn read<T: DeserializeOwned>(body: &[u8], what: &str) -> Result<T, String> {
     let strict = std::str::from_utf8(body)
         .ok()
@@ -175,10 +175,10 @@ mod tests {
         Ok(asked)
     }
 
-    /// Code, fields, what they ask for.
+    /// Code, fields, and the rights that they need.
     type Row<'a> = (i32, &'a [(&'a str, &'a str)], &'a [&'a str]);
 
-    /// Every row of RocketMQ's table, and ours.
+    /// Every row of RocketMQ's table, and our own rows.
     #[test]
     fn each_code_asks_for_its_rights() {
         let v1 = [("topic", "T"), ("producerGroup", "p")];

@@ -1,4 +1,4 @@
-//! Ready-made reply bodies that Python published: the least recently used go first.
+//! Reply bodies that Python published; the least recently used are evicted first.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ struct State {
     version: Option<i64>,
     bodies: HashMap<Arc<str>, Entry>,
     bytes: usize,
-    /// Rises with every use; the entry with the smallest value is the oldest.
+    /// Incremented at every use; the entry with the smallest value is the oldest.
     clock: u64,
 }
 
@@ -37,7 +37,7 @@ impl Default for Answers {
 }
 
 impl Answers {
-    /// Keeps at most `bytes_max` bytes of keys and bodies.
+    /// Creates a cache of at most `bytes_max` bytes of keys and bodies.
     pub fn with_limit(bytes_max: usize) -> Self {
         Self {
             state: Mutex::default(),
@@ -45,7 +45,7 @@ impl Answers {
         }
     }
 
-    /// Applies all changes as one, as [`crate::tables::table::Table::publish`] does.
+    /// Applies all changes at once, as [`crate::tables::table::Table::publish`] does.
     pub fn publish(
         &self,
         version: i64,
@@ -76,7 +76,7 @@ impl Answers {
         Ok(())
     }
 
-    /// The body published under `key`.
+    /// Returns the body published under `key`.
     pub fn get(&self, key: &str) -> Option<Arc<[u8]>> {
         let mut state = self.state.lock();
         state.clock += 1;
@@ -106,7 +106,7 @@ impl State {
         }
     }
 
-    /// Frees an eighth more than needed, so that the sort is paid once for many insertions.
+    /// Frees an eighth more than needed, so that one sort serves many insertions.
     fn evict(&mut self, bytes_max: usize) {
         let mut by_age: Vec<_> = self
             .bodies

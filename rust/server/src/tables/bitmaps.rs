@@ -1,6 +1,6 @@
-//! Which groups' SQL92 filters a message satisfies, as bits for the consume-queue extension
-//! (`CommitLogDispatcherCalcBitMap`): a reader with a clear bit need not look at the message
-//! itself.
+//! Which groups' SQL92 filters a message passes, as bits in the consume queue extension
+//! (`CommitLogDispatcherCalcBitMap`). If the bits of a group are clear, its reader can skip the
+//! message without reading it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use mq_store::{Marks, TagFilter};
 pub struct GroupFilter {
     /// The group.
     pub group: String,
-    /// Its expression.
+    /// Its SQL92 expression.
     pub sql: Arc<Sql>,
     /// Its bits.
     pub marks: Arc<Marks>,
 }
 
 impl GroupFilter {
-    /// Whether both are the same filter, so that bits written for one are right for the other.
+    /// Whether both are the same filter, so that bits written for one are valid for the other.
     fn is(&self, other: &Self) -> bool {
         self.group == other.group
             && self.sql.text() == other.sql.text()
@@ -32,18 +32,18 @@ impl GroupFilter {
     }
 }
 
-/// The filters of all groups for one topic, of those too that nobody is online of: their
-/// consumers may come back for messages that are stored meanwhile.
+/// The filters of all groups for one topic. Groups without online clients are included: their
+/// consumers may return and read messages that are stored in the meantime.
 #[derive(Debug, Clone, Default)]
 pub struct FilterRow {
-    /// Bits of a message.
+    /// Number of bits of a message.
     pub bit_count: u32,
-    /// By group.
+    /// The filters, one per group.
     pub filters: Vec<GroupFilter>,
 }
 
 impl FilterRow {
-    /// The bits of a message with these properties.
+    /// Returns the bits of a message with these properties.
     pub fn bitmap(&self, properties: &[u8]) -> Vec<u8> {
         let mut bitmap = vec![0; self.bit_count.div_ceil(8) as usize];
         for filter in &self.filters {
@@ -54,7 +54,7 @@ impl FilterRow {
         bitmap
     }
 
-    /// A filter by this expression of a group, with the group's bits.
+    /// Returns the filter of a group with this expression, with the group's bits.
     fn filter(&self, group: &str, sql: &Sql) -> Option<TagFilter> {
         let mut filters = self.filters.iter();
         let found = filters.find(|one| one.group == group && one.sql.text() == sql.text())?;
@@ -63,21 +63,22 @@ impl FilterRow {
     }
 }
 
-/// The filters of all topics, and since when their bits are written.
+/// The filters of all topics, and the log offsets from which their bits are valid.
 #[derive(Debug, Default)]
 pub struct Filters {
     rows: Table<FilterRow>,
-    /// The filters in `rows`, by topic; locked by who publishes.
+    /// The filters in `rows`, by topic; locked while changes are published.
     known: Mutex<HashMap<String, Vec<GroupFilter>>>,
 }
 
 impl Filters {
-    /// The bits of a message; None where its topic has no filters.
+    /// Returns the bits of a message; None if its topic has no filters.
     pub fn bitmap(&self, topic: &str, properties: &[u8]) -> Option<Vec<u8>> {
         self.rows.with(topic, |row| row.bitmap(properties))
     }
 
-    /// The filter for a subscription by this expression: with bits, where it is published so.
+    /// Returns the filter for a subscription with this expression; with bits if the same filter is
+    /// published.
     pub fn of(&self, group: &str, topic: &str, sql: &Arc<Sql>) -> TagFilter {
         let marked = self.rows.with(topic, |row| row.filter(group, sql));
         marked
@@ -85,11 +86,11 @@ impl Filters {
             .unwrap_or_else(|| TagFilter::Sql(Arc::clone(sql)))
     }
 
-    /// Publishes changes. `log_end` is the log's end whenever it is asked: from there on the bits
-    /// of new filters are right.
+    /// Publishes changes. `log_end` returns the current end of the log; bits of new filters are
+    /// valid from there on.
     ///
     /// # Errors
-    /// As of every table.
+    /// If the version does not rise, as for every table.
     pub fn publish(
         &self,
         version: i64,
@@ -117,7 +118,8 @@ impl Filters {
             next.insert(topic.clone(), row.filters.clone());
         }
         kept.extend(next.values().flatten().map(|one| Arc::as_ptr(&one.marks)));
-        // Before other bits are written, whoever still reads by an old filter is to know.
+        // Readers that still use an old filter must stop trusting its bits before other bits are
+        // written.
         let gone = known.values().flatten();
         gone.filter(|one| !kept.contains(&Arc::as_ptr(&one.marks)))
             .for_each(|one| one.marks.retire());
@@ -172,12 +174,13 @@ mod tests {
         publish(vec![("T".into(), Some(row(vec![g.clone()])))], false, 100);
         let first = marks(&filters, "g", "a > 5").unwrap();
         assert_eq!(first.since(), 100);
-        // Another group comes: those who were there keep theirs.
+        // Another group is added; the existing groups keep their bits.
         let again = filter("g", "a > 5", [1, 2, 3]);
         publish(vec![("T".into(), Some(row(vec![again, h])))], false, 200);
         assert!(Arc::ptr_eq(&first, &marks(&filters, "g", "a > 5").unwrap()));
         assert_eq!(marks(&filters, "h", "a > 6").unwrap().since(), 200);
-        // The group changes its mind: who reads by the old filter believes no bits any more.
+        // The group changes its expression; readers with the old filter must no longer trust any
+        // bits.
         let changed = filter("g", "a > 7", [1, 2, 3]);
         publish(vec![("T".into(), Some(row(vec![changed])))], true, 300);
         assert_eq!(first.since(), i64::MAX);
@@ -192,7 +195,7 @@ mod tests {
     #[test]
     fn bits_are_those_of_the_filters_that_match() {
         let filter = |text, positions: [u32; 3]| filter("g", text, positions);
-        // The groups of golden/store-ext.
+        // The groups are those in golden/store-ext.
         let row = FilterRow {
             bit_count: 112,
             filters: vec![

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use crate::requests::queue_locks::LockLimits;
 use mq_format::remoting::{FLAG_RESPONSE, FieldValue, Prepared, PreparedReply, ReplyTo, Serialize};
 
-/// The broker's own settings, as far as native requests need them.
+/// The broker's own settings that native requests need.
 #[derive(Debug, Clone)]
 pub struct BrokerRow {
     /// `brokerPermission` bits.
@@ -29,21 +29,21 @@ pub struct BrokerRow {
     pub start_accept_ms: i64,
     /// `rejectTransactionMessage`: half messages are refused.
     pub reject_transaction: bool,
-    /// Pulls may be sent to slaves.
+    /// Whether pulls may be sent to slaves.
     pub slave_read: bool,
-    /// `enablePropertyFilter`: SQL92 expressions are allowed.
+    /// `enablePropertyFilter`: whether SQL92 expressions are allowed.
     pub property_filter: bool,
-    /// `filterSupportRetry`: messages that come again are filtered by expressions too.
+    /// `filterSupportRetry`: whether expressions also filter retried messages.
     pub filter_retry: bool,
-    /// The address clients are told, stored with every message.
+    /// The address that clients get, stored with every message.
     pub store_host: SocketAddr,
     /// False while the broker stops: sends are refused with 14.
     pub accepting: bool,
-    /// `consumerOffsetMax`: once there are this many offsets, groups get no new ones.
+    /// `consumerOffsetMax`: with this many offsets, no new ones are stored.
     pub offsets_max: usize,
     /// `queueLockMax` and `clientQueueLockMax`.
     pub locks: LockLimits,
-    /// The replies to sends that are stored.
+    /// Prepared replies to successful sends.
     pub stored: StoredReplies,
 }
 
@@ -73,7 +73,7 @@ impl Default for BrokerRow {
     }
 }
 
-/// The replies to sends that are stored, which nearly all are: each made when it is first needed.
+/// Prepared replies to successful sends, which nearly all sends are; each is encoded at first use.
 #[derive(Debug, Clone, Default)]
 pub struct StoredReplies {
     json: OnceLock<PreparedReply>,
@@ -81,7 +81,7 @@ pub struct StoredReplies {
 }
 
 impl BrokerRow {
-    /// Appends the reply to a send that is stored; `open`: queue, message id and queue offset.
+    /// Appends the reply to a successful send; `open`: queue, message id and queue offset.
     pub(crate) fn encode_stored(&self, to: ReplyTo, open: [FieldValue<'_>; 3], out: &mut Vec<u8>) {
         match to.serialize {
             Serialize::Json => {
@@ -97,7 +97,7 @@ impl BrokerRow {
         }
     }
 
-    /// In the order of the wire; those without a value differ from reply to reply.
+    /// Fields in the order on the wire; fields without a value differ between replies.
     fn stored_fields(&self) -> [(&str, Option<&str>); 5] {
         let trace_on = if self.trace_on { "true" } else { "false" };
         [

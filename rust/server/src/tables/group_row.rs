@@ -1,4 +1,4 @@
-//! What the tables know of a subscription group.
+//! Published settings of a subscription group.
 
 /// A subscription group's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -7,9 +7,9 @@ pub struct GroupRow {
     pub consume_enable: bool,
     /// `consumeBroadcastEnable`.
     pub broadcast_enable: bool,
-    /// `brokerId`: pulled from while the group keeps up, if slaves are read.
+    /// `brokerId`: the broker to pull from while the group keeps up, if slaves are read.
     pub broker_id: i64,
-    /// `whichBrokerWhenConsumeSlowly`: the same while it does not.
+    /// `whichBrokerWhenConsumeSlowly`: the broker to pull from while the group lags.
     pub slow_broker_id: i64,
 }
 

@@ -1,7 +1,7 @@
-//! What Python published: the facts native requests are decided by, read without asking Python.
+//! Tables that Python published, from which native requests are decided without asking Python.
 //!
-//! Python owns topics, groups and membership and publishes each change; a table is a map from a
-//! name to a small row, in shards so that readers rarely meet a writer.
+//! Python owns topics, groups and membership, and publishes each change. A table maps names to
+//! small rows, in shards so that readers rarely wait for a writer.
 
 pub(crate) mod acl;
 pub(crate) mod acl_needs;
@@ -25,7 +25,7 @@ use mq_store::TagFilter;
 /// Permission bit of a broker or topic: may be read.
 pub const PERM_READ: i32 = 4;
 
-/// Topics the broker itself writes; a client's send to them is refused (by Python, in words).
+/// Topics that only the broker writes; Python refuses a client's send to them with a text.
 const FORBIDDEN_TOPICS: [&str; 6] = [
     "SCHEDULE_TOPIC_XXXX",
     "RMQ_SYS_TRANS_HALF_TOPIC",
@@ -44,9 +44,10 @@ pub struct TopicRow {
     pub read_queues: i32,
     /// `writeQueueNums`.
     pub write_queues: i32,
-    /// Filter type MULTI_TAG: sets a bit of each message's system flag.
+    /// Whether the topic's filter type is MULTI_TAG, which sets a bit of each message's system
+    /// flag.
     pub multi_tag: bool,
-    /// A send needs no look at anything but this row: no order, retry, DLQ or forbidden topic.
+    /// Whether a send needs only this row: no order, retry, dead-letter or forbidden topic.
     pub plain: bool,
 }
 
@@ -67,14 +68,14 @@ impl TopicRow {
     }
 }
 
-/// What one group wants of one topic, from its newest heartbeat.
+/// One group's subscription to one topic, from its newest heartbeat.
 #[derive(Debug, Clone)]
 pub struct Subscription {
-    /// By tags; else by `sql`.
+    /// Whether it selects by tags; otherwise by `sql`.
     pub by_tag: bool,
-    /// The expression of type SQL92, None if it does not compile: Python says so.
+    /// The SQL92 expression; None if it does not compile. Python refuses its pulls with a text.
     pub sql: Option<Arc<Sql>>,
-    /// The expression is `*`.
+    /// Whether the expression is `*`.
     pub everything: bool,
     /// `subVersion`.
     pub version: i64,
@@ -82,7 +83,7 @@ pub struct Subscription {
     pub codes: Arc<[i32]>,
 }
 
-/// The clients of a group, as far as pulls need them; no row means that none is online.
+/// The clients of a group, as far as pulls need them; without a row no client is online.
 #[derive(Debug, Clone, Default)]
 pub struct SubscriptionRow {
     /// Message model BROADCASTING.
@@ -94,7 +95,7 @@ pub struct SubscriptionRow {
 /// All published tables.
 #[derive(Debug, Default)]
 pub struct Tables {
-    /// The broker's settings; none until published (then Python decides everything).
+    /// The broker's settings; until they are published, Python decides everything.
     pub broker: Single<BrokerRow>,
     /// Topic name to configuration.
     pub topics: Table<TopicRow>,
@@ -102,7 +103,7 @@ pub struct Tables {
     pub groups: Table<GroupRow>,
     /// Group name to its online clients' subscriptions.
     pub subscriptions: Table<SubscriptionRow>,
-    /// Topic name to the filters of its groups; empty unless bitmaps are wanted.
+    /// Topic name to the filters of its groups; empty unless bitmaps are enabled.
     pub filters: Filters,
     /// Accounts and white lists; empty while access control is off.
     pub acl: AclTable,
@@ -114,7 +115,7 @@ impl Tables {
         self.broker.get()
     }
 
-    /// The broker that a group is told to pull from next. is_slow: it is far behind.
+    /// Returns the broker that a group should pull from next. `is_slow`: the group lags far behind.
     pub fn next_broker(&self, group: &str, is_slow: bool) -> i64 {
         if self.broker.with(|row| row.slave_read) != Some(true) {
             return 0;
@@ -126,8 +127,8 @@ impl Tables {
         told.unwrap_or(0)
     }
 
-    /// Which messages of a retry topic its group wants, by the expressions for the topics they
-    /// first came from; None for other topics, and for groups without expressions.
+    /// Returns the filter of a retry topic, from its group's expressions for the original topics.
+    /// None for other topics, and for groups without expressions.
     pub fn retried_filter(&self, topic: &str) -> Option<TagFilter> {
         let group = topic.strip_prefix("%RETRY%")?;
         let by_topic = self.subscriptions.with(group, |row| {

@@ -1,4 +1,4 @@
-//! A published table: rows by name in shards, so that readers rarely meet a writer, or one row.
+//! A published table: rows by name in shards, so that readers rarely wait for a writer; or one row.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use thiserror::Error;
 /// Shards of one table; a power of two.
 const SHARDS: usize = 16;
 
-/// A publication whose version does not exceed the table's.
+/// A publication whose version is not higher than the table's version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("version {offered} does not exceed version {current} of this table; publish rising ones")]
 pub struct StaleVersion {
@@ -23,11 +23,11 @@ pub struct StaleVersion {
 /// One change: a name, and its row, or None to delete it.
 pub type Change<R> = (String, Option<R>);
 
-/// A published map. Reads take one shard's read lock for the time of a lookup.
+/// A published map. A read holds one shard's read lock during the lookup.
 #[derive(Debug)]
 pub struct Table<R> {
     version: Mutex<i64>,
-    /// A name is shared with those who keep it for long.
+    /// A name is shared with readers that keep it for long.
     shards: [RwLock<HashMap<Arc<str>, R>>; SHARDS],
 }
 
@@ -41,8 +41,8 @@ impl<R> Default for Table<R> {
 }
 
 impl<R> Table<R> {
-    /// Applies all changes as one: no reader sees a part of them. With `replace`, names that are
-    /// not among the changes are deleted.
+    /// Applies all changes at once, so that no reader sees a part of them. With `replace`, names
+    /// without a change are deleted.
     pub fn publish(
         &self,
         version: i64,
@@ -56,8 +56,8 @@ impl<R> Table<R> {
                 current: *current,
             });
         }
-        // All shards, always in this order: two publications cannot block each other, and a
-        // reader finds either none or all of the changes.
+        // All shards are locked, always in this order, so that two publications cannot deadlock and
+        // a reader finds either none or all of the changes.
         let mut shards = self.shards.each_ref().map(RwLock::write);
         if replace {
             shards.iter_mut().for_each(|shard| shard.clear());
@@ -73,19 +73,19 @@ impl<R> Table<R> {
         Ok(())
     }
 
-    /// What `read` makes of the row of `name`, or None without one. `read` must be short.
+    /// Calls `read` with the row of `name`; None without a row. `read` must be short.
     pub fn with<T>(&self, name: &str, read: impl FnOnce(&R) -> T) -> Option<T> {
         self.shards[shard_of(name)].read().get(name).map(read)
     }
 
-    /// As `with`, and the table's own name: who keeps it needs no copy.
+    /// Like `with`, and returns the table's own name, so that a caller that keeps it needs no copy.
     pub(crate) fn named<T>(&self, name: &str, read: impl FnOnce(&R) -> T) -> Option<(Arc<str>, T)> {
         let shard = self.shards[shard_of(name)].read();
         let (name, row) = shard.get_key_value(name)?;
         Some((Arc::clone(name), read(row)))
     }
 
-    /// A copy of the row.
+    /// Returns a copy of the row.
     pub fn get(&self, name: &str) -> Option<R>
     where
         R: Clone,
@@ -133,19 +133,19 @@ impl<R> Single<R> {
         self.is_published.load(Ordering::Acquire)
     }
 
-    /// What `read` makes of the row, None until one is published. `read` must be short.
+    /// Calls `read` with the row; None before one is published. `read` must be short.
     pub fn with<T>(&self, read: impl FnOnce(&R) -> T) -> Option<T> {
         self.row.read().as_ref().map(|(_, row)| read(row))
     }
 
-    /// The row, None until one is published.
+    /// Returns the row; None before one is published.
     pub fn get(&self) -> Option<Arc<R>> {
         let current = self.row.read();
         current.as_ref().map(|(_, row)| Arc::clone(row))
     }
 }
 
-/// Cheap and good enough: names of one deployment differ in length or in their last bytes.
+/// A cheap hash: names of one deployment usually differ in length or in their last bytes.
 fn shard_of(name: &str) -> usize {
     let bytes = name.as_bytes();
     let tail = bytes.iter().rev().take(4);

@@ -1,5 +1,5 @@
-//! A broker in this process, and an allocator that counts what all of it takes. A test that counts
-//! is alone in its binary.
+//! A broker in this process, and an allocator that counts the memory of the whole process. A test
+//! that counts must be the only one in its binary.
 
 #![allow(dead_code, clippy::unwrap_used, reason = "each test file uses a part")]
 
@@ -23,8 +23,8 @@ static BYTES: AtomicI64 = AtomicI64::new(0);
 static BLOCKS: AtomicI64 = AtomicI64::new(0);
 static MADE: AtomicI64 = AtomicI64::new(0);
 
-/// The system's allocator, and how much of it is in use. As glibc: 8 bytes before each block, in
-/// steps of 16, 32 at least.
+/// The system's allocator, and the memory in use. It counts as glibc does: 8 bytes before each
+/// block, steps of 16, at least 32.
 struct Counting;
 
 #[global_allocator]
@@ -36,18 +36,18 @@ fn count(layout: Layout, times: i64) {
     BLOCKS.fetch_add(times, Ordering::Relaxed);
 }
 
-// SAFETY: it does what the system's allocator does.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout, 1);
         MADE.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         count(layout, -1);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -60,12 +60,12 @@ pub fn in_use() -> (i64, i64) {
     )
 }
 
-/// Blocks taken so far, those given back too; a block that grows is a new one.
+/// Number of allocations so far, including freed ones; a block that grows counts as a new one.
 pub fn made() -> i64 {
     MADE.load(Ordering::Relaxed)
 }
 
-/// A request as Java's clients write it.
+/// Encodes a request as Java's clients do.
 pub fn frame(code: i32, fields: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let fields: serde_json::Map<_, _> = fields
         .iter()
@@ -82,7 +82,7 @@ pub fn frame(code: i32, fields: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     [&words, head.as_bytes(), body].concat()
 }
 
-/// A pull of tags that came with it, which may be held.
+/// A pull with its own tag filter, which may become a long poll.
 pub fn pull(queue: usize, offset: usize, suspend_ms: u32) -> Vec<u8> {
     let fields = [
         ("consumerGroup", "TheGroup"),
@@ -99,7 +99,7 @@ pub fn pull(queue: usize, offset: usize, suspend_ms: u32) -> Vec<u8> {
     frame(11, &fields, b"")
 }
 
-/// A request that is answered at once, after all before it on its connection.
+/// Sends a request that is answered at once and after all earlier ones, and waits for the reply.
 pub fn ask_end(connection: &mut TcpStream) {
     connection
         .write_all(&frame(30, &[("topic", "TheTopic"), ("queueId", "0")], b""))
@@ -110,7 +110,7 @@ pub fn ask_end(connection: &mut TcpStream) {
     connection.read_exact(&mut reply).unwrap();
 }
 
-/// A store of small files.
+/// Settings of a store with small files.
 pub fn small() -> store::Settings {
     store::Settings {
         commit_log_file_bytes: Some(LOG_FILE_BYTES),
@@ -120,12 +120,12 @@ pub fn small() -> store::Settings {
     }
 }
 
-/// A broker with "TheTopic", of so many queues, and "TheGroup".
+/// A broker with this many queues of "TheTopic", and "TheGroup".
 pub fn broker(root: &Path, queues: usize) -> (Arc<Core>, Server) {
     broker_of(root, queues, small())
 }
 
-/// The same, its store with these settings.
+/// The same, with these settings of the store.
 pub fn broker_of(root: &Path, queues: usize, settings: store::Settings) -> (Arc<Core>, Server) {
     let store = store::Store::open(root, settings, SystemClock::shared(), true).unwrap();
     let settings = Settings {

@@ -1,4 +1,4 @@
-//! A pull that needs the disk, and a thread that panics over it.
+//! A pull that needs the disk and panics.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -12,10 +12,10 @@ use crate::requests::send::slow_disk_tests::{Fixture, until};
 use mq_format::remoting::Frame;
 use mq_store::testing::SlowDisk;
 
-/// Where the body of the first record starts, whose hosts are IPv4.
+/// Start of the body in the first record, whose hosts are IPv4.
 const BODY_AT: u64 = 88;
 
-/// Panics at the first operation of a thread that may wait for the disk.
+/// Panics at the first file operation of a thread that may wait for the disk.
 fn panics_once() -> bool {
     static IS_ARMED: AtomicBool = AtomicBool::new(true);
     let is_cold = thread::current().name() == Some(THREADS);
@@ -26,7 +26,7 @@ fn panics_once() -> bool {
     false
 }
 
-/// A record that is bad is read once more by a thread that may wait for the disk.
+/// A damaged record is read again by a thread that may wait for the disk.
 fn damage_the_first_record(root: &Path) {
     let path = root.join("commitlog/00000000000000000000");
     let log = std::fs::File::options().write(true).open(path).unwrap();

@@ -1,4 +1,4 @@
-//! How often a group of messages wakes those who wait for them.
+//! How a group of messages wakes the long polls that wait for them.
 
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use mq_store::{Put, PutRequest, Settings as StoreSettings, Store};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 const QUEUES: i32 = 8;
-/// Pulls held for each queue.
+/// Long polls of each queue.
 const PULLS: i32 = 3;
 /// Messages of each queue.
 const MESSAGES: i32 = 10;
@@ -34,13 +34,13 @@ struct Fixture {
     store: Arc<Store>,
     peer: Arc<Peer>,
     far: TcpStream,
-    /// Calls of the store's listener.
+    /// Number of calls of the store's listener.
     calls: Arc<AtomicUsize>,
     _root: tempfile::TempDir,
 }
 
 impl Fixture {
-    /// A broker of one topic whose store makes messages readable when it is flushed.
+    /// A broker with one topic. Its store makes messages readable when it is flushed.
     async fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
         let settings = StoreSettings {
@@ -97,7 +97,7 @@ impl Fixture {
         assert!(out.is_empty(), "{}", out.escape_ascii());
     }
 
-    /// Puts as many messages to each queue, which nobody sees before a flush.
+    /// Puts the same number of messages to each queue; they are readable only after a flush.
     fn put_all(&self) -> Put {
         let numbers = (0..MESSAGES).flat_map(|_| 0..QUEUES);
         let puts = numbers.map(|queue_id| {
@@ -109,7 +109,7 @@ impl Fixture {
         puts.last().unwrap()
     }
 
-    /// Reads so many answers; gives the queue of each and how many messages it has.
+    /// Reads `count` replies; returns the queue of each and its number of messages.
     async fn answers(&mut self, count: usize) -> Vec<(i32, usize)> {
         let mut answers = Vec::new();
         while answers.len() < count {
@@ -194,7 +194,7 @@ async fn nobody_is_held_for_longer_than_the_bound() {
     assert_eq!(shards.map(|shard| shard.wheel.len()).sum::<usize>(), 0);
 }
 
-/// Tasks do not run before the test waits, so that they can be counted.
+/// Spawned tasks run only when the test waits, so they can be counted before.
 #[tokio::test]
 async fn a_group_of_messages_wakes_all_who_wait_for_it_in_one_go() {
     let mut fixture = Fixture::new().await;
@@ -216,7 +216,7 @@ async fn a_group_of_messages_wakes_all_who_wait_for_it_in_one_go() {
     assert_eq!(
         fixture.calls.load(Ordering::SeqCst),
         1,
-        "one look, told once"
+        "one call of the listener"
     );
     assert_eq!(tasks() - before, 1, "one task for the pulls of all queues");
 
@@ -225,6 +225,10 @@ async fn a_group_of_messages_wakes_all_who_wait_for_it_in_one_go() {
     answers.sort_unstable();
     let messages = usize::try_from(MESSAGES).unwrap();
     let expected = (0..QUEUES).flat_map(|queue_id| (0..PULLS).map(move |_| (queue_id, messages)));
-    assert_eq!(answers, expected.collect::<Vec<_>>(), "once each, with all");
+    assert_eq!(
+        answers,
+        expected.collect::<Vec<_>>(),
+        "one reply per queue, with all messages"
+    );
     assert_eq!((tasks(), fixture.peer.owed()), (before, 0));
 }

@@ -1,4 +1,4 @@
-//! A client that is owed too much, and its requests.
+//! A client with too many unread replies, and its requests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// A client that is owed so much that its requests wait.
+    /// Creates a client with so many unread replies that its requests wait.
     async fn new() -> Self {
         let settings = Settings {
             kind: Kind::NameServer,
@@ -67,7 +67,7 @@ impl Fixture {
         .unwrap();
     }
 
-    /// The next request's number, if there is one for Python.
+    /// Returns the number of the next request for Python, if there is one.
     fn next(&self) -> Option<i32> {
         match self.core.next_job(ALL, Duration::ZERO) {
             Popped::Item(job) => {
@@ -79,7 +79,7 @@ impl Fixture {
         }
     }
 
-    /// The client reads until it is owed nothing.
+    /// Reads until the server has no more bytes for the client.
     async fn read_all(&mut self) {
         let mut buffer = vec![0; 1 << 20];
         while self.peer.owed() > 0 {
@@ -170,7 +170,10 @@ async fn a_client_that_takes_nothing_is_closed_once_large_replies_find_no_room()
     core.peers.close_stalled(UNREAD_MS_MAX);
     assert!(!peer.is_closing(), "it may be slow");
     core.peers.close_stalled(UNREAD_MS_MAX + 1);
-    assert!(!peer.is_closing(), "nobody looks twice a second");
+    assert!(
+        !peer.is_closing(),
+        "the last check was less than a second ago"
+    );
     core.peers.close_stalled(UNREAD_MS_MAX + UNREAD_LOOK_MS);
     assert!(peer.is_closing() && peer.is_unread());
     fixture.far.shutdown().await.unwrap();

@@ -1,4 +1,4 @@
-//! A disk that is slow to make the log's next file: nobody but sends waits for it.
+//! A disk that is slow to create the log's next file: only sends wait for it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,16 +27,16 @@ use mq_store::testing::{SlowDisk, request};
 use mq_store::{PutResult, Settings as StoreSettings};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What answers without a look at the disk takes less.
+/// A request that does not use the disk takes less time than this.
 const AT_ONCE: Duration = Duration::from_secs(2);
 const FILE_BYTES: u64 = 64 << 10;
 
-/// A broker of topic T without threads: what the native side does is done here.
+/// A broker of topic T without threads: the test itself does the work of the native side.
 pub(crate) struct Fixture {
     pub(crate) core: Arc<Core>,
     pub(crate) store: Arc<Store>,
     pub(crate) peer: Arc<Peer>,
-    /// The client's end.
+    /// The client's end of the connection.
     pub(crate) far: TcpStream,
     sent: i32,
 }
@@ -82,12 +82,12 @@ impl Fixture {
         }
     }
 
-    /// Another client.
+    /// Connects as another client.
     pub(crate) async fn reconnect(&mut self) {
         (self.peer, self.far) = connection().await;
     }
 
-    /// The reply's code if the native side has one at once.
+    /// Returns the code of the reply, if the native side replies at once.
     fn ask(&mut self, code: i32, fields: &str, body: &[u8]) -> Option<i32> {
         self.sent += 1;
         let header = format!(
@@ -140,14 +140,14 @@ async fn only_sends_wait_for_a_file_that_does_not_come() {
     while fixture.send(&body).is_some() {
         stored += 1;
     }
-    // The one that was not stored, and the next, of the same topic and connection.
+    // The send that was not stored, and the next one of the same topic and connection.
     assert_eq!(fixture.core.handoff.waiting().next(), Some(("send", 1)));
     assert_eq!(fixture.send(&body), None);
     assert_eq!(fixture.core.handoff.waiting().next(), Some(("send", 1)));
     assert_eq!(fixture.pull(), Some(0), "pulls go on");
     assert_eq!(fixture.store.max_offset("T", 1), stored);
 
-    // A thread that may wait for it does, as long as RocketMQ's.
+    // A thread that may wait for the file waits, as RocketMQ's does.
     let Popped::Item(_job) = fixture.core.next_job(0, PATIENCE) else {
         panic!("Python gets the send");
     };

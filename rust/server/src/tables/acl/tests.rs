@@ -1,4 +1,4 @@
-//! The order of the checks and the words of each refusal.
+//! The order of the checks, and the text of each refusal.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
