@@ -63,7 +63,7 @@ pub(crate) async fn accept(
                 admit(&core, stream, remote, fast_port);
             }
             Err(error) => {
-                tracing::warn!(%error, wait = ?back_off, "could not accept a connection; trying again");
+                tracing::warn!(%error, wait = ?back_off, "could not accept a connection, retrying");
                 sleep(back_off).await;
                 back_off = (back_off * 2).min(BACK_OFF_MAX);
             }
