@@ -8,7 +8,8 @@ use serde::Deserialize;
 use mq_format::remoting::{FieldValue, Head};
 use mq_format::signature::{ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, Signer, signed_content};
 
-/// An account whose requests are signed. Made of secrets, it is read and never written.
+/// An account that signs requests. It can be deserialized but never serialized, because it is
+/// secret.
 #[derive(Clone, Deserialize)]
 #[serde(try_from = "Keys")]
 pub struct Credentials {
@@ -17,7 +18,7 @@ pub struct Credentials {
     signer: Signer,
 }
 
-/// The text that credentials are made of.
+/// Serialized form of the credentials.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Keys {
@@ -51,7 +52,7 @@ impl Credentials {
         })
     }
 
-    /// The signer with the account's secret key.
+    /// Returns the signer with the account's secret key.
     pub fn signer(&self) -> &Signer {
         &self.signer
     }
@@ -64,14 +65,14 @@ impl Credentials {
         }
     }
 
-    /// Adds the account to a request's fields, and gives their signature.
+    /// Adds the account to a request's fields, and returns their signature.
     pub fn sign<'a>(&'a self, fields: &mut Vec<(&'a str, FieldValue<'a>)>, body: &[u8]) -> String {
         self.name(fields);
         let texts = texts(fields);
         self.signer.sign(&plain(fields, &texts), body)
     }
 
-    /// What is signed of a request with these fields, the account's among them.
+    /// Returns the signed content of a request; `fields` include the account's.
     pub fn content(&self, fields: &[(&str, FieldValue<'_>)], body: &[u8]) -> Vec<u8> {
         signed_content(&plain(fields, &texts(fields)), body)
     }
@@ -91,7 +92,7 @@ impl Credentials {
     }
 }
 
-/// The values as they are signed.
+/// Returns the values as text, as they are signed.
 fn texts<'a>(fields: &[(&str, FieldValue<'a>)]) -> Vec<Cow<'a, str>> {
     let values = fields.iter().map(|(_, value)| match value {
         FieldValue::Text(text) => Cow::Borrowed(*text),
@@ -113,7 +114,7 @@ mod tests {
     use super::*;
     use mq_format::remoting::{Frame, Serialize};
 
-    /// A request recorded from RocketMQ's own client, which put AccessKey last too.
+    /// A request recorded from RocketMQ's own client, which also put AccessKey last.
     #[test]
     fn a_request_is_signed_as_java_does() {
         let keys = r#"{"access_key": "rocketuser", "secret_key": "12345678"}"#;

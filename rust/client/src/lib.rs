@@ -1,10 +1,10 @@
 //! The client engine: a connection per address, and requests matched with their replies.
 
 pub mod batch;
+mod connection;
+mod connections;
 pub mod credentials;
 pub mod events;
-mod line;
-mod lines;
 pub mod pool;
 mod requests;
 pub mod settings;

@@ -6,8 +6,8 @@ use rustls::ClientConfig;
 use tokio::runtime::Handle;
 
 use super::batch::Batch;
+use super::connections::Connections;
 use super::events::{Events, Failure};
-use super::lines::Lines;
 use super::settings::PoolSettings;
 use super::shared::Shared;
 
@@ -15,7 +15,7 @@ use super::shared::Shared;
 /// because a copy in a forked child must not shut down the parent's connections.
 pub struct Pool {
     shared: Arc<Shared>,
-    lines: Arc<Lines>,
+    connections: Arc<Connections>,
     runtime: Handle,
 }
 
@@ -23,11 +23,11 @@ impl Pool {
     /// A pool whose tasks run on `runtime`.
     pub fn new(runtime: Handle, settings: PoolSettings, events: Arc<dyn Events>) -> Self {
         let shared = Arc::new(Shared::new(settings, events));
-        let lines = Arc::new(Lines::new(shared.clone()));
-        runtime.spawn(lines.clone().watch_deadlines());
+        let connections = Arc::new(Connections::new(shared.clone()));
+        runtime.spawn(connections.clone().watch_deadlines());
         Self {
             shared,
-            lines,
+            connections,
             runtime,
         }
     }
@@ -44,26 +44,26 @@ impl Pool {
         let first_deadline = replies.map(|entry| entry.waiter.deadline).min();
         let mut requests = batch.requests;
         while !requests.entries.is_empty() {
-            let Some(line) = self.lines.line(address, &self.runtime) else {
+            let Some(connection) = self.connections.get_or_open(address, &self.runtime) else {
                 shared.fail(requests.entries, &Failure::Closed);
                 break;
             };
-            match line.submit(shared, requests) {
+            match connection.submit(shared, requests) {
                 Ok(()) => break,
-                // The line ended after the look-up; the next look-up makes a new one.
+                // The connection ended after the look-up; the next look-up makes a new one.
                 Err(back) => requests = back,
             }
         }
         if let Some(deadline) = first_deadline {
-            self.lines.look_at(deadline);
+            self.connections.look_at(deadline);
         }
         shared.events.settled();
     }
 
     /// Sends our reply to a server's request, on the connection to that address.
     pub fn reply(&self, address: &str, frame: Vec<u8>) {
-        if let Some(line) = self.lines.get(address) {
-            line.reply(frame);
+        if let Some(connection) = self.connections.get(address) {
+            connection.reply(frame);
         }
     }
 
@@ -74,6 +74,6 @@ impl Pool {
 
     /// Closes every connection and fails every request.
     pub fn close(&self) {
-        self.lines.close();
+        self.connections.close();
     }
 }

@@ -69,7 +69,7 @@ impl Shared {
         self.next_opaque.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Fails requests that no line tracks as waiting, and frees their places.
+    /// Fails requests that no connection tracks as waiting, and frees their places.
     pub fn fail(&self, entries: Vec<Entry>, failure: &Failure) {
         self.release(entries.len());
         for entry in entries {

@@ -1,8 +1,9 @@
-//! Whether the peer of a connection still answers, on the pool's clock in milliseconds.
+//! Detects a peer that no longer answers, on the pool's clock in milliseconds.
 //!
-//! A connection that a NAT or a proxy forgot stays open and silent: nothing sent on it arrives. A
-//! request that timed out while no byte came is the first sign. Then the line sends a question that
-//! every server answers at once. A server that is only slow answers it, and keeps its connection.
+//! A connection that a NAT or a proxy has forgotten stays open, but nothing sent on it arrives. The
+//! first sign is a request that timed out while no byte arrived. Then the connection sends a
+//! question that every server answers at once. A server that is only slow answers it and keeps its
+//! connection.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
@@ -10,30 +11,30 @@ use std::time::Duration;
 use mq_format::codes::GET_KV_CONFIG;
 use mq_format::remoting::{Head, Serialize};
 
-/// Wait for the answer to the first question; each silent connection in a row doubles it.
+/// Wait for the answer to the first question; each further silent connection doubles it.
 pub(super) const FIRST_PATIENCE: Duration = Duration::from_secs(1);
 /// Longest wait for the answer to a question, so that a suspended server causes few connections.
 const PATIENCE_MAX: Duration = Duration::from_secs(32);
 /// `Silence::asked_ms` while no question is open.
 const NEVER: i64 = i64::MAX;
 
-/// What to do about a line.
+/// What a connection should do about its peer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nothing: the peer has answered, or nobody doubts it.
+    /// Nothing: the peer has answered, or no request timed out.
     Fine,
-    /// Send the question; look again when this many milliseconds have passed on the pool's clock.
+    /// Send the question, and check again at this time on the pool's clock.
     Ask(i64),
-    /// The question is open; look again at that time.
+    /// A question is open; check again at this time.
     Wait(i64),
-    /// The peer did not answer: give the line up.
+    /// The peer did not answer: close the connection.
     Silent,
 }
 
-/// What was heard on one line.
+/// Signs of life of the peer.
 pub(super) struct Silence {
     patience_ms: i64,
-    /// When the last byte came; negative before the first.
+    /// Time of the last byte received; negative before the first.
     heard_ms: AtomicI64,
     asked_ms: AtomicI64,
     /// Whether a request got its reply in time.
@@ -50,12 +51,12 @@ impl Silence {
         }
     }
 
-    /// Notes that the peer sent something.
+    /// Records that the peer sent something.
     pub fn heard(&self, now_ms: i64) {
         self.heard_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// Notes that a request got its reply in time.
+    /// Records that a request got its reply in time.
     pub fn proven(&self) {
         self.is_proven.store(true, Ordering::Relaxed);
     }
@@ -65,7 +66,8 @@ impl Silence {
         self.heard_ms.load(Ordering::Relaxed) < ms
     }
 
-    /// Judges the line. is_suspect: a request timed out that was sent after the last byte came.
+    /// Judges the peer. `is_suspect`: a request timed out that was sent after the last byte
+    /// arrived.
     pub fn judge(&self, now_ms: i64, is_suspect: bool) -> Verdict {
         let asked_ms = self.asked_ms.load(Ordering::Relaxed);
         if asked_ms != NEVER && self.lasts_since(asked_ms) {
@@ -83,8 +85,8 @@ impl Silence {
         }
     }
 
-    /// How long the line that replaces a silent one waits for the answer to its question. A server
-    /// that answers no connection in time gets ever fewer of them.
+    /// Returns the patience of the connection that replaces a silent one. A server that answers no
+    /// connection in time gets fewer and fewer of them.
     pub fn next_patience(&self) -> Duration {
         if self.is_proven.load(Ordering::Relaxed) {
             return FIRST_PATIENCE;

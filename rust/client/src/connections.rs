@@ -1,4 +1,4 @@
-//! The lines of all addresses, and the timer that looks at their deadlines.
+//! The connections to all addresses, and the timer for the deadlines of their requests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
+use super::connection::Connection;
 use super::events::Failure;
-use super::line::Line;
 use super::shared::Shared;
 
-pub(super) struct Lines {
+pub(super) struct Connections {
     shared: Arc<Shared>,
-    by_address: Mutex<HashMap<String, Arc<Line>>>,
+    by_address: Mutex<HashMap<String, Arc<Connection>>>,
     closed: AtomicBool,
-    /// When the timer next checks the deadlines, milliseconds after the start.
+    /// Time of the timer's next check of the deadlines, milliseconds since the pool was created.
     next_look_ms: AtomicU64,
     look_earlier: Notify,
 }
 
-impl Lines {
+impl Connections {
     pub fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
@@ -33,49 +33,56 @@ impl Lines {
         }
     }
 
-    /// The line of an address, if there is one.
-    pub fn get(&self, address: &str) -> Option<Arc<Line>> {
+    /// Returns the connection to an address, if there is one.
+    pub fn get(&self, address: &str) -> Option<Arc<Connection>> {
         self.by_address.lock().get(address).cloned()
     }
 
-    /// The line of an address; where there is none, or one that is gone, a new one is started.
-    /// None once all are closed.
-    pub fn line(self: &Arc<Self>, address: &str, runtime: &Handle) -> Option<Arc<Line>> {
-        let mut lines = self.by_address.lock();
+    /// Returns the connection to an address. Starts a new one if there is none or it has ended.
+    /// None after `close`.
+    pub fn get_or_open(
+        self: &Arc<Self>,
+        address: &str,
+        runtime: &Handle,
+    ) -> Option<Arc<Connection>> {
+        let mut by_address = self.by_address.lock();
         if self.closed.load(Ordering::Acquire) {
-            return None; // asked under the lock: `close` ends every line it finds there
+            return None; // read under the lock, because `close` ends only connections in the map
         }
-        let known = lines.get(address);
-        if let Some(line) = known.filter(|line| !line.is_gone()) {
-            return Some(line.clone());
+        let known = by_address.get(address);
+        if let Some(connection) = known.filter(|connection| !connection.is_gone()) {
+            return Some(connection.clone());
         }
         let gone = known.map(Arc::as_ref);
-        let line = Arc::new(Line::new(address, self.shared.now_ms(), gone));
-        lines.insert(address.to_owned(), line.clone());
-        runtime.spawn(self.clone().run(line.clone()));
-        Some(line)
+        let connection = Arc::new(Connection::new(address, self.shared.now_ms(), gone));
+        by_address.insert(address.to_owned(), connection.clone());
+        runtime.spawn(self.clone().run(connection.clone()));
+        Some(connection)
     }
 
     /// Closes every connection and fails every request.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.look_earlier.notify_one();
-        for line in self.all() {
-            line.end(&self.shared, Failure::Closed);
+        for connection in self.all() {
+            connection.end(&self.shared, Failure::Closed);
         }
     }
 
-    async fn run(self: Arc<Self>, line: Arc<Line>) {
-        line.clone().run(self.shared.clone()).await;
-        let mut lines = self.by_address.lock();
-        let current = lines.get(&line.address);
-        // A newer line may have replaced it. A silent one stays for the sake of its successor.
-        if current.is_some_and(|current| Arc::ptr_eq(current, &line)) && !line.was_silent() {
-            lines.remove(&line.address);
+    async fn run(self: Arc<Self>, connection: Arc<Connection>) {
+        connection.clone().run(self.shared.clone()).await;
+        let mut by_address = self.by_address.lock();
+        let current = by_address.get(&connection.address);
+        // A newer connection may have replaced it. A silent one is kept: its successor needs its
+        // history.
+        if current.is_some_and(|current| Arc::ptr_eq(current, &connection))
+            && !connection.was_silent()
+        {
+            by_address.remove(&connection.address);
         }
     }
 
-    fn all(&self) -> Vec<Arc<Line>> {
+    fn all(&self) -> Vec<Arc<Connection>> {
         self.by_address.lock().values().cloned().collect()
     }
 
@@ -100,18 +107,19 @@ impl Lines {
         let idle = self.shared.settings.idle_timeout;
         while !self.closed.load(Ordering::Acquire) {
             let now = Instant::now();
-            // Set before the check, so that a request submitted during the check lowers it again.
+            // Set before the check, so that a request submitted during the check can lower it
+            // again.
             self.next_look_ms
                 .store(self.ms_of(now + idle / 4), Ordering::Release);
             let idle_since_ms =
                 self.shared.now_ms() - i64::try_from(idle.as_millis()).unwrap_or(i64::MAX);
-            for line in self.all() {
-                if let Some(next) = line.expire(&self.shared, now) {
+            for connection in self.all() {
+                if let Some(next) = connection.expire(&self.shared, now) {
                     self.next_look_ms
                         .fetch_min(self.ms_of(next), Ordering::AcqRel);
                 }
-                if line.is_idle(idle_since_ms) {
-                    line.close();
+                if connection.is_idle(idle_since_ms) {
+                    connection.close();
                 }
             }
             self.shared.events.settled();

@@ -14,7 +14,7 @@ use super::silence::{FIRST_PATIENCE, Silence, Verdict, encode_question};
 use super::waiters::{Waiter, Waiters};
 use mq_format::remoting::{Frame, FrameError, HeaderLimits};
 use mq_net::connect::ConnectError;
-use mq_net::connection::{Connection, SendError};
+use mq_net::connection::{Connection as Socket, SendError};
 use mq_net::frame::FrameSplitter;
 use mq_net::receiver::Receiver;
 
@@ -26,13 +26,13 @@ const NEVER_HEARD: &str =
 enum State {
     /// Requests wait for the connection, in order.
     Connecting(Vec<Requests>),
-    Open(Arc<Connection>),
-    /// Failed or closed: the pool makes a new line for the next request.
+    Open(Arc<Socket>),
+    /// Failed or closed: the pool makes a new connection for the next request.
     Gone,
 }
 
 /// A connection to one address and its requests.
-pub(super) struct Line {
+pub(super) struct Connection {
     pub address: String,
     state: Mutex<State>,
     waiters: Mutex<Waiters>,
@@ -42,11 +42,11 @@ pub(super) struct Line {
     was_silent: AtomicBool,
 }
 
-impl Line {
-    /// A line that replaces one that is gone, if there was one; `run` makes its connection.
+impl Connection {
+    /// A connection that replaces one that is gone, if there was one; `run` makes its connection.
     pub fn new(address: &str, now_ms: i64, gone: Option<&Self>) -> Self {
-        let silent = gone.filter(|line| line.was_silent());
-        let patience = silent.map_or(FIRST_PATIENCE, |line| line.silence.next_patience());
+        let silent = gone.filter(|gone| gone.was_silent());
+        let patience = silent.map_or(FIRST_PATIENCE, |gone| gone.silence.next_patience());
         Self {
             address: address.to_owned(),
             state: Mutex::new(State::Connecting(Vec::new())),
@@ -57,7 +57,7 @@ impl Line {
         }
     }
 
-    /// Takes requests; gives them back if the line is gone.
+    /// Takes requests; gives them back if the connection is gone.
     ///
     /// The waiters are added before the bytes are sent, because the reply may come before `send`
     /// returns.
@@ -73,11 +73,11 @@ impl Line {
         drop(waiters);
         match &mut *state {
             State::Connecting(waiting) => waiting.push(requests),
-            State::Open(connection) => {
-                let connection = connection.clone();
+            State::Open(socket) => {
+                let socket = socket.clone();
                 drop(state);
                 self.last_used_ms.store(shared.now_ms(), Ordering::Relaxed);
-                self.send(shared, &connection, requests);
+                self.send(shared, &socket, requests);
             }
             State::Gone => {}
         }
@@ -86,14 +86,14 @@ impl Line {
 
     /// Sends our reply to a server's request; drops the reply if the connection is gone.
     pub fn reply(&self, frame: Vec<u8>) {
-        if let State::Open(connection) = &*self.state.lock() {
+        if let State::Open(socket) = &*self.state.lock() {
             // A peer that is gone or too slow does not get its reply.
-            let _ = connection.send(frame);
+            let _ = socket.send(frame);
         }
     }
 
-    fn send(&self, shared: &Shared, connection: &Connection, requests: Requests) {
-        let sent = connection.send(requests.bytes);
+    fn send(&self, shared: &Shared, socket: &Socket, requests: Requests) {
+        let sent = socket.send(requests.bytes);
         let (oneways, calls): (Vec<_>, Vec<_>) =
             requests.entries.into_iter().partition(|entry| entry.oneway);
         let Err(error) = sent else {
@@ -126,13 +126,13 @@ impl Line {
     /// Connects, sends the waiting requests, receives until the end, then fails the open requests.
     pub async fn run(self: Arc<Self>, shared: Arc<Shared>) {
         let failure = match self.open(&shared).await {
-            Ok((connection, receiver)) => {
+            Ok((socket, receiver)) => {
                 let writer = tokio::spawn({
-                    let connection = connection.clone();
-                    async move { connection.drive_writes().await }
+                    let socket = socket.clone();
+                    async move { socket.drive_writes().await }
                 });
                 let end = self.receive(&shared, receiver).await;
-                connection.close();
+                socket.close();
                 writer.abort();
                 let text = format!("connection to {} closed: {end}", self.address);
                 Failure::Unreachable(text)
@@ -142,12 +142,12 @@ impl Line {
         self.end(&shared, failure);
     }
 
-    async fn open(&self, shared: &Shared) -> Result<(Arc<Connection>, Receiver), Failure> {
+    async fn open(&self, shared: &Shared) -> Result<(Arc<Socket>, Receiver), Failure> {
         let settings = &shared.settings;
         let (limit, queue_bytes) = (settings.connect_timeout, settings.outbound_limit_bytes);
-        let opened = Connection::dial(&self.address, limit, shared.tls(), queue_bytes).await;
+        let opened = Socket::dial(&self.address, limit, shared.tls(), queue_bytes).await;
         let unreachable = |error: ConnectError| Failure::Unreachable(error.to_string());
-        let (connection, receiver) = opened.map_err(unreachable)?;
+        let (socket, receiver) = opened.map_err(unreachable)?;
         let mut state = self.state.lock();
         if let State::Connecting(waiting) = &mut *state {
             // Sent under the lock, so that later requests cannot overtake these.
@@ -156,15 +156,15 @@ impl Line {
                 let alive = |entry: &Entry| entry.oneway || waiters.contains(entry.opaque);
                 let requests = requests.retain(alive);
                 drop(waiters);
-                self.send(shared, &connection, requests);
+                self.send(shared, &socket, requests);
             }
-            *state = State::Open(connection.clone());
+            *state = State::Open(socket.clone());
         } else {
-            connection.close(); // the pool was closed meanwhile
+            socket.close(); // the pool was closed in the meantime
         }
         drop(state);
         shared.events.settled();
-        Ok((connection, receiver))
+        Ok((socket, receiver))
     }
 
     /// Receives until the connection ends; returns the reason.
@@ -203,7 +203,7 @@ impl Line {
         Ok(())
     }
 
-    /// Fails the requests past their deadline, and gives up a line whose peer is silent; returns
+    /// Fails the requests past their deadline, and gives up a connection whose peer is silent; returns
     /// when to look again.
     pub fn expire(&self, shared: &Shared, now: Instant) -> Option<Instant> {
         let (expired, next) = self.waiters.lock().take_expired(now);
@@ -222,11 +222,11 @@ impl Line {
         next.into_iter().chain(look).min()
     }
 
-    /// Asks a suspect peer for a sign of life, and ends the line if none came; returns when to
+    /// Asks a suspect peer for a sign of life, and ends the connection if none came; returns when to
     /// look again.
     fn check_peer(&self, shared: &Shared, now: Instant, is_suspect: bool) -> Option<Instant> {
-        let connection = match &*self.state.lock() {
-            State::Open(connection) => connection.clone(),
+        let socket = match &*self.state.lock() {
+            State::Open(socket) => socket.clone(),
             _ => return None, // `connect_timeout` bounds what is before, and nothing is after
         };
         match self.silence.judge(shared.ms_of(now), is_suspect) {
@@ -236,7 +236,7 @@ impl Line {
                 let mut question = Vec::new();
                 encode_question(shared.next_opaque(), &mut question);
                 // A peer whose buffers are full does not get it, and has the same time to speak.
-                let _ = connection.send(question);
+                let _ = socket.send(question);
                 Some(shared.instant_of(until_ms))
             }
             Verdict::Silent => {
@@ -267,19 +267,19 @@ impl Line {
 
     /// Ends the connection; `run` then finishes by itself.
     pub fn close(&self) {
-        if let State::Open(connection) = &*self.state.lock() {
-            connection.close();
+        if let State::Open(socket) = &*self.state.lock() {
+            socket.close();
         }
     }
 
-    /// Marks the line gone and fails everything on it, once.
+    /// Marks the connection gone and fails everything on it, once.
     pub fn end(&self, shared: &Shared, failure: Failure) {
         let before = std::mem::replace(&mut *self.state.lock(), State::Gone);
         let waiting = match before {
             State::Gone => return,
             State::Connecting(waiting) => waiting,
-            State::Open(connection) => {
-                connection.close();
+            State::Open(socket) => {
+                socket.close();
                 Vec::new()
             }
         };
