@@ -1,13 +1,14 @@
-//! Delivers delayed messages: follows each level's queue of the schedule topic and stores every
-//! message again, in its real topic, when it is due.
+//! Delivers delayed messages. The thread follows each level's queue of the schedule topic and
+//! stores every message again, in its real topic, when it is due.
 //!
-//! Messages of one level are due in the order they were stored, so the first one not due ends a
-//! level's turn; the thread sleeps until the earliest of those, or an arrival at the head of a
-//! level. Progress is the queue offset per level, kept in `config/delayOffset.json`; what was
-//! delivered after its last save is delivered again after a crash, as in RocketMQ.
+//! Messages of one level are due in the order they were stored, so the first one that is not due
+//! ends the level's turn. The thread sleeps until the earliest of these times, or until a message
+//! arrives at the head of a level. Progress is one queue offset per level, kept in
+//! `config/delayOffset.json`. After a crash, messages delivered since the last save are delivered
+//! again, as in RocketMQ.
 //!
-//! RocketMQ's `enableScheduleAsyncDeliver` lets a level go on while a delivered message waits for
-//! its flush or for slaves. Nothing waits here: it is the same with and without.
+//! RocketMQ's `enableScheduleAsyncDeliver` lets a level continue while a delivered message waits
+//! for its flush or for slaves. Our delivery never waits for these, so the setting has no effect.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -34,35 +35,36 @@ use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
 use mq_format::delay_levels::DelayLevels;
 use mq_format::message::SCHEDULE_TOPIC;
 
-/// Messages of one level delivered before the next level has its turn: with every level behind,
-/// each is served every few milliseconds.
+/// Messages of one level per turn. If all levels have a backlog, each gets a turn every few
+/// milliseconds.
 const TURN_MESSAGES: usize = 512;
-/// Reads of as many entries in a turn, to see whether the clock was set back.
+/// Reads of `TURN_MESSAGES` entries per turn, to find out whether the clock was set back.
 const SEEN_TURNS: usize = 16;
-/// The delivering thread's name.
+/// Name of the delivering thread.
 const THREAD: &str = "mq-delay";
-/// A put that was refused, or a message that could not be read, is tried again after this long.
+/// Delay before another try, after a refused put or a failed read.
 const RETRY_MS: i64 = 100;
-/// A message that could not be read so often in a row does not hold up the others any longer.
+/// After this many failed reads in a row, a message is skipped, so that it does not block its
+/// level.
 const READ_FAILURES_MAX: u32 = 100;
-/// Longest sleep: a wall clock that is set forward is noticed after this.
+/// Longest sleep; a wall clock that is set forward is noticed after at most this time.
 const SLEEP_MS_MAX: i64 = 1_000;
 
-/// Told of each delivered message, by the delivering thread.
+/// Called for each delivered message, on the delivering thread.
 pub type DeliveryListener = Box<dyn Fn(&Delivered<'_>) + Send + Sync>;
 
-/// How far each level is, and what wakes the thread.
+/// Progress of the levels, and the signal that wakes the thread.
 pub(crate) struct Delay {
     levels: DelayLevels,
     queues: Arc<ConsumeQueues>,
     clock: Arc<dyn Clock>,
     signal: Signal,
     offsets: DelayOffsets,
-    /// By level; used by the delivering thread.
+    /// By level; only the delivering thread uses it.
     orders: Mutex<BTreeMap<i32, Order>>,
-    /// Reads that failed in a row.
+    /// Failed reads in a row.
     read_failures: AtomicU32,
-    /// Told of each message that was delivered.
+    /// Called for each delivered message.
     listener: OnceLock<DeliveryListener>,
     damaged: Arc<DamagedRecords>,
     /// Messages that the cleaner deleted before they were due.
@@ -70,20 +72,20 @@ pub(crate) struct Delay {
     mender: Option<Arc<Mender>>,
 }
 
-/// When a level wants its next turn.
+/// When a level needs its next turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// At once: there is more.
+    /// At once: there are more due messages.
     Now,
     /// At this time, milliseconds since the epoch.
     At(i64),
-    /// When its queue has grown beyond this offset.
+    /// When its queue grows beyond this offset.
     Beyond(i64),
 }
 
 impl Delay {
-    /// Levels as far as the file says, not beyond what their queues hold. Says which messages wait
-    /// at a level that the table does not have.
+    /// Loads the progress of all levels, limited to the range of their queues. Warns about messages
+    /// at levels that the table does not have.
     pub(crate) fn load(
         levels: DelayLevels,
         queues: Arc<ConsumeQueues>,
@@ -115,14 +117,14 @@ impl Delay {
                 level,
                 messages,
                 levels,
-                "delayed messages wait at a level that messageDelayLevel does not have; they are \
-                 delivered once the level is back"
+                "delayed messages wait at a level that messageDelayLevel does not have; to deliver \
+                 them, add the level again"
             );
         }
         Ok(delay)
     }
 
-    /// The levels that the table does not have, and how many messages wait there.
+    /// Levels with messages that the table does not have, and the number of these messages.
     pub(crate) fn stranded(&self) -> Vec<(i32, i64)> {
         let is_stranded = |queue: &Arc<ConsumeQueue>| {
             queue.topic() == SCHEDULE_TOPIC && queue.queue_id() >= self.levels.max_level()
@@ -139,13 +141,13 @@ impl Delay {
             .collect()
     }
 
-    /// Counts damaged records there, with those that others meet.
+    /// Counts damaged records in `damaged`, together with those that other readers find.
     pub(crate) fn counting(mut self, damaged: Arc<DamagedRecords>) -> Self {
         self.damaged = damaged;
         self
     }
 
-    /// Makes damaged entries again from the log.
+    /// Repairs damaged queue entries from the log.
     pub(crate) fn mending(mut self, mender: Arc<Mender>) -> Self {
         self.mender = Some(mender);
         self
@@ -157,8 +159,8 @@ impl Delay {
         self.mender.as_ref().map_or(Mended::No, mend)
     }
 
-    /// A message arrived in a queue of the schedule topic, which ends at `max_offset` now. Behind
-    /// others that wait it changes nothing.
+    /// Called when a message arrives in a queue of the schedule topic, which now ends at
+    /// `max_offset`. Wakes the thread only if no earlier message of the level is pending.
     pub(crate) fn notify(&self, queue_id: i32, max_offset: i64) {
         let next = self.offsets.next(queue_id.saturating_add(1));
         if next.is_some_and(|next| next + 1 >= max_offset) {
@@ -166,22 +168,22 @@ impl Delay {
         }
     }
 
-    /// Registers the one listener; later ones are ignored.
+    /// Registers the listener; a second registration is ignored.
     pub(crate) fn on_delivery(&self, listener: DeliveryListener) {
         let _ = self.listener.set(listener);
     }
 
-    /// The queue of the schedule topic where messages of a level wait.
+    /// The queue of the schedule topic for a level.
     pub(crate) fn queue_of(&self, level: i32) -> i32 {
         self.levels.clamp(level) - 1
     }
 
-    /// Writes the offsets that changed and are durable: the log is flushed up to `flushed`.
+    /// Saves changed offsets whose messages are durable: the log is flushed up to `flushed`.
     pub(crate) fn save(&self, state: &State, flushed: u64) -> Result<(), StoreError> {
         self.offsets.save(state, flushed.cast_signed())
     }
 
-    /// Per level of the table, from 1: its offset and the end of its queue.
+    /// Offset and queue end of each level of the table, from level 1.
     pub(crate) fn progress(&self) -> Vec<(i64, i64)> {
         let levels = 1..=self.levels.max_level();
         let of_level = |level| (self.offsets.next(level).unwrap_or(0), self.end(level - 1));
@@ -193,7 +195,7 @@ impl Delay {
         self.deleted.load(Ordering::Relaxed)
     }
 
-    /// Counts and names the messages that the cleaner deleted before they were due.
+    /// Skips, counts and logs messages that the cleaner deleted before they were due.
     pub(crate) fn skip_deleted(&self) {
         for level in self.offsets.all().into_keys() {
             if let Some(queue) = self.queues.get(SCHEDULE_TOPIC, level - 1) {
@@ -209,7 +211,7 @@ impl Delay {
             tracing::error!(
                 level,
                 deleted,
-                "delayed messages were deleted with old files of the log before they were due: \
+                "deleted delayed messages with expired log files before they were due: \
                  the level's delay is longer than fileReservedTime, or the disk is nearly full"
             );
         }
@@ -223,11 +225,11 @@ impl Delay {
     fn run(&self, delivery: &impl Delivery, services: &Services) {
         loop {
             let turn = services.round(THREAD, || self.deliver_due(delivery));
-            // After a panic nothing is known but that it is to be tried again.
+            // After a panic the state of the turn is unknown, so try again later.
             let next = turn.unwrap_or_else(|_| vec![Next::At(self.clock.wall_ms() + RETRY_MS)]);
             let sleep_ms = self.sleep_ms(&next);
             let sleep = Duration::from_millis(sleep_ms.unsigned_abs());
-            // With no time to sleep: only look whether to stop.
+            // With no time to sleep, only check for a stop.
             let is_news = || sleep.is_zero() || self.has_arrivals(&next);
             if self.signal.wait(Some(sleep), is_news) == Woken::Stop {
                 return;
@@ -235,7 +237,7 @@ impl Delay {
         }
     }
 
-    /// How long to sleep when nothing arrives.
+    /// Time until the next turn if nothing arrives.
     pub(crate) fn sleep_ms(&self, next: &[Next]) -> i64 {
         let now_ms = self.clock.wall_ms();
         let sleep_ms = next.iter().map(|next| match next {
@@ -247,7 +249,7 @@ impl Delay {
         first_ms.clamp(0, SLEEP_MS_MAX)
     }
 
-    /// Whether a queue that had nothing left has something now.
+    /// Whether a queue that had no more entries has new ones.
     fn has_arrivals(&self, next: &[Next]) -> bool {
         let has_grown = |(queue_id, next): (i32, &Next)| match next {
             Next::Beyond(offset) => self.end(queue_id) > *offset,
@@ -256,7 +258,7 @@ impl Delay {
         (0..).zip(next).any(has_grown)
     }
 
-    /// Gives each level a turn.
+    /// Gives each level one turn.
     pub(crate) fn deliver_due(&self, delivery: &impl Delivery) -> Vec<Next> {
         (1..=self.levels.max_level())
             .map(|level| self.deliver_level(level, delivery))
@@ -285,8 +287,8 @@ impl Delay {
         next
     }
 
-    /// The units from `offset` on that are due, and when the next turn is. Err if the queue cannot
-    /// be read.
+    /// The due entries from `offset` on, and the time of the next turn. Err if the queue cannot be
+    /// read.
     fn due(
         &self,
         level: i32,
@@ -321,14 +323,14 @@ impl Delay {
                     Mended::No => {}
                 }
             }
-            // A filler stands for no message.
+            // A hole holds no message; pass it at once.
             let due_ms = if entry.is_filler() {
                 now_ms
             } else if let Ok(Some(code)) = codes.tags_code(&entry) {
                 let due_ms = order.due_ms(offset, code);
                 self.levels.believed_due_ms(level, due_ms, now_ms)
             } else {
-                // The extension lost it; the record knows when it was stored.
+                // The extension is damaged. Compute the due time from the record's store time.
                 let place = waiting_at(level - 1, offset);
                 self.due_by_record((level, place), &entry, now_ms, delivery)
             };
@@ -354,8 +356,8 @@ impl Delay {
         }
     }
 
-    /// Stores the message in its real topic; one that cannot be delivered is skipped. Returns where
-    /// it ends in the log, 0 if skipped, None if it has to be tried again.
+    /// Stores a message in its real topic. Returns its end in the log, 0 if it cannot be delivered
+    /// and is skipped, or None if delivery must be tried again.
     fn deliver(
         &self,
         place: Place<'_>,
@@ -385,7 +387,7 @@ impl Delay {
         let record = match record {
             Ok(record) => record,
             Err(Wrong::Short { .. }) => {
-                tracing::error!(offset, "a delayed message is gone, skipping it");
+                tracing::error!(offset, "skipped a delayed message: its record is gone");
                 return Some(0);
             }
             Err(wrong) => {
@@ -399,7 +401,7 @@ impl Delay {
             result
         };
         let Some(result) = real_request(&record, put) else {
-            tracing::warn!(offset, "a delayed message has no real topic, skipping it");
+            tracing::warn!(offset, "skipped a delayed message: it has no real topic");
             return Some(0);
         };
         outcome(offset, &result)
@@ -424,7 +426,7 @@ impl Delay {
     }
 }
 
-/// Looks at the entries that arrived in a level's queue, of which those from `next` on wait.
+/// Notes the due times of new entries in a level's queue. Entries from `next` on are pending.
 fn see(order: &mut Order, queue: &ConsumeQueue, next: i64) {
     let mut units = Vec::new();
     for _ in 0..SEEN_TURNS {
@@ -449,7 +451,7 @@ fn see(order: &mut Order, queue: &ConsumeQueue, next: i64) {
     }
 }
 
-/// Where a message of a level waits.
+/// The queue position of a pending message.
 fn waiting_at(queue_id: i32, queue_offset: i64) -> Place<'static> {
     Place {
         topic: SCHEDULE_TOPIC,
@@ -458,12 +460,12 @@ fn waiting_at(queue_id: i32, queue_offset: i64) -> Place<'static> {
     }
 }
 
-/// Where the message ends in the log, 0 if it never will be in it, None if later perhaps.
+/// The end of the message in the log; 0 if it is dropped, None if delivery must be tried again.
 fn outcome(offset: i64, result: &PutResult) -> Option<i64> {
     match result.status {
-        // It will not get better: RocketMQ would try for ever and hold up the level.
+        // Another try cannot succeed. RocketMQ would retry forever and block the level.
         PutStatus::MessageIllegal | PutStatus::PropertiesSizeExceeded | PutStatus::UnknownError => {
-            tracing::error!(offset, status = ?result.status, "dropping a delayed message");
+            tracing::error!(offset, status = ?result.status, "dropped a delayed message");
             Some(0)
         }
         PutStatus::Ok
@@ -479,7 +481,7 @@ fn outcome(offset: i64, result: &PutResult) -> Option<i64> {
     }
 }
 
-/// The delivering thread; dropping stops it.
+/// The delivering thread. Dropping stops it.
 pub(crate) struct DelayThread {
     delay: Arc<Delay>,
     thread: Option<JoinHandle<()>>,
@@ -503,7 +505,7 @@ impl Drop for DelayThread {
     fn drop(&mut self) {
         self.delay.signal.stop();
         if let Some(thread) = self.thread.take() {
-            // No panic ends it.
+            // The join cannot fail: `Services::round` catches panics.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Delayed messages: stored again in their topics when they are due.
+//! Delayed messages, which are stored again in their real topics when they are due.
 
 pub(crate) mod deliver;
 pub(crate) mod order;

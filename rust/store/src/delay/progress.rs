@@ -1,4 +1,4 @@
-//! How far each delay level is, and `config/delayOffset.json`.
+//! Progress of the delay levels, saved in `config/delayOffset.json`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,27 +19,28 @@ const FILE_NAME: &str = "delayOffset.json";
 /// The next queue offset of each level.
 #[derive(Debug)]
 pub(crate) struct DelayOffsets {
-    /// By level: those of the table, and those that only the file knows. They stay in the file, as
-    /// in RocketMQ: a table that is shortened and restored delivers nothing again.
+    /// By level, for the levels of the table and levels that only the file has. The latter stay in
+    /// the file, as in RocketMQ, so a table that is shortened and restored delivers no message
+    /// twice.
     next: BTreeMap<i32, AtomicI64>,
-    /// Log offset behind the last message that was delivered.
+    /// Log offset after the last delivered message.
     delivered_end: AtomicI64,
     saving: Mutex<Saving>,
 }
 
-/// The file must not be ahead of the log: a message that is delivered, but lost with what was not
-/// flushed, would never be delivered again.
+/// The file must not be ahead of the log. Otherwise, a message that was delivered and lost before
+/// it was flushed would never be delivered again.
 #[derive(Debug)]
 struct Saving {
-    /// What the file says.
+    /// The content of the file.
     saved: ByLevel,
-    /// Offsets that may be written once the log is flushed to the given end.
+    /// Offsets that may be saved when the log is flushed to the given end.
     noted: Option<(i64, ByLevel)>,
 }
 
 impl DelayOffsets {
-    /// What the file says for `levels` levels and for those it knows beside them, as corrected by
-    /// `within(level, offset)`; the offset is None where the file has none.
+    /// Loads the offsets of `levels` levels and of further levels in the file. `within(level,
+    /// offset)` corrects each; `offset` is None if the file lacks the level.
     pub(crate) fn load(
         state: &State,
         levels: i32,
@@ -61,30 +62,30 @@ impl DelayOffsets {
         })
     }
 
-    /// The next offset of a level, None if neither the table nor the file knows the level.
+    /// The next offset of a level; None if neither the table nor the file has the level.
     pub(crate) fn next(&self, level: i32) -> Option<i64> {
         Some(self.next.get(&level)?.load(Ordering::Acquire))
     }
 
-    /// Everything below `offset` of a level is delivered, up to `log_end` in the log. Returns how
-    /// many offsets the level went on.
+    /// Notes that all messages of a level before `offset` are delivered; the last one ends at
+    /// `log_end`. Returns by how many offsets the level advanced.
     pub(crate) fn advance(&self, level: i32, offset: i64, log_end: i64) -> u64 {
         let Some(next) = self.next.get(&level) else {
             return 0;
         };
-        // In this order: who sees the offset, sees the end.
+        // This order matters: a reader that sees the new offset also sees the new end.
         self.delivered_end.fetch_max(log_end, Ordering::AcqRel);
         let before = next.fetch_max(offset, Ordering::AcqRel);
         u64::try_from(offset - before).unwrap_or(0)
     }
 
-    /// All of them, by level.
+    /// All offsets, by level.
     pub(crate) fn all(&self) -> ByLevel {
         let load = |(level, next): (&i32, &AtomicI64)| (*level, next.load(Ordering::Acquire));
         self.next.iter().map(load).collect()
     }
 
-    /// Writes what changed and is durable: the log is flushed up to `flushed`.
+    /// Saves changed offsets whose messages are durable: the log is flushed up to `flushed`.
     pub(crate) fn save(&self, state: &State, flushed: i64) -> Result<(), StoreError> {
         let mut saving = self.saving.lock();
         let offsets = self.all();
@@ -105,8 +106,8 @@ impl DelayOffsets {
     }
 }
 
-/// Moves offsets beyond the end of their queue back to it, on disk: from beyond, delayed messages
-/// to come would never be delivered. `end` says where the queue of a level ends.
+/// Lowers, on disk, each offset beyond the end of its queue to that end. Otherwise new delayed
+/// messages would never be delivered. `end` returns the end of a level's queue.
 pub fn set_back(state: &State, end: impl Fn(i32) -> i64) -> Result<(), StoreError> {
     let before = read(state)?;
     let after = before
@@ -119,7 +120,7 @@ pub fn set_back(state: &State, end: impl Fn(i32) -> i64) -> Result<(), StoreErro
     state.save(FILE_NAME, render(after).as_bytes())
 }
 
-/// What the file says, or nothing without one.
+/// The content of the file; empty if it is missing.
 fn read(state: &State) -> Result<ByLevel, StoreError> {
     let Some((table, aside)) = state.load_checked(FILE_NAME, parse)? else {
         return Ok(ByLevel::new());
@@ -128,7 +129,7 @@ fn read(state: &State) -> Result<ByLevel, StoreError> {
     Ok(table)
 }
 
-/// The offsets by level, and what cannot be used; Err when nothing can.
+/// The offsets by level and the entries that cannot be used; Err if no entry can.
 fn parse(bytes: &[u8]) -> Result<(ByLevel, Vec<Aside>), String> {
     let file = json::object(bytes, &["offsetTable"])?;
     let (mut table, mut aside) = (ByLevel::new(), Vec::new());
@@ -177,7 +178,7 @@ mod tests {
         let one = BTreeMap::from([(1, 7)]);
         assert_eq!(read(b"{\"offsetTable\":{\"1\":7}}"), Ok((one.clone(), 0)));
         let bad = b"{\"offsetTable\":{1:7,2:-1,x:3,0:1,4:\"y\"}}";
-        assert_eq!(read(bad), Ok((one, 4)), "the bad ones are set aside");
+        assert_eq!(read(bad), Ok((one, 4)), "bad entries are set aside");
         read(b"{\"offsetTable\":{1:").unwrap_err();
         let other = read(b"{\"topicConfigTable\":{}}").unwrap_err();
         assert!(other.contains("the content of another file"), "{other}");
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_save_that_failed_is_made_up_for_by_the_next() {
+    fn a_failed_save_is_repeated_by_the_next_one() {
         let root = tempfile::tempdir().unwrap();
         let state = State::new(root.path());
         let load = || DelayOffsets::load(&state, 2, |_, offset| offset.unwrap_or(0)).unwrap();
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_that_the_table_lost_stay_in_the_file() {
+    fn levels_missing_in_the_table_stay_in_the_file() {
         let root = tempfile::tempdir().unwrap();
         let state = State::new(root.path());
         let load =
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_never_ahead_of_what_is_durable() {
+    fn the_file_is_never_ahead_of_the_flushed_log() {
         let root = tempfile::tempdir().unwrap();
         let state = State::new(root.path());
         let offsets = DelayOffsets::load(&state, 2, |_, offset| offset.unwrap_or(0)).unwrap();
@@ -228,7 +229,7 @@ mod tests {
         offsets.advance(1, 3, 1_000);
         assert_eq!(saved(999), [0, 0]);
         offsets.advance(2, 7, 2_000);
-        // What was noted is durable; what came since is not, and is noted in turn.
+        // The noted offsets are durable now. Newer ones are not, and are noted next.
         assert_eq!(saved(1_500), [3, 0]);
         assert_eq!(saved(1_500), [3, 0]);
         offsets.advance(2, 8, 3_000);

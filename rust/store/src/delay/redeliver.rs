@@ -1,4 +1,4 @@
-//! From records that waited in the schedule topic to the puts of their messages.
+//! Reads records from the schedule topic and puts their messages to the real topics.
 
 use std::io;
 use std::sync::Arc;
@@ -10,22 +10,22 @@ use mq_format::consume_queue::QueueEntry;
 use mq_format::message::{BLANK_BYTES, CheckCrc, Head, RecordView};
 use mq_format::properties;
 
-/// Half messages are never delivered from there.
+/// Delayed delivery to this topic is refused.
 pub(crate) const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
-/// Bytes read at once, unless one record is longer.
+/// Bytes read at once; a longer record is read alone.
 const SPAN_BYTES: i64 = 256 << 10;
-/// A gap between two records up to this is read over.
+/// Longest gap between two records that are read together.
 const GAP_BYTES: i64 = 4 << 10;
 
-/// Reads the log, and stores messages.
+/// Reads the log and stores messages.
 pub(crate) trait Delivery: Send + Sync + 'static {
-    /// Reads what lies in one file of the log, as much as fits; 0 for what is gone.
+    /// Reads from one file of the log, as much as fits; returns 0 if the data is gone.
     fn read(&self, physical_offset: i64, out: &mut [u8]) -> io::Result<usize>;
-    /// Stores a message; nobody waits for the flush.
+    /// Stores a message without waiting for the flush.
     fn put(&self, request: &PutRequest<'_>) -> PutResult;
 }
 
-/// What delay delivery reads and writes.
+/// The [`Delivery`] of a store.
 pub(crate) struct Redelivery(pub(crate) Arc<Puts>);
 
 impl Delivery for Redelivery {
@@ -41,7 +41,7 @@ impl Delivery for Redelivery {
     }
 }
 
-/// The records of some units, in order; those that lie close together are read together.
+/// Reads the records of some queue entries, in order. Records close together are read at once.
 pub(crate) struct Spans<'a> {
     entries: &'a [QueueEntry],
     bytes: Vec<u8>,
@@ -50,7 +50,7 @@ pub(crate) struct Spans<'a> {
 }
 
 impl<'a> Spans<'a> {
-    /// Nothing is read yet.
+    /// Starts without reading.
     pub(crate) fn new(entries: &'a [QueueEntry]) -> Self {
         Self {
             entries,
@@ -59,9 +59,9 @@ impl<'a> Spans<'a> {
         }
     }
 
-    /// The record of a unit, which is one of the given ones behind those asked for before, at its
-    /// place in the schedule topic; or what is wrong with it, after it was read once more. The
-    /// body is checked: a damaged one would get a new checksum and be taken for a good one.
+    /// Returns the record of `entry` at `place` of the schedule topic, or its fault after a second
+    /// read. Ask for entries in order. The body is checked, because storing a damaged body again
+    /// would give it a valid checksum.
     pub(crate) fn record(
         &mut self,
         entry: &QueueEntry,
@@ -95,7 +95,7 @@ impl<'a> Spans<'a> {
         self.bytes.get(at..at.checked_add(size)?)
     }
 
-    /// Reads the record and those that follow it closely.
+    /// Reads the record and the ones close after it.
     fn read(&mut self, entry: &QueueEntry, delivery: &impl Delivery) -> io::Result<()> {
         self.bytes.clear();
         self.from = entry.physical_offset;
@@ -118,7 +118,7 @@ impl<'a> Spans<'a> {
         count.map(drop)
     }
 
-    /// Whether a record of the unit's size starts there; before much memory is taken for it.
+    /// Whether a record of the entry's size starts there. Checked before a large allocation.
     fn is_record(&self, entry: &QueueEntry, delivery: &impl Delivery) -> io::Result<bool> {
         let mut head = [0; BLANK_BYTES];
         delivery.read(self.from, &mut head)?;
@@ -127,8 +127,8 @@ impl<'a> Spans<'a> {
     }
 }
 
-/// Puts the message to its real topic; None if it has none. DELAY, REAL_TOPIC and REAL_QID stay in
-/// the text, as in RocketMQ.
+/// Puts a message to its real topic; None if it has none. As in RocketMQ, the properties keep
+/// DELAY, REAL_TOPIC and REAL_QID.
 pub(crate) fn real_request<R>(
     record: &RecordView<'_>,
     put: impl FnOnce(&PutRequest<'_>) -> R,

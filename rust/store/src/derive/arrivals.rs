@@ -1,11 +1,11 @@
-//! What a look of the dispatcher made readable, told to its listener in one go.
+//! The messages that one dispatch batch made readable, passed to the listener in one call.
 
 use std::sync::Arc;
 
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::types::Arrival;
 
-/// Told of messages that became readable, those of a batch together.
+/// Called with new readable messages, once per batch.
 pub(crate) type Listener = Box<dyn Fn(&Arrivals<'_>) + Send + Sync>;
 
 /// Messages that became readable.
@@ -14,7 +14,7 @@ pub struct Arrivals<'a> {
     arrived: &'a [Arrived],
 }
 
-/// A message that is readable in the queue at a place of the batch.
+/// A message that became readable in the queue with index `place` of the batch.
 pub(crate) struct Arrived {
     pub(crate) place: usize,
     pub(crate) max_offset: i64,
@@ -26,13 +26,14 @@ impl<'a> Arrivals<'a> {
         Self { queues, arrived }
     }
 
-    /// Each message, in the order of the log.
+    /// All messages, in log order.
     pub fn iter(&self) -> impl Iterator<Item = Arrival<'_>> {
         self.arrived.iter().map(|arrived| self.arrival(arrived))
     }
 
-    /// Each message, in the order of the log, but none of a queue once `is_awaited` said that
-    /// nobody is left who waits there: who comes later finds all of them in the queue.
+    /// Passes messages to `is_awaited` in log order. After it returned false for a queue, later
+    /// messages of that queue are left out: a client that starts to wait now finds them in the
+    /// queue.
     pub fn while_awaited(&self, mut is_awaited: impl FnMut(&Arrival<'_>) -> bool) {
         let mut is_done = vec![false; self.queues.len()];
         for arrived in self.arrived {
@@ -64,7 +65,7 @@ mod tests {
     use crate::settings::Settings;
 
     #[test]
-    fn a_queue_is_asked_for_until_nobody_waits_there() {
+    fn a_queue_is_left_out_once_no_client_waits_for_it() {
         let root = tempfile::tempdir().unwrap();
         let queues = ConsumeQueues::open(root.path(), &Settings::default(), false).unwrap();
         let queues = [0, 1, 2].map(|queue_id| queues.for_record("T", queue_id).unwrap());
@@ -81,7 +82,8 @@ mod tests {
         let mut asked = Vec::new();
         arrivals.while_awaited(|arrival| {
             asked.push((arrival.queue_id, arrival.max_offset));
-            // Nobody, one who goes with the third, one who waits for something else.
+            // No client waits; a client is served by the third message; a client waits for another
+            // message.
             match arrival.queue_id {
                 0 => false,
                 1 => arrival.max_offset < 3,

@@ -1,5 +1,5 @@
-//! Deriving queues and index from the log: every record enters its queue, the queues that it
-//! names beside, and the index; then readers see it and the listener is told. In log order.
+//! Derives queues and index from the log, in log order. Each record enters its queue, the further
+//! queues that it names, and the index. Then readers see it, and the listener is called.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -19,15 +19,16 @@ use mq_format::delay_levels::DelayLevels;
 use mq_format::message::{CheckCrc, Outline, RecordView, sys_flag};
 use mq_format::multi_dispatch;
 
-/// Records between two writes of a batch, and for each queue in it; bounds what waits in memory.
+/// Records per batch, at least and at most, and per queue of the batch. Bounds the memory of a
+/// batch.
 const BATCH_RECORDS: usize = 4_096;
 const BATCH_RECORDS_PER_QUEUE: usize = 16;
 const BATCH_RECORDS_MAX: usize = 65_536;
 
-/// Gives the filter bitmap that the extension keeps for a message, None for none.
+/// Returns the filter bitmap for the extension entry of a message; None if it needs none.
 pub(crate) type BitmapSource = Box<dyn Fn(&RecordView<'_>) -> Option<Vec<u8>> + Send + Sync>;
 
-/// What is derived from the log, and how far.
+/// The files derived from the log, and their progress.
 pub struct Derived {
     queues: Arc<ConsumeQueues>,
     index: Option<IndexWriter>,
@@ -39,19 +40,19 @@ pub struct Derived {
     batch: Batch,
 }
 
-/// Records that were read but that no reader sees yet.
+/// Records that were read and are not visible to readers yet.
 #[derive(Default)]
 struct Batch {
     records: usize,
-    /// Queues with units to publish; one may be there twice.
+    /// Queues with entries to publish; a queue may occur twice.
     queues: Vec<Arc<ConsumeQueue>>,
-    /// Empty where nobody listens.
+    /// Empty without a listener.
     arrivals: Vec<Arrived>,
     is_told: bool,
     store_timestamp_ms: i64,
 }
 
-/// How far dispatch is, for whoever asks.
+/// Progress of dispatch, readable by other threads.
 #[derive(Debug, Default)]
 pub struct Progress {
     dispatched: AtomicU64,
@@ -66,7 +67,7 @@ impl Progress {
         self.dispatched.load(Ordering::Acquire)
     }
 
-    /// Says that records up to `offset` are in their queues and the index.
+    /// Notes that records up to `offset` are in their queues and the index.
     pub(crate) fn set_dispatched(&self, offset: u64) {
         self.dispatched.store(offset, Ordering::Release);
     }
@@ -76,19 +77,19 @@ impl Progress {
         self.store_timestamp_ms.load(Ordering::Acquire)
     }
 
-    /// Records taken in since the start.
+    /// Records dispatched since the start.
     pub fn records(&self) -> u64 {
         self.records.load(Ordering::Relaxed)
     }
 
-    /// Records that entered no queue because their header makes no sense.
+    /// Records that entered no queue because their header is invalid.
     pub(crate) fn skipped(&self) -> u64 {
         self.skipped.load(Ordering::Relaxed)
     }
 }
 
 impl Derived {
-    /// Queues and index that are complete up to some place in the log.
+    /// Queues and index, complete up to the offset where dispatch will start.
     pub fn new(
         queues: Arc<ConsumeQueues>,
         index: Option<IndexWriter>,
@@ -106,31 +107,32 @@ impl Derived {
         }
     }
 
-    /// Has messages enter the queues that they name beside their own, where that is enabled.
+    /// Enables multi-dispatch: messages also enter the further queues that they name.
     pub fn with_multi_dispatch(mut self, multi_dispatch: MultiDispatch) -> Self {
         self.multi_dispatch = multi_dispatch;
         self
     }
 
-    /// Where the source of filter bitmaps goes.
+    /// The slot for the source of filter bitmaps.
     pub(crate) fn bitmaps(&self) -> Arc<OnceLock<BitmapSource>> {
         Arc::clone(&self.bitmaps)
     }
 
-    /// How far dispatch is.
+    /// Progress of dispatch.
     pub fn progress(&self) -> Arc<Progress> {
         Arc::clone(&self.progress)
     }
 
-    /// Says up to which store time it is complete, before there is a record to tell.
+    /// Sets the store time up to which queues and index are complete, before the first record.
     pub(crate) fn complete_to(&mut self, store_timestamp_ms: i64) {
         self.batch.store_timestamp_ms = store_timestamp_ms;
         let progress = &self.progress.store_timestamp_ms;
         progress.store(store_timestamp_ms, Ordering::Release);
     }
 
-    /// Takes in every record from the walk's place to `limit`, in batches. On a full disk it may be
-    /// called again, and goes on: what was taken in waits, and is published once.
+    /// Dispatches all records from the walk's position to `limit`, in batches. After a full disk it
+    /// may be called again and continues: records of the batch stay in memory and are published
+    /// once.
     pub fn follow(
         &mut self,
         log: &impl LogRead,
@@ -153,7 +155,7 @@ impl Derived {
         listener: Option<&Listener>,
     ) -> Result<(), StoreError> {
         loop {
-            // First: after a full disk it may be so already.
+            // Check first: after a full disk, the batch may be full already.
             if self.batch.is_full() {
                 self.publish_from(walk, listener)?;
             }
@@ -172,7 +174,7 @@ impl Derived {
         }
     }
 
-    /// As [`Self::publish`], unless what was taken in is not what the log has.
+    /// Like [`Self::publish`], but fails if the walk finds that it read wrong bytes.
     fn publish_from(
         &mut self,
         walk: &mut Walk,
@@ -191,7 +193,10 @@ impl Derived {
                 Ok(record) => self.take_in_one(offset, bytes, &record)?,
                 Err(_) => {
                     self.progress.skipped.fetch_add(1, Ordering::Relaxed);
-                    tracing::warn!(offset, "skipping a record whose fields make no sense");
+                    tracing::warn!(
+                        offset,
+                        "skipped a record in dispatch: its fields are invalid"
+                    );
                 }
             }
         }
@@ -243,7 +248,7 @@ impl Derived {
         Ok(())
     }
 
-    /// The unit in the record's own queue, the only one with an extension.
+    /// Adds the entry to the record's own queue, the only one with an extension.
     fn enqueue_with_ext(
         &mut self,
         entry: QueueEntry,
@@ -293,15 +298,15 @@ impl Derived {
                     topic,
                     queue_id,
                     queue_offset,
-                    "a record's header makes no sense, it enters no queue"
+                    "skipped a record in dispatch: its header is invalid, so it enters no queue"
                 );
             }
         }
         Ok(())
     }
 
-    /// Lets readers see the batch, then tells the listener. Until all is written that does not
-    /// wait, nothing counts as dispatched, and another try goes on from there.
+    /// Makes the batch visible to readers, then calls the listener. If a write fails on a full
+    /// disk, nothing counts as dispatched, and the next call continues with the rest.
     fn publish(&mut self, offset: u64, listener: Option<&Listener>) -> Result<(), StoreError> {
         self.queues.publish(&self.batch.queues)?;
         if let Some(index) = &mut self.index {
@@ -323,7 +328,7 @@ impl Derived {
 }
 
 impl Batch {
-    /// Where a queue is in the batch; `place` tells where it was put last.
+    /// The index of a queue in the batch; `place` caches it.
     fn place_of(&mut self, queue: &Arc<ConsumeQueue>, place: &mut usize) -> usize {
         let is_there = |there: &Arc<ConsumeQueue>| Arc::ptr_eq(there, queue);
         if !self.queues.get(*place).is_some_and(is_there) {
@@ -333,7 +338,7 @@ impl Batch {
         *place
     }
 
-    /// With many queues a batch is larger, so that a write is worth its while.
+    /// With many queues a batch is larger, so that each queue's write is worth its cost.
     fn is_full(&self) -> bool {
         let enough = self.queues.len() * BATCH_RECORDS_PER_QUEUE;
         self.records >= enough.clamp(BATCH_RECORDS, BATCH_RECORDS_MAX)
@@ -348,7 +353,7 @@ impl Batch {
     }
 }
 
-/// The keys of a record wait on a full disk: they are written before the batch is published.
+/// On a full disk, a record's keys stay in memory; they are written before the batch is published.
 #[cold]
 fn waits_for_room(error: StoreError) -> Result<(), StoreError> {
     match error {

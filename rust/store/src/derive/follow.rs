@@ -1,4 +1,4 @@
-//! The thread that keeps what is derived up with the log, and when it looks at the log again.
+//! The dispatch thread: follows the log, and decides when to look at it again.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,23 +18,23 @@ use crate::write::space::{Space, Waiting};
 use mq_base::services;
 use mq_log::Segments;
 
-// These pauses are shorter than a millisecond, which is what the store's clock counts. They decide
-// nothing but how soon a message becomes readable, so they use the system's own time.
+// These pauses are shorter than the store clock's milliseconds. They only affect how soon a message
+// becomes readable, so they use the system's time.
 
-/// While messages come this fast after each other, the dispatcher pauses between looks.
+/// The dispatcher pauses between looks while messages follow each other within this time.
 const BUSY: Duration = Duration::from_millis(1);
-/// Waking a thread for every message costs more than the message: a busy dispatcher takes what
-/// came in during a pause at once. RocketMQ pauses 1 ms, busy or not.
+/// Waking a thread for every message costs more than dispatching it, so a busy dispatcher handles
+/// the messages of a pause together. RocketMQ always pauses 1 ms.
 const PAUSE: Duration = Duration::from_micros(250);
-/// The same while no reader waits: a look costs some 10 us, whatever it finds.
+/// The pause while no reader waits. A look costs about 10 us, even if it finds nothing.
 const REST: Duration = Duration::from_millis(1);
-/// A dispatcher without room on the disk tries again so often.
+/// Time between two tries on a full disk.
 const FULL_RETRY: Duration = Duration::from_millis(100);
-/// More than this waits for no pause, bytes.
+/// With a larger backlog there is no pause, bytes.
 const BEHIND_BYTES: u64 = 256 << 10;
 
-/// Waits for the log to grow beyond an offset and tells how far; after a stop, until the end is
-/// reached, then None.
+/// Returns a function that waits until the log grows beyond an offset, and returns its end. After a
+/// stop it returns the end without waiting, and None once the offset has reached it.
 pub(crate) fn readable_beyond(
     log: Arc<Segments>,
     appended: Arc<Signal>,
@@ -66,7 +66,7 @@ fn wait_beyond(offset: u64, log: &Segments, appended: &Signal) -> Option<u64> {
     }
 }
 
-/// How the dispatcher waits for room on a full disk: puts are refused meanwhile.
+/// Waits for space on a full disk, while puts are refused.
 pub(crate) struct Room {
     space: Arc<Space>,
     /// Stopped when the store closes.
@@ -81,7 +81,7 @@ impl Room {
         }
     }
 
-    /// Does `work` until there is room for it; after a stop once more.
+    /// Runs `work` until the disk has space for it. After a stop it tries only once more.
     fn patiently(
         &self,
         mut work: impl FnMut() -> Result<(), StoreError>,
@@ -101,14 +101,14 @@ impl Room {
         }
         self.space.release(Waiting::Dispatch);
         if done.is_ok() {
-            tracing::info!("there is room, dispatch goes on");
+            tracing::info!("the disk has space again, dispatch continues");
         }
         done
     }
 }
 
-/// Does `work`; a panic of it is an error, which stops the dispatcher: how far the queues were
-/// written is not known.
+/// Runs `work` and turns a panic into an error, which stops the dispatcher. After a panic we do not
+/// know how far the queues were written.
 fn unless_panicking(work: impl FnOnce() -> Result<(), StoreError>) -> Result<(), StoreError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let reason = format!("panicked: {}", services::words(&*panic));
@@ -127,11 +127,11 @@ pub(crate) struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Starts following `log` from `from`, up to which `derived` is complete.
+    /// Starts to follow `log` at `from`, up to which `derived` is complete.
     ///
-    /// `readable_beyond(offset)` waits until records beyond `offset` may be read and returns how
-    /// far; None ends the thread. While the disk is full it waits for `room`. `failed` is called
-    /// once if the thread cannot go on.
+    /// `readable_beyond(offset)` waits until records beyond `offset` may be read and returns the
+    /// end; None ends the thread. On a full disk the thread waits with `room`. `failed` is called
+    /// once if the thread cannot continue.
     pub(crate) fn start<L: LogRead + 'static>(
         log: Arc<L>,
         mut derived: Derived,
@@ -167,25 +167,25 @@ impl Dispatcher {
         })
     }
 
-    /// Registers the one listener; later ones are ignored.
+    /// Registers the listener; a second registration is ignored.
     pub(crate) fn on_arrival(&self, listener: Listener) {
         let _ = self.listener.set(listener);
     }
 
-    /// Registers the one source of filter bitmaps; later ones are ignored.
+    /// Registers the source of filter bitmaps; a second registration is ignored.
     pub(crate) fn set_bitmap_source(&self, source: BitmapSource) {
         let _ = self.bitmaps.set(source);
     }
 
-    /// How far dispatch is.
+    /// Progress of dispatch.
     pub(crate) fn progress(&self) -> &Progress {
         &self.progress
     }
 
-    /// Waits for the thread to end, after `readable_beyond` answered None.
+    /// Waits for the thread to end, after `readable_beyond` returned None.
     pub(crate) fn join(&self) {
         if let Some(thread) = self.thread.lock().take() {
-            // No panic ends it.
+            // The join cannot fail: the thread catches panics.
             let _ = thread.join();
         }
     }

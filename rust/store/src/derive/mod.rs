@@ -1,5 +1,7 @@
-//! Building the queues, or the index, of a store that nobody has open anew from its log: what the
-//! benches measure, one without the other. Opening a store builds what is missing by itself.
+//! Consume queues and index, derived from the commit log.
+//!
+//! The two functions here build one of them for a store that is not open. Benches use them to
+//! measure each alone; opening a store builds missing files without them.
 
 pub(crate) mod arrivals;
 pub(crate) mod dispatch;
@@ -33,7 +35,7 @@ pub fn queues(root: &Path, settings: &Settings) -> Result<u64, StoreError> {
     let mut derived = derived.with_multi_dispatch(settings.multi_dispatch);
     let mut walk = Walk::from(log.min_offset());
     match derived.follow(&log, &mut walk, log.max_offset(), None) {
-        // The unwritten rest of the last file: what was taken in is still to be written.
+        // The unwritten rest of the last file ended the walk. Publish the records before it.
         Err(StoreError::Damaged { .. }) => {
             let end = walk.offset();
             derived.follow(&log, &mut walk, end, None)?;

@@ -1,5 +1,5 @@
-//! One index file, and its name. The dispatcher appends to the file through a map; anybody reads it
-//! by pread.
+//! One index file and its name. The dispatcher appends through a memory map; all readers use
+//! `pread`.
 
 use std::fmt;
 use std::io;
@@ -18,21 +18,21 @@ use mq_format::index::{
 use mq_log::fs::{File, OpenOptions, open_own};
 use mq_log::{Access, Guarded, Operation, warm_map};
 
-/// Blocks of entries are allocated ahead in steps of this many bytes, so that storing through
-/// the map cannot fault on a full disk.
+/// Step in which blocks for entries are allocated ahead, so that a store through the map cannot
+/// fault on a full disk.
 pub(crate) const ALLOCATE_BYTES: u64 = 1 << 20;
 
-/// An index file as readers see it.
+/// An index file, as readers use it.
 #[derive(Debug)]
 pub struct IndexFile {
     path: PathBuf,
     file: File,
     layout: IndexLayout,
-    /// A look-up met damage.
+    /// A look-up found damage.
     is_doubted: AtomicBool,
 }
 
-/// The time span and number of hits a look-up is content with.
+/// The key, time span and largest number of hits of a look-up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
     pub key_hash: i32,
@@ -41,7 +41,7 @@ pub(crate) struct Wanted {
     pub max_count: usize,
 }
 
-/// One key of a message that enters the index.
+/// A key of a message, to be indexed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Key {
     pub hash: i32,
@@ -50,7 +50,7 @@ pub(crate) struct Key {
 }
 
 impl IndexFile {
-    /// Opens a file of the store's layout.
+    /// Opens a file with the store's layout.
     pub fn open(path: &Path, layout: IndexLayout, access: Access) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(access == Access::Append);
@@ -64,7 +64,7 @@ impl IndexFile {
         Ok(Self::of(path.to_owned(), file, layout))
     }
 
-    /// An open file of that length.
+    /// Wraps an open file of that layout.
     pub(crate) fn of(path: PathBuf, file: File, layout: IndexLayout) -> Self {
         Self {
             path,
@@ -74,30 +74,30 @@ impl IndexFile {
         }
     }
 
-    /// Where the file is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The file's header, read anew.
+    /// Reads the header from the file.
     pub fn header(&self) -> io::Result<IndexHeader> {
         let mut bytes = [0; HEADER_BYTES];
         self.file.read_exact_at(&mut bytes, 0)?;
         Ok(IndexHeader::decode(&bytes))
     }
 
-    /// Its slots and entries.
+    /// Numbers of slots and entries.
     pub fn layout(&self) -> IndexLayout {
         self.layout
     }
 
-    /// The same file read with another layout of its length.
+    /// The same file with another layout of the same length.
     pub(crate) fn with_layout(self, layout: IndexLayout) -> Self {
         Self { layout, ..self }
     }
 
-    /// Whether first and last entry are those that the header tells of, and the newest is in its
-    /// slot. A few reads: what cut or zeroed the file from somewhere on shows here.
+    /// Whether the first and the last entry match the header, and the newest entry is in its slot.
+    /// These few reads notice a file that was truncated or zeroed from some offset on.
     pub(crate) fn ends_match(&self) -> io::Result<bool> {
         let header = self.header()?;
         let count = header.index_count;
@@ -114,12 +114,12 @@ impl IndexFile {
             && first.previous == 0
             && last.key_hash >= 0
             && last.physical_offset == header.end_physical_offset
-            // After a crash entries may follow that the header does not count.
+            // After a crash, entries may follow that the header does not count.
             && newest >= count - 1
             && newest.unsigned_abs() < self.layout.entries)
     }
 
-    /// The last byte of `[from, to)` that is not zero.
+    /// Position of the last non-zero byte in `[from, to)`.
     pub(crate) fn last_data(&self, from: u64, to: u64) -> io::Result<Option<u64>> {
         let is_hole = self.file.next_data(from)?.is_none_or(|data| data >= to);
         if is_hole {
@@ -131,12 +131,12 @@ impl IndexFile {
         Ok(last.map(|at| from + at as u64))
     }
 
-    /// Whether a file with this header takes no more entries.
+    /// Whether a file with this header is full.
     pub(crate) fn is_full(&self, header: &IndexHeader) -> bool {
         header.index_count.unsigned_abs() >= self.layout.entries
     }
 
-    /// Makes the file durable.
+    /// Syncs the file.
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
         self.file.sync_data().map_err(io_error(&self.path))
     }
@@ -162,7 +162,7 @@ impl IndexFile {
         Ok(bytes.as_chunks().0.iter().map(IndexEntry::decode).collect())
     }
 
-    /// `count` entries from `index` on, as they are stored.
+    /// The stored bytes of `count` entries from `index` on.
     pub fn raw_entries(&self, index: u32, count: usize) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; count * ENTRY_BYTES];
         let position = self.layout.entry_position(index);
@@ -170,7 +170,7 @@ impl IndexFile {
         Ok(bytes)
     }
 
-    /// Every slot, as it is stored.
+    /// The stored bytes of all slots.
     pub fn raw_slots(&self) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; self.layout.slots as usize * SLOT_BYTES];
         let position = self.layout.slot_position(0);
@@ -178,7 +178,7 @@ impl IndexFile {
         Ok(bytes)
     }
 
-    /// Whether the slots are these.
+    /// Whether the file has exactly these slots.
     pub(crate) fn has_slots(&self, slots: &[i32]) -> io::Result<bool> {
         let mut bytes = vec![0; slots.len() * SLOT_BYTES];
         self.file
@@ -191,7 +191,7 @@ impl IndexFile {
         Ok(stored.eq(slots.iter().copied()))
     }
 
-    /// Replaces header and slots, durably.
+    /// Replaces header and slots, and syncs the file.
     pub(crate) fn rewrite(&self, header: &IndexHeader, slots: &[i32]) -> io::Result<()> {
         let bytes: Vec<u8> = slots.iter().flat_map(|slot| slot.to_be_bytes()).collect();
         self.file
@@ -200,12 +200,12 @@ impl IndexFile {
         self.file.sync_data()
     }
 
-    /// Whether a look-up met damage in it.
+    /// Whether a look-up found damage in this file.
     pub(super) fn is_doubted(&self) -> bool {
         self.is_doubted.load(Ordering::Relaxed)
     }
 
-    /// Says that its damage is dealt with.
+    /// Clears the mark that a look-up left.
     pub(super) fn believe(&self) {
         self.is_doubted.store(false, Ordering::Relaxed);
     }
@@ -214,12 +214,12 @@ impl IndexFile {
     fn doubt(&self) {
         if !self.is_doubted.swap(true, Ordering::Relaxed) {
             let path = self.path.display();
-            tracing::warn!(%path, "a look-up found damage in this index file");
+            tracing::warn!(%path, "found damage in an index file during a look-up");
         }
     }
 
-    /// Whether a slot that reads zero lies in a page that was lost: a file with this
-    /// many entries almost certainly has one in some slot of each page.
+    /// Whether a slot reads zero because its page was lost. In a file with this many entries, each
+    /// page of slots almost certainly has a slot in use.
     fn is_lost_page(&self, slot: u32, header: &IndexHeader) -> io::Result<bool> {
         let position = self.layout.slot_position(slot);
         let page = position - position % PAGE_BYTES;
@@ -236,7 +236,7 @@ impl IndexFile {
         Ok(bytes.iter().all(|byte| *byte == 0))
     }
 
-    /// Whether an entry that the header counts cannot be in the chain of a slot.
+    /// Whether an entry that the header counts cannot belong to the chain of a slot.
     fn is_foreign(&self, entry: &IndexEntry, slot: u32, header: &IndexHeader) -> bool {
         let of_file = header.begin_physical_offset..=header.end_physical_offset;
         entry.key_hash < 0
@@ -267,11 +267,12 @@ impl IndexFile {
             }
             let time_ms = header.entry_timestamp_ms(entry.time_difference_seconds);
             let is_in_time = (wanted.begin_ms..=wanted.end_ms).contains(&time_ms);
-            // Entries that are not counted yet, or never were, still lead to those before them.
+            // Entries that the header does not count are no hits, but their links lead to older
+            // entries.
             if entry.key_hash == wanted.key_hash && is_in_time && index < count {
                 hits.push(entry.physical_offset);
             }
-            // Entries link backwards; anything else is damage and would loop.
+            // Links point to older entries. Any other link is damage and could loop.
             let is_linked = entry.previous > 0 && entry.previous < index;
             if !is_linked || time_ms < wanted.begin_ms {
                 break;
@@ -282,7 +283,7 @@ impl IndexFile {
     }
 }
 
-/// The file that entries are added to.
+/// The file to which entries are added.
 #[derive(Debug)]
 pub(crate) struct ActiveIndexFile {
     file: Arc<IndexFile>,
@@ -293,13 +294,13 @@ pub(crate) struct ActiveIndexFile {
 }
 
 impl ActiveIndexFile {
-    /// Takes a file over for writing.
+    /// Opens a file for writing.
     pub(crate) fn new(file: Arc<IndexFile>) -> io::Result<Self> {
         let mut header = file.header()?;
         // RocketMQ's count starts at 1 in memory and at 0 in a fresh file.
         header.index_count = header.index_count.max(1);
-        // SAFETY: the file keeps its length while it is open (the store's lock keeps other
-        // writers away), and nobody else holds a reference into a map of it.
+        // SAFETY: the file keeps its length while it is open, because the store's lock excludes
+        // other writers, and no other reference into a map of this file exists.
         let map = unsafe { MmapMut::map_mut(&file.file)? };
         let mut active = Self {
             file,
@@ -324,8 +325,8 @@ impl ActiveIndexFile {
         self.file.is_full(&self.header)
     }
 
-    /// Adds entries as far as the file has room, and returns how many; none on a full disk. The
-    /// order of the stores keeps chains sound for readers: entry, slot, header.
+    /// Adds as many entries as fit and returns their number; fails without adding any on a full
+    /// disk. The order of the stores keeps chains valid for readers: entry, slot, header.
     pub(crate) fn add(&mut self, keys: &[Key]) -> Result<usize, StoreError> {
         let first = self.header.index_count.unsigned_abs();
         let room = self.file.layout.entries.saturating_sub(first);
@@ -343,8 +344,8 @@ impl ActiveIndexFile {
         Ok(keys.len())
     }
 
-    /// Reads the slots first, all at once: they are far apart, and memory answers many questions
-    /// in the time of one.
+    /// Reads all slots first. They are far apart, and the CPU overlaps the cache misses of
+    /// independent reads.
     fn touch_slots(&self, keys: &[Key]) {
         let heads = keys.iter().map(|key| self.map[self.slot_place(key)]);
         std::hint::black_box(heads.fold(0, |all, head| all ^ head));
@@ -381,12 +382,12 @@ impl ActiveIndexFile {
         Ok(())
     }
 
-    /// The newest entry of a slot's chain, 0 for none.
+    /// The newest entry in a slot's chain; 0 for none.
     fn chain_head(&self, slot_place: usize) -> i32 {
         let mut bytes = [0; SLOT_BYTES];
         bytes.copy_from_slice(&self.map[slot_place..slot_place + SLOT_BYTES]);
         let head = i32::from_be_bytes(bytes);
-        // Beyond the count: an entry whose header was never written.
+        // An entry beyond the count is left over from a crash before its header was written.
         if head < 0 || head >= self.header.index_count {
             return 0;
         }
@@ -408,14 +409,15 @@ impl ActiveIndexFile {
             })
     }
 
-    /// Sees to it that everything below `end` has blocks, and that free entries have pages.
+    /// Makes sure that everything before `end` has blocks, and that free entries have pages.
     fn allocate(&mut self, end: u64) -> io::Result<()> {
         if end <= self.allocated {
             return Ok(());
         }
         let layout = self.file.layout;
         let to = (end + ALLOCATE_BYTES).min(layout.file_bytes());
-        // Without fallocate a full disk faults; there is no better way on such a system.
+        // On a file system without fallocate, a store on a full disk faults; there is no better
+        // way.
         self.file.file.allocate(0, to)?;
         let free = layout.entry_position(self.header.index_count.unsigned_abs());
         let from = free.max(self.allocated).min(to);
@@ -426,20 +428,20 @@ impl ActiveIndexFile {
     }
 }
 
-/// What a disk loses at once.
+/// Bytes that a disk loses together.
 const PAGE_BYTES: u64 = 4_096;
-/// A page of slots is none of as many entries once in 10^17 pages.
+/// With this many entries per page of slots, a page without any occurs once in 10^17 pages.
 const ENTRIES_OF_PAGE_MIN: u64 = 40;
 
 const NAME_DIGITS: usize = 17;
 
-/// The name of an index file, the local time of its creation: `yyyyMMddHHmmssSSS`. The order of
-/// names is the order of files.
+/// The name of an index file: the local time of its creation, `yyyyMMddHHmmssSSS`. Names sort in
+/// the order of the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IndexName(u64);
 
 impl IndexName {
-    /// The name of a file made at `wall_ms`.
+    /// The name of a file created at `wall_ms`.
     pub(crate) fn at(wall_ms: i64) -> Self {
         let time = local_time(wall_ms);
         let parts = [
@@ -456,12 +458,12 @@ impl IndexName {
         Self(stamp * 1000 + wall_ms.rem_euclid(1000).unsigned_abs())
     }
 
-    /// This name, or the one behind `last` where the clock stepped back.
+    /// This name, or the next one after `last` if the clock stepped back.
     pub(crate) fn after(self, last: Option<Self>) -> Self {
         last.map_or(self, |last| self.max(Self(last.0 + 1)))
     }
 
-    /// Reads a name; None when it is not one.
+    /// Parses a name; None if it is not an index file's name.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let is_stamp = name.len() == NAME_DIGITS && name.bytes().all(|byte| byte.is_ascii_digit());
         name.parse().ok().filter(|_| is_stamp).map(Self)
@@ -484,7 +486,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_seventeen_digits_that_rise() {
+    fn names_have_seventeen_digits_and_increase() {
         let name = IndexName::at(1_795_246_270_490);
         let text = name.to_string();
         assert_eq!(text.len(), NAME_DIGITS);

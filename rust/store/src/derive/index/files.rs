@@ -1,4 +1,4 @@
-//! The index: files of hash slots under `index/`, the newest one growing.
+//! The index: files with hash slots in `index/`; only the newest one grows.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,19 +21,19 @@ const DEFAULT_LAYOUT: IndexLayout = IndexLayout {
     entries: 20_000_000,
 };
 
-/// Every index file, oldest first.
+/// All index files, oldest first.
 #[derive(Debug)]
 pub struct IndexFiles {
     root: PathBuf,
     layout: IndexLayout,
     files: RwLock<Vec<Arc<IndexFile>>>,
-    /// Full files that are not yet durable.
+    /// Full files that are not synced yet.
     unsynced: Mutex<Vec<Arc<IndexFile>>>,
     /// Files were removed at load.
     is_cut: bool,
 }
 
-/// What a look-up found.
+/// The result of a look-up.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Hits {
     /// Physical offsets, newest first.
@@ -45,8 +45,8 @@ pub struct Hits {
 }
 
 impl IndexFiles {
-    /// Opens every file. `slots` and `entries` None adopt what the files found say. The owner of
-    /// the store removes what is damaged, so that it is built anew from the log.
+    /// Opens all files. If `slots` or `entries` is None, the files determine it. With `Append`
+    /// access, damaged files are removed, so that they are rebuilt from the log.
     pub fn load(
         root: &Path,
         slots: Option<u32>,
@@ -64,7 +64,7 @@ impl IndexFiles {
             }
             Geometry::Unknown(path) => {
                 let path = path.display();
-                tracing::warn!(%path, "no maxHashSlotNum and maxIndexNum fit this index file");
+                tracing::warn!(%path, "no maxHashSlotNum and maxIndexNum match this index file");
                 None
             }
         };
@@ -88,12 +88,12 @@ impl IndexFiles {
         })
     }
 
-    /// Where the store is.
+    /// The store's directory.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Puts a file in the place of one that was made anew; nothing if that has expired meanwhile.
+    /// Replaces a file by its rebuilt version; does nothing if the file has expired meanwhile.
     pub(super) fn replace(&self, old: &Arc<IndexFile>, new: Arc<IndexFile>) {
         let mut files = self.files.write();
         let place = files.iter_mut().find(|file| Arc::ptr_eq(file, old));
@@ -102,7 +102,7 @@ impl IndexFiles {
         }
     }
 
-    /// Whether nothing was removed at load and each file begins and ends as its header says.
+    /// Whether no file was removed at load and the ends of all files match their headers.
     pub(crate) fn is_whole(&self) -> Result<bool, StoreError> {
         for file in self.files() {
             if !file.ends_match().map_err(io_error(file.path()))? {
@@ -112,7 +112,7 @@ impl IndexFiles {
         Ok(!self.is_cut)
     }
 
-    /// Whether files were removed at load: their keys have to come from the log again.
+    /// Whether files were removed at load, so that their keys must be indexed again from the log.
     pub(crate) fn is_cut(&self) -> bool {
         self.is_cut
     }
@@ -129,18 +129,18 @@ impl IndexFiles {
         Some((name.to_string(), file.header().ok()?.index_count))
     }
 
-    /// Removes the files from the `first` on, so that they are built anew.
+    /// Removes the files from number `first` on, so that they are rebuilt.
     pub(crate) fn remove_from(&self, first: usize) -> Result<(), StoreError> {
         let mut files = self.files.write();
         for file in files.drain(first..) {
-            tracing::info!(path = %file.path().display(), "building an index file anew");
+            tracing::info!(path = %file.path().display(), "removed an index file to rebuild it");
             fs::remove_file(file.path()).map_err(io_error(file.path()))?;
         }
         sync_directory(&self.root.join("index"))
     }
 
-    /// Removes the leading files, but never the last, of which every message lies before
-    /// `log_start`; returns how many. Whoever reads from one of them goes on reading.
+    /// Removes leading files whose messages are all before `log_start`, but never the last file.
+    /// Returns their number. Running look-ups keep reading from removed files.
     pub(crate) fn delete_before(&self, log_start: i64) -> Result<usize, StoreError> {
         let mut removed = 0;
         loop {
@@ -162,7 +162,8 @@ impl IndexFiles {
         Ok(removed)
     }
 
-    /// Physical offsets of messages with this key; other keys of the same hash are among them.
+    /// Physical offsets of messages with this key. Messages with other keys of the same hash may be
+    /// among them.
     pub fn look_up(
         &self,
         topic: &str,
@@ -185,7 +186,7 @@ impl IndexFiles {
         };
         for file in files.iter().rev() {
             if let Err(error) = look_up_in(file, &wanted, &mut hits.physical_offsets) {
-                tracing::warn!(path = %file.path().display(), %error, "cannot read index file");
+                tracing::warn!(path = %file.path().display(), %error, "cannot read an index file");
             }
             let begins_before = |file: &IndexFile| {
                 file.header()
@@ -198,7 +199,7 @@ impl IndexFiles {
         hits
     }
 
-    /// Makes full files durable and says so in the checkpoint.
+    /// Syncs full files and updates the checkpoint.
     pub(crate) fn flush(&self, checkpoint: &Checkpoint) -> Result<(), StoreError> {
         let full = std::mem::take(&mut *self.unsynced.lock());
         for file in full {
@@ -209,19 +210,19 @@ impl IndexFiles {
         Ok(())
     }
 
-    /// Makes every file durable, for a clean stop.
+    /// Syncs all files, for a clean stop.
     pub fn flush_all(&self, checkpoint: &Checkpoint) -> Result<(), StoreError> {
         self.flush(checkpoint)?;
         self.files.read().last().map_or(Ok(()), |last| last.sync())
     }
 
-    /// Takes note of a full file, which the next flush makes durable.
+    /// Notes a full file, which the next flush syncs.
     pub(crate) fn note_full(&self, full: &Arc<IndexFile>) {
         self.unsynced.lock().push(Arc::clone(full));
     }
 
-    /// Adds a file whose header continues `previous`, as RocketMQ's does. It has blocks for the
-    /// first entries: on a full disk there is none, and another try makes it.
+    /// Creates a file whose header continues `previous`, as in RocketMQ. Allocates blocks for its
+    /// first entries; on a full disk no file is created, and the caller may try again.
     pub(crate) fn create(
         &self,
         now_ms: i64,
@@ -229,7 +230,8 @@ impl IndexFiles {
     ) -> Result<Arc<IndexFile>, StoreError> {
         let directory = self.root.join("index");
         create_directory(&directory)?;
-        // First: after a failed open the file would be there, and its name never be synced.
+        // Open the directory before creating the file. If this open failed later, the file would
+        // exist, but its name would never be synced.
         let above = File::open_directory(&directory).map_err(write_error(&directory))?;
         let mut files = self.files.write();
         let last = files
@@ -256,9 +258,9 @@ impl IndexFiles {
     }
 }
 
-/// Leaves out files of another length, and where the sizes are not known all that have entries.
-/// What they hold is missing before the later files, so the owner of the store removes these as
-/// well. True if any was removed.
+/// Leaves out files of another length, and files with entries if the layout is unknown. Their keys
+/// are missing, and the index must be in log order, so with `Append` access later files are
+/// removed, too. True if any file was removed.
 fn drop_unsound(
     found: &mut Vec<(IndexName, PathBuf)>,
     layout: IndexLayout,
@@ -285,7 +287,7 @@ fn drop_unsound(
     };
     if let Some((_, path)) = found.get(first) {
         let (path, later) = (path.display(), found.len() - first - 1);
-        tracing::warn!(%path, later, "rebuilding the index from this damaged file on");
+        tracing::warn!(%path, later, "rebuilding a damaged index file and all later ones");
     }
     for (_, path) in found.drain(first..) {
         fs::remove_file(&path).map_err(io_error(&path))?;
@@ -293,7 +295,7 @@ fn drop_unsound(
     Ok(true)
 }
 
-/// The header of a file of this layout, None if it has another length.
+/// The header of a file of this layout; None if the file has another length.
 fn header_of(path: &Path, layout: IndexLayout) -> Result<Option<IndexHeader>, StoreError> {
     match IndexFile::open(path, layout, Access::Read) {
         Err(error) if error.kind() == std::io::ErrorKind::InvalidData => Ok(None),
@@ -302,8 +304,8 @@ fn header_of(path: &Path, layout: IndexLayout) -> Result<Option<IndexHeader>, St
     }
 }
 
-/// Whether a header without entries begins where the file before ended. The first file of a store
-/// says nothing: it may be one that lost its header.
+/// Whether a header without entries begins where the previous file ended. The zero header of a
+/// store's first file does not count: the file may have lost its header.
 fn continues(header: &IndexHeader, before: Option<&IndexHeader>) -> bool {
     let begin = (header.begin_physical_offset, header.begin_timestamp_ms);
     let end = (header.end_physical_offset, header.end_timestamp_ms);
@@ -322,7 +324,7 @@ fn look_up_in(file: &IndexFile, wanted: &Wanted, hits: &mut Vec<i64>) -> std::io
     Ok(())
 }
 
-/// Index files by name; other names are not RocketMQ's.
+/// Index files by name. Files with other names are ignored.
 pub fn index_paths(root: &Path) -> Result<Vec<(IndexName, PathBuf)>, StoreError> {
     let mut found = Vec::new();
     for (name, path) in list(&root.join("index"))? {
@@ -335,8 +337,8 @@ pub fn index_paths(root: &Path) -> Result<Vec<(IndexName, PathBuf)>, StoreError>
     Ok(found)
 }
 
-/// The sizes of index files that are to be made in the place of those at `root`: what these say, or
-/// what is set. RocketMQ's sizes are taken where there are no files, or files of that length.
+/// The sizes of index files that replace those at `root`: the sizes of the old files, or the set
+/// ones. RocketMQ's defaults apply if there are no files, or if the files have the default length.
 pub fn sizes_of_new_files(root: &Path, set: SetSizes) -> Result<SetSizes, StoreError> {
     let paths = index_paths(root)?;
     match geometry(&paths, set)? {
@@ -356,32 +358,33 @@ fn untold(root: &Path, bytes: u64) -> StoreError {
     StoreError::UnknownLayout {
         root: root.display().to_string(),
         what: format!(
-            "the index files of {bytes} bytes do not say how many slots and entries they have; \
-             give the broker's maxHashSlotNum and maxIndexNum: --max-hash-slots and --max-index-num"
+            "the content of the {bytes}-byte index files does not show how many slots and entries \
+             they have; set the broker's maxHashSlotNum and maxIndexNum: \
+             --max-hash-slots and --max-index-num"
         ),
     }
 }
 
-/// The settings say something else than the files.
+/// The settings contradict the files.
 fn contradicted(root: &Path, path: &Path, has: IndexLayout) -> StoreError {
     let (slots, entries) = (has.slots, has.entries);
     StoreError::UnknownLayout {
         root: root.display().to_string(),
         what: format!(
-            "{} has {slots} slots and {entries} entries, the settings say otherwise; set \
+            "{} has {slots} slots and {entries} entries, but the settings differ; set \
              maxHashSlotNum={slots} and maxIndexNum={entries}, or leave both keys out",
             path.display(),
         ),
     }
 }
 
-/// An index that only its owner may make anew.
+/// A damaged index, which only the owner of the store may rebuild.
 fn unreadable(root: &Path, path: &Path) -> StoreError {
     StoreError::UnknownLayout {
         root: root.display().to_string(),
         what: format!(
-            "no maxHashSlotNum and maxIndexNum fit the content of {}: it is damaged; to make \
-             the index anew: mqstore rebuild {} --in-place",
+            "no maxHashSlotNum and maxIndexNum match the content of {}: it is damaged; to rebuild \
+             the index: mqstore rebuild {} --in-place",
             path.display(),
             root.display(),
         ),

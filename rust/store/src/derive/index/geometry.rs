@@ -1,8 +1,8 @@
-//! How many slots and entries index files have.
+//! Finds out how many slots and entries index files have.
 //!
-//! The length of a file is one equation for the two numbers, so the content has to tell. It does:
-//! a file holds nothing after its last entry, whose number its header says, so the last bytes that
-//! are not zero say where the entries begin. The chains of all slots then prove it.
+//! The length of a file is one equation for these two numbers, so the content must give the second
+//! one. A file holds nothing after its last entry, and the header has that entry's number. So the
+//! last non-zero bytes show where the entries begin. Then the chains of all slots prove it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,20 +15,21 @@ use crate::types::StoreError;
 use mq_format::index::{ENTRY_BYTES, HEADER_BYTES, IndexEntry, IndexLayout, SLOT_BYTES};
 use mq_log::Access;
 
-/// A smaller file is read as a whole, bytes; of a larger one samples are, if they agree.
+/// A file up to this size is read completely, bytes. Of a larger one, samples suffice if they
+/// agree.
 const SMALL_BYTES: u64 = 16 << 20;
-/// Entries looked at of a large file.
+/// Entries that are read of a large file.
 const SAMPLES: i32 = 64;
-/// Entries that a crash may leave after those that the header counts.
+/// Most entries that a crash may leave after the ones that the header counts.
 const UNCOUNTED_MAX: i32 = 4_096;
 /// Entries read at once.
 const CHUNK_ENTRIES: i32 = 4_096;
-/// Bytes searched at once for the last that is not zero.
+/// Bytes read at once in the search for the last non-zero byte.
 const SEARCH_BYTES: u64 = 1 << 20;
 const WORDS_PER_ENTRY: u64 = (ENTRY_BYTES / SLOT_BYTES) as u64;
 const WORD: u64 = SLOT_BYTES as u64;
 
-/// `maxHashSlotNum` and `maxIndexNum` as far as they are set.
+/// `maxHashSlotNum` and `maxIndexNum`; None if not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SetSizes {
     /// Hash slots of a file.
@@ -37,22 +38,22 @@ pub struct SetSizes {
     pub entries: Option<u32>,
 }
 
-/// What is known of the sizes of a store's index files.
+/// The sizes of a store's index files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Geometry {
-    /// The files say so, or the settings do and the files agree.
+    /// The sizes according to the files; the settings agree or are not set.
     Known(IndexLayout),
-    /// The settings say so; the files are damaged and say nothing.
+    /// The sizes according to the settings; the files are damaged and give none.
     Set(IndexLayout),
-    /// The files have other sizes than those that are set.
+    /// A file has other sizes than the settings.
     Contradicted(PathBuf, IndexLayout),
     /// No file has an entry yet.
     Unwritten,
-    /// The first file that has entries which fit no sizes.
+    /// The first file whose entries match no sizes.
     Unknown(PathBuf),
 }
 
-/// The sizes of these files. A file whose length differs from the others' is damaged.
+/// The sizes of these files. A file with another length than most is damaged.
 pub fn geometry(paths: &[(IndexName, PathBuf)], set: SetSizes) -> Result<Geometry, StoreError> {
     let Some(bytes) = usual_bytes(paths)? else {
         return Ok(Geometry::Unwritten);
@@ -87,7 +88,7 @@ pub fn geometry(paths: &[(IndexName, PathBuf)], set: SetSizes) -> Result<Geometr
     })
 }
 
-/// What one file tells.
+/// The sizes according to one file.
 enum Look {
     Fits(IndexLayout),
     FitsNothing,
@@ -98,7 +99,7 @@ fn look(path: &Path, bytes: u64, wanted: Option<IndexLayout>) -> io::Result<Look
     let Some(any) = any_layout(bytes) else {
         return Ok(Look::FitsNothing);
     };
-    // Which layout it is opened with does not matter yet; a file of another length is left out.
+    // The layout does not matter yet. A file of another length is left out.
     let file = match IndexFile::open(path, any, Access::Read) {
         Err(error) if error.kind() == io::ErrorKind::InvalidData => return Ok(Look::Unwritten),
         file => file?,
@@ -111,7 +112,7 @@ fn look(path: &Path, bytes: u64, wanted: Option<IndexLayout>) -> io::Result<Look
     Ok(probe.layout(wanted)?.map_or(Look::FitsNothing, Look::Fits))
 }
 
-/// Any layout of a file of that length; None if an index file cannot have it.
+/// A layout with this file length; None if no index file can have it.
 pub fn any_layout(bytes: u64) -> Option<IndexLayout> {
     let words = bytes.checked_sub(HEADER_BYTES as u64)? / WORD;
     let rest = u32::try_from(words % WORDS_PER_ENTRY).ok()?;
@@ -123,7 +124,7 @@ pub fn any_layout(bytes: u64) -> Option<IndexLayout> {
     IndexLayout::of_file(bytes, Some(slots), None)
 }
 
-/// The length that most files have, of two equally frequent ones the larger.
+/// The length that most files have; of two equally frequent ones, the larger.
 pub(crate) fn usual_bytes(paths: &[(IndexName, PathBuf)]) -> Result<Option<u64>, StoreError> {
     let mut counts = BTreeMap::new();
     for (_, path) in paths {
@@ -136,7 +137,7 @@ pub(crate) fn usual_bytes(paths: &[(IndexName, PathBuf)]) -> Result<Option<u64>,
     Ok(usual.map(|(bytes, _)| bytes))
 }
 
-/// A file with entries whose sizes are looked for.
+/// A file with entries whose layout is searched.
 struct Probe {
     file: IndexFile,
     bytes: u64,
@@ -145,7 +146,7 @@ struct Probe {
 }
 
 impl Probe {
-    /// The layout that fits the content; `wanted` is tried first, then RocketMQ's ratio.
+    /// The layout that matches the content. Tries `wanted` first, then RocketMQ's ratio.
     fn layout(self, wanted: Option<IndexLayout>) -> io::Result<Option<IndexLayout>> {
         let usual = IndexLayout::of_file(self.bytes, None, None);
         let first: Vec<_> = wanted.into_iter().chain(usual).collect();
@@ -162,7 +163,7 @@ impl Probe {
         let Some(last_word) = last_word(&file, bytes)? else {
             return Ok(None);
         };
-        // Nothing after the last entry: only one layout can be.
+        // If nothing follows the last entry, only one layout is possible.
         if let Some(layout) = ending_at(last_word, bytes, count - 1) {
             file = file.with_layout(layout);
             if file.ends_match()? && replays(&file, count)? {
@@ -188,7 +189,7 @@ fn has_room(layout: &IndexLayout, count: i32) -> bool {
     layout.entries >= count.unsigned_abs()
 }
 
-/// The layout in which a word after the header is one of the entry `last`.
+/// The layout in which `word`, counted after the header, belongs to the entry `last`.
 fn ending_at(word: u64, bytes: u64, last: i32) -> Option<IndexLayout> {
     let words = (bytes - HEADER_BYTES as u64) / WORD;
     let in_entry = (word + WORDS_PER_ENTRY - words % WORDS_PER_ENTRY) % WORDS_PER_ENTRY;
@@ -197,7 +198,7 @@ fn ending_at(word: u64, bytes: u64, last: i32) -> Option<IndexLayout> {
     IndexLayout::of_file(bytes, Some(slots), None)
 }
 
-/// The last four bytes after the header that are not zero, counted in such words.
+/// Number of the last non-zero four-byte word after the header.
 fn last_word(file: &IndexFile, bytes: u64) -> io::Result<Option<u64>> {
     let header = HEADER_BYTES as u64;
     let mut end = bytes;
@@ -212,7 +213,7 @@ fn last_word(file: &IndexFile, bytes: u64) -> io::Result<Option<u64>> {
     Ok(None)
 }
 
-/// Whether entries all over a file are in the chain of their slot.
+/// Whether sampled entries are in the chains of their slots.
 fn samples_fit(file: &IndexFile, count: i32) -> io::Result<bool> {
     let layout = file.layout();
     let step = (count / SAMPLES).max(1);
@@ -227,7 +228,7 @@ fn samples_fit(file: &IndexFile, count: i32) -> io::Result<bool> {
         }
     }
     let first = file.entry(1)?;
-    // Zeros would be in slot 0 of any layout.
+    // Zeros would be in slot 0 of any layout, so they prove nothing.
     Ok(first.key_hash != 0 || first.physical_offset != 0)
 }
 
@@ -235,7 +236,7 @@ fn is_sound(entry: &IndexEntry) -> bool {
     entry.key_hash >= 0 && entry.time_difference_seconds >= 0
 }
 
-/// Whether the entries before `count`, added one after the other, give every link and every slot.
+/// Whether adding the entries before `count` one by one gives every stored link and slot.
 fn replays(file: &IndexFile, count: i32) -> io::Result<bool> {
     let layout = file.layout();
     let mut heads = vec![0; layout.slots as usize];
@@ -265,7 +266,7 @@ fn replays(file: &IndexFile, count: i32) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Whether entries that the header does not count yet lead from a slot to its newest counted one.
+/// Whether uncounted entries lead from a slot to its newest counted entry.
 fn leads_to(
     file: &IndexFile,
     slot: usize,

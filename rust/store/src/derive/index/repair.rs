@@ -1,5 +1,5 @@
-//! Making an index file anew from the log, once a look-up met damage in it: a damaged entry ends
-//! its chain, and a slot that reads zero has none, so that keys are hidden.
+//! Rebuilds an index file from the log after a look-up found damage in it. A damaged entry ends its
+//! chain, and a slot that reads zero has none; both hide keys.
 
 use std::io;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use mq_log::fs;
 const BATCH_KEYS: usize = 4_096;
 
 impl IndexFiles {
-    /// Makes those files anew that look-ups found damaged. The newest one belongs to the
-    /// dispatcher, and has to wait until that `has_ended`.
+    /// Rebuilds the files in which look-ups found damage. The dispatcher owns the newest file, so
+    /// that one is rebuilt only when the dispatcher `has_ended`.
     pub(crate) fn repair(&self, log: &impl LogRead, has_ended: bool) -> Result<(), StoreError> {
         let files = self.files();
         let free = files.len().saturating_sub(usize::from(!has_ended));
@@ -34,13 +34,13 @@ impl IndexFiles {
         old.believe();
         let header = old.header().map_err(io_error(path))?;
         if !(1..=old.layout().entries.cast_signed()).contains(&header.index_count) {
-            tracing::error!(path = %shown, "the header of this index file is damaged");
+            tracing::error!(path = %shown, "cannot rebuild an index file: its header is damaged");
             return Ok(());
         }
-        tracing::warn!(path = %shown, "this index file is damaged, making it anew from the log");
+        tracing::warn!(path = %shown, "rebuilding a damaged index file from the log");
         let begun = IndexHeader::default().encode();
         let name = path.file_name().unwrap_or_default();
-        // An open clears such files, should this one not come to its end.
+        // If this rebuild is interrupted, the next open removes the file.
         let beside = self.root().join("mqstack").join(name).with_extension("new");
         let bytes = old.layout().file_bytes();
         let file = create_sparse(self.root(), &beside, bytes, |file| {
@@ -57,8 +57,8 @@ impl IndexFiles {
     }
 }
 
-/// Adds the keys of the records that the old file is of. Its first and its last record may have
-/// some of their keys in the files around it.
+/// Adds the keys of the old file's records. The first and the last record may have some of their
+/// keys in the neighbouring files.
 fn fill(
     active: &mut ActiveIndexFile,
     old: &IndexFile,
@@ -108,7 +108,7 @@ fn fill(
     active.add(&keys).map(drop)
 }
 
-/// How many entries a file has of its first record, and of its last.
+/// Number of entries that a file has of its first and of its last record.
 fn at_ends(file: &IndexFile, header: &IndexHeader) -> io::Result<[usize; 2]> {
     let count = |numbers: &mut dyn Iterator<Item = i32>, offset: i64| {
         let mut found = 0;

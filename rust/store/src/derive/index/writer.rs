@@ -1,4 +1,4 @@
-//! Adding records to the index, in batches.
+//! Adds records to the index, in batches.
 
 use std::sync::Arc;
 
@@ -10,23 +10,24 @@ use mq_base::clock::Clock;
 use mq_format::index::{KeyHasher, indexed_keys};
 use mq_format::message::{Outline, sys_flag};
 
-/// Keys written at once; their slots fit the nearest cache.
+/// Keys per batch; few enough that their slots fit the L1 cache.
 const BATCH_KEYS: usize = 512;
 
-/// Adds records to the index; owned by the dispatcher.
+/// Adds records to the index. The dispatcher owns it.
 pub struct IndexWriter {
     files: Arc<IndexFiles>,
     active: Option<ActiveIndexFile>,
     clock: Arc<dyn Clock>,
-    /// Not written yet.
+    /// Keys that are not written yet.
     pending: Vec<Key>,
-    /// The disk was full at the last write: until it is not, only [`Self::write`] tries.
+    /// The last write found the disk full. Until a write succeeds, only [`Self::write`] tries
+    /// again.
     is_short: bool,
     hasher: KeyHasher,
-    /// Physical offset of the last message added; None without one.
+    /// Physical offset of the last message added; None if there is none.
     end: Option<i64>,
-    /// The last message of the files, and the hashes that it has there: it is seen again after a
-    /// restart, but not indexed twice.
+    /// The last message in the files, and its hashes there. After a restart this message is
+    /// dispatched again, and these hashes are not added a second time.
     resumed_at: Option<i64>,
     seen_again: Vec<i32>,
 }
@@ -65,13 +66,13 @@ impl IndexWriter {
         })
     }
 
-    /// Physical offset of the last message added; None when nothing is.
+    /// Physical offset of the last message added; None if there is none.
     pub(crate) fn end_physical_offset(&self) -> Option<i64> {
         self.end
     }
 
-    /// Adds the keys of a record; records before the last one indexed are in already. Readers see
-    /// them after [`Self::write`] at the latest. The record is taken in even if the disk is full.
+    /// Adds the keys of a record; ignores records before the last indexed one. Readers see the keys
+    /// after [`Self::write`] at the latest. On a full disk the keys stay in memory.
     pub(crate) fn add_record(
         &mut self,
         physical_offset: i64,
@@ -99,7 +100,7 @@ impl IndexWriter {
         Ok(())
     }
 
-    /// Whether the entry was written before the restart; each is met once.
+    /// Whether this key was written before the restart. Each such key is reported once.
     fn was_seen(&mut self, key_hash: i32, physical_offset: i64) -> bool {
         if self.seen_again.is_empty() {
             return false;
@@ -112,7 +113,7 @@ impl IndexWriter {
         found.map(|at| self.seen_again.swap_remove(at)).is_some()
     }
 
-    /// Writes the keys added so far. On a full disk the rest of them waits for another try.
+    /// Writes the keys added so far. On a full disk the rest stays in memory for the next call.
     pub(crate) fn write(&mut self) -> Result<(), StoreError> {
         let mut pending = std::mem::take(&mut self.pending);
         let mut done = 0;
@@ -144,7 +145,7 @@ impl IndexWriter {
     }
 }
 
-/// Collects the hashes of the last entries that point to `end`; true if the whole file does.
+/// Collects the hashes of the last entries that point to `end`; true if all entries of the file do.
 fn trailing_hashes(file: &IndexFile, end: i64, hashes: &mut Vec<i32>) -> std::io::Result<bool> {
     for index in (1..file.header()?.index_count).rev() {
         let entry = file.entry(index)?;
