@@ -1,9 +1,9 @@
-//! What readers of old messages will want next is read from the disk before they ask for it.
+//! Reads ahead for consumers of old messages.
 //!
-//! A pull that has to wait for the disk has what follows its records brought into memory, if these
-//! lie close together: the pulls after it, and those of queues whose records lie between, need no
-//! thread that may wait. The kernel's own reading ahead follows one reader of a file; many groups
-//! and queues read a file of the log.
+//! A pull that must wait for the disk also loads the bytes after its records, if the records are
+//! close together. Later pulls, and pulls of queues with records in between, then find their
+//! records in memory and need no blocking thread. The kernel's readahead follows one reader per
+//! file, but many groups and queues read a log file at the same time.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,32 +14,33 @@ use super::is_within;
 use mq_format::consume_queue::QueueEntry;
 use mq_log::Segments;
 
-/// Records closer than this are read with what lies between them: sixteen queues in turns with
-/// records of 2 KiB.
+/// Largest gap between records that are loaded together with the bytes between them: sixteen queues
+/// in turn with records of 2 KiB.
 const CLOSE_BYTES: u64 = 32 << 10;
-/// Read ahead of a reader that was not seen before, and twice as much each time it gets there.
+/// Bytes read ahead of a new reader. The window doubles each time the reader reaches its end.
 const FIRST_BYTES: u64 = 256 << 10;
-/// Read ahead of a reader at most.
+/// Largest window of a reader.
 const WINDOW_BYTES_MAX: u64 = 2 << 20;
-/// Readers followed at most; one more and the one forgotten longest goes. With the above what a
-/// broker has read ahead and nobody has asked for is 64 MiB at most.
+/// Most readers that are followed; a new one replaces the least recently used. With the window
+/// above, a broker reads at most 64 MiB that no consumer has asked for.
 const STREAMS_MAX: usize = 32;
 
-/// Readers that go forward through parts of the log that are not in memory.
+/// Readers that move forward through parts of the log that are not in memory.
 #[derive(Debug, Default)]
 pub(crate) struct ReadAhead(Mutex<VecDeque<Stream>>);
 
-/// One or more readers at about the same place.
+/// One or more readers at about the same offset.
 #[derive(Debug)]
 struct Stream {
-    /// What the last step read ahead.
+    /// The range that the last step read ahead.
     read: Range<u64>,
     window: u64,
 }
 
 impl ReadAhead {
-    /// Brings into memory what these units point to and what follows, if they lie together; else
-    /// the disk is told of all of them before the first is waited for.
+    /// Loads the records of these entries and the bytes after them if the records are close
+    /// together. Otherwise gives the kernel a hint about each record, before the caller blocks on
+    /// the first.
     pub(crate) fn read(&self, log: &Segments, entries: &[QueueEntry]) {
         let bounds = (
             log.min_offset().cast_signed(),
@@ -60,8 +61,8 @@ impl ReadAhead {
         }
     }
 
-    /// What is to be read for these units; beyond them too if their records lie close together.
-    /// Nothing for one, which can as well be read by itself.
+    /// The ranges to load for these entries, extended by the window if the records are close
+    /// together. Empty for a single record, which is read without a hint.
     fn ranges(&self, entries: &[QueueEntry], log_bounds: (i64, i64)) -> Vec<Range<u64>> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         let (mut bytes, mut count) = (0, 0);
@@ -88,7 +89,8 @@ impl ReadAhead {
         runs
     }
 
-    /// What is to be read because a reader has to wait for `wanted`; empty if it is on its way.
+    /// The range to load because a reader must wait for `wanted`; empty if it is being loaded
+    /// already.
     fn plan(&self, wanted: Range<u64>) -> Range<u64> {
         let mut streams = self.0.lock();
         let follows = |stream: &Stream| {
@@ -131,21 +133,25 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_goes_on_is_read_ahead_of_ever_further() {
+    fn the_window_of_a_steady_reader_grows() {
         let ahead = ReadAhead::default();
         let plan = |from: u64, to: u64| in_kib(ahead.plan(from * KIB..to * KIB));
-        assert_eq!(plan(1_000, 1_010), (1_000, 1_266), "one it does not know");
+        assert_eq!(plan(1_000, 1_010), (1_000, 1_266), "a new reader");
         let on_its_way = plan(1_040, 1_050);
-        assert_eq!(on_its_way.0, on_its_way.1, "another queue's, between them");
-        assert_eq!(plan(1_260, 1_270), (1_266, 1_782), "it got there");
-        assert_eq!(plan(1_790, 1_800), (1_782, 2_824), "or a little further");
+        assert_eq!(on_its_way.0, on_its_way.1, "loaded already");
+        assert_eq!(
+            plan(1_260, 1_270),
+            (1_266, 1_782),
+            "at the end of the window"
+        );
+        assert_eq!(plan(1_790, 1_800), (1_782, 2_824), "a little further");
         assert_eq!(plan(2_824, 2_834), (2_824, 4_882));
-        assert_eq!(plan(4_880, 4_890), (4_882, 6_938), "no more than that");
-        assert_eq!(plan(1_000, 1_010), (1_000, 1_266), "begun again");
+        assert_eq!(plan(4_880, 4_890), (4_882, 6_938), "the largest window");
+        assert_eq!(plan(1_000, 1_010), (1_000, 1_266), "a new reader again");
     }
 
     #[test]
-    fn records_that_lie_apart_are_read_alone() {
+    fn records_far_apart_are_read_alone() {
         let entry = |at: u64, bytes: i32| QueueEntry {
             physical_offset: at.cast_signed(),
             size_bytes: bytes,
@@ -165,18 +171,22 @@ mod tests {
         assert_eq!(read, [5_000..5_400, last..last + 10]);
         let read = ranges(&[entry(5_000, 200), entry(5_200 + CLOSE_BYTES, 100)]);
         let whole = 5_000..5_300 + CLOSE_BYTES + FIRST_BYTES;
-        assert_eq!(read.as_slice(), std::slice::from_ref(&whole), "and on");
+        assert_eq!(
+            read.as_slice(),
+            std::slice::from_ref(&whole),
+            "and a window"
+        );
         let gone = [entry(0, 100), entry(5_000, -1), QueueEntry::FILLER];
         assert_eq!(ranges(&gone), []);
         assert_eq!(ranges(&[entry(5_000, 200)]), []);
         let many: Vec<_> = (0..100)
             .map(|at| entry((at * 2 + 1) << 20, 1 << 20))
             .collect();
-        assert_eq!(ranges(&many).len(), 3, "no more than a window of them");
+        assert_eq!(ranges(&many).len(), 3, "at most one window");
     }
 
     #[test]
-    fn so_many_readers_are_followed_and_the_one_forgotten_longest_goes() {
+    fn the_least_recently_used_reader_is_dropped() {
         let ahead = ReadAhead::default();
         let plan = |reader: u64, at: u64| {
             let from = (reader << 30) + at;
@@ -187,10 +197,10 @@ mod tests {
         for reader in 0..STREAMS_MAX as u64 {
             assert_eq!(plan(reader, 0), first);
         }
-        assert_eq!(plan(0, 0), 0, "on its way");
+        assert_eq!(plan(0, 0), 0, "loaded already");
         assert_eq!(plan(99, 0), first);
         assert!(plan(0, FIRST_BYTES + KIB) > first);
-        assert_eq!(plan(1, FIRST_BYTES + KIB), first, "forgotten");
+        assert_eq!(plan(1, FIRST_BYTES + KIB), first, "dropped");
         assert_eq!(ahead.0.lock().len(), STREAMS_MAX);
     }
 }

@@ -1,4 +1,4 @@
-//! Finding messages by physical offset, by key and by time; and the bounds of queues.
+//! Finds messages by physical offset, by key and by time; returns the bounds of queues.
 
 use super::is_within;
 use super::reader::Reader;
@@ -9,25 +9,25 @@ use mq_format::message::{self, BLANK_BYTES, CheckCrc, Head, RecordView, STATED_B
 use mq_format::properties;
 use std::ops::Range;
 
-/// Bytes read for a record whose size is not known.
+/// Bytes read for a record of unknown size.
 const GUESS_BYTES: usize = 4_096;
-/// Index entries of other keys with the same hash code that a query may pass over.
+/// Extra index entries per query, for other keys with the same hash code.
 const COLLISIONS: usize = 64;
-/// Bytes of the records that a query by key finds, beyond the newest one: RocketMQ's clients take
-/// fewer records than they ask for.
+/// Most bytes of records that a query by key returns, unless the newest record alone is larger.
+/// RocketMQ's clients accept fewer records than they asked for.
 const QUERY_BYTES_MAX: usize = 4 << 20;
-/// Rounds of a query, each with an earlier end.
+/// Look-ups per query, each with an earlier end time.
 const QUERY_ROUNDS: usize = 3;
 
 impl Reader {
-    /// See [`crate::Store::get_at`]. No queue entry says what should be there, so a record
-    /// that is damaged in its size or its magic is none.
+    /// See [`crate::Store::get_at`]. No queue entry says that a record starts here, so bytes with a
+    /// damaged size or magic count as no record.
     pub(crate) fn get_at(
         &self,
         physical_offset: i64,
         mode: ReadMode,
     ) -> Result<Option<Vec<u8>>, WouldBlock> {
-        // RocketMQ takes 0 for the first record, even if the log starts later.
+        // As in RocketMQ, 0 means the first record, even if the log starts later.
         let offset = match physical_offset {
             0 => self.log.min_offset().cast_signed(),
             other => other,
@@ -37,7 +37,7 @@ impl Reader {
             match self.record_at(offset, mode)? {
                 None => return Ok(None),
                 Some(Ok(bytes)) => return Ok(Some(bytes)),
-                // Once more, by the threads that may wait for the disk.
+                // Read again on a thread that may wait for the disk.
                 Some(Err(_)) if mode == ReadMode::NoWait => return Err(WouldBlock),
                 Some(Err(found)) => wrong = Some(found),
             }
@@ -48,7 +48,7 @@ impl Reader {
         Ok(None)
     }
 
-    /// The record at an offset, or what is wrong with it; None for no record at all.
+    /// The record at an offset or its fault; None if there is no record.
     fn record_at(
         &self,
         offset: i64,
@@ -75,7 +75,7 @@ impl Reader {
             }
         }
         let checked = record::check(&bytes, offset).map(drop);
-        // What lies in a body may look like a record, and anybody may ask for any offset.
+        // A client may ask for any offset, and bytes in a body may look like a record.
         Ok(match checked {
             Err(Wrong::Position { .. }) => None,
             checked => Some(checked.map(|()| bytes)),
@@ -150,7 +150,7 @@ impl Reader {
         result
     }
 
-    /// The entries of a queue from `offset` on, at most `count`, until one cannot be read.
+    /// The entries of a queue from `offset` on, at most `count`; ends at an unreadable entry.
     pub(crate) fn entries(
         &self,
         topic: &str,
@@ -166,26 +166,26 @@ impl Reader {
         entries.filter(|entry| !entry.is_filler()).collect()
     }
 
-    /// Whether the message at a queue offset is deemed on disk.
+    /// Whether the message at a queue offset counts as on disk only.
     pub(crate) fn is_on_disk(&self, topic: &str, queue_id: i32, offset: i64) -> bool {
         let queue = self.queues.get(topic, queue_id);
         let entry = queue.and_then(|queue| queue.entry(offset));
         entry.is_some_and(|entry| self.is_cold(&entry))
     }
 
-    /// First readable offset of a queue, 0 when unknown.
+    /// First readable offset of a queue; 0 if the queue is unknown.
     pub(crate) fn min_offset(&self, topic: &str, queue_id: i32) -> i64 {
         let queue = self.queues.get(topic, queue_id);
         queue.map_or(0, |queue| queue.min_offset())
     }
 
-    /// One past the last offset of a queue, 0 when unknown.
+    /// One past the last offset of a queue; 0 if the queue is unknown.
     pub(crate) fn max_offset(&self, topic: &str, queue_id: i32) -> i64 {
         let queue = self.queues.get(topic, queue_id);
         queue.map_or(0, |queue| queue.max_offset())
     }
 
-    /// Store time of the message at a queue offset, -1 if there is none.
+    /// Store time of the message at a queue offset; -1 if there is none.
     pub(crate) fn store_time_at(&self, topic: &str, queue_id: i32, offset: i64) -> i64 {
         let queue = self.queues.get(topic, queue_id);
         let entry = queue.and_then(|queue| queue.entry(offset));
@@ -211,8 +211,8 @@ impl Reader {
         self.stored_ms(entry.physical_offset)
     }
 
-    /// When the record that starts at a physical offset was stored, milliseconds since the epoch;
-    /// reads no more than its head.
+    /// Store time of the record at a physical offset, milliseconds since the epoch. Reads only the
+    /// head.
     pub(crate) fn stored_ms(&self, physical_offset: i64) -> Option<i64> {
         let mut head = [0; STATED_BYTES];
         let read = self.read_log(physical_offset, ReadMode::Wait, &mut head);
@@ -225,7 +225,7 @@ impl Reader {
     }
 }
 
-/// Whether a message has a key: its unique one, or one that its producer gave.
+/// Whether a message has this unique key or user key.
 fn has_key(text: &[u8], key: &str) -> bool {
     let key = key.as_bytes();
     properties::get(text, properties::UNIQ_KEY) == Some(key)
@@ -233,12 +233,12 @@ fn has_key(text: &[u8], key: &str) -> bool {
             .is_some_and(|keys| keys.split(|byte| *byte == b' ').any(|word| word == key))
 }
 
-/// RocketMQ 4.9's answer: the first offset stored at that time (RocketMQ gives any of them), else
-/// of the two around it the nearer one, the earlier at a tie; the first or last where all are later
-/// or earlier. 0 for an empty range. `store_time` is None where a unit has no record.
+/// The queue offset for a time, as in RocketMQ 4.9: the first message stored at that time (RocketMQ
+/// returns any of them), else the nearer neighbour, the earlier one at a tie. If all messages are
+/// later (earlier), the first (last) one; 0 for an empty range. `store_time` is None for a hole.
 ///
-/// RocketMQ picks a queue file by its modification time first, which a rebuilt or copied queue
-/// has lost; this searches the whole queue.
+/// RocketMQ first selects a queue file by its modification time, which a rebuilt or copied queue
+/// has lost. We search the whole queue.
 fn nearest_offset(
     range: Range<i64>,
     timestamp_ms: i64,
@@ -286,11 +286,11 @@ mod tests {
     }
 
     #[test]
-    fn exact_nearest_first_and_last() {
+    fn the_offset_of_a_time_is_the_exact_or_the_nearest_one() {
         assert_eq!(at(300), 13);
         assert_eq!(at(200), 11, "the first of several");
         assert_eq!(at(390), 13);
-        assert_eq!(at(400), 13, "a tie goes to the earlier");
+        assert_eq!(at(400), 13, "the earlier one at a tie");
         assert_eq!(at(401), 14);
         assert_eq!(at(0), 10);
         assert_eq!(at(9_999), 14);

@@ -1,4 +1,4 @@
-//! Reading messages: of a queue, by offset, by key, by time.
+//! Reads messages by queue, by offset, by key and by time.
 
 pub(crate) mod ahead;
 pub(crate) mod lookup;
@@ -11,7 +11,7 @@ mod tests;
 
 use mq_format::consume_queue::QueueEntry;
 
-/// Whether the record of a unit lies between these offsets of the log.
+/// Whether the record of an entry is within these bounds of the log.
 fn is_within(entry: &QueueEntry, (start, end): (i64, i64)) -> bool {
     entry.physical_offset >= start && entry.end_offset() <= end
 }

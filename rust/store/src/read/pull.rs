@@ -1,4 +1,4 @@
-//! Reading messages of a queue: a pull.
+//! Reads messages of a queue for a pull.
 
 use super::is_within;
 use super::reader::Reader;
@@ -12,12 +12,13 @@ use crate::records::record::{Place, Wrong};
 use crate::types::{GetRequest, GetResult, GetStatus, ReadMode, WouldBlock};
 use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
 
-/// RocketMQ looks at as many bytes of queue units per pull, or at `max_count` units.
+/// RocketMQ scans this many bytes of queue entries per pull, or `max_count` entries if that is
+/// more.
 const SCAN_BYTES: usize = 16_000;
 
 impl Reader {
-    /// See [`crate::Store::get`]. Who may wait for the disk does so only for what is not in
-    /// memory: that has limits of its own.
+    /// See [`crate::Store::get`]. A caller that may wait for the disk still tries memory first,
+    /// because reads from disk have lower limits.
     pub(crate) fn get(
         &self,
         request: &GetRequest<'_>,
@@ -39,7 +40,7 @@ impl Reader {
         out: &mut Vec<u8>,
     ) -> Result<GetResult, WouldBlock> {
         let Some(queue) = self.queues.get(request.topic, request.queue_id) else {
-            // RocketMQ makes the queue on demand, so an unknown one is an empty one.
+            // RocketMQ creates queues on demand, so an unknown queue is an empty one.
             let status = match ConsumeQueues::is_possible(request.topic, request.queue_id) {
                 true => GetStatus::NoMessageInQueue,
                 false => GetStatus::NoMatchedLogicQueue,
@@ -66,7 +67,7 @@ impl Reader {
             _ => GetStatus::Found,
         };
         if let Some(failed_at) = read.failed_at {
-            // The next pull begins with the message that could not be read.
+            // The next pull starts with the message that could not be read.
             scanned = selection.places[failed_at];
         }
         let behind = self.max_physical_offset() - selection.last_physical_offset;
@@ -78,7 +79,7 @@ impl Reader {
         })
     }
 
-    /// The answer to a pull of a group that was moved to `offset`.
+    /// The reply to a pull of a group that was reset to `offset`.
     pub(crate) fn reset_to(&self, topic: &str, queue_id: i32, offset: i64) -> GetResult {
         let bounds = (
             self.min_offset(topic, queue_id),
@@ -87,7 +88,7 @@ impl Reader {
         answer(GetStatus::OffsetReset, offset, bounds)
     }
 
-    /// Chooses messages and appends them to `out`; None when the units cannot be read.
+    /// Selects messages and appends them to `out`; None if the entries cannot be read.
     fn find(
         &self,
         queue: &ConsumeQueue,
@@ -107,12 +108,12 @@ impl Reader {
         Ok(Some((selection, read)))
     }
 
-    /// Bytes of units that one pull looks at.
+    /// Bytes of entries that one pull scans.
     pub(crate) fn scan_bytes(max_count: usize) -> usize {
         SCAN_BYTES.max(max_count * ENTRY_BYTES)
     }
 
-    /// Goes through the queue's units; None when they cannot be read.
+    /// Scans the queue's entries; None if they cannot be read.
     fn select(
         &self,
         queue: &ConsumeQueue,
@@ -120,7 +121,7 @@ impl Reader {
     ) -> Result<Option<Selection>, WouldBlock> {
         let max_count = usize::try_from(request.max_count).unwrap_or(0);
         let mut left = Self::scan_bytes(max_count);
-        // Mostly every unit is wanted; the last one is only looked at.
+        // Most pulls want every entry. The last entry only shows that the batch is full.
         let mut wanted = left.min((max_count + 1) * ENTRY_BYTES);
         let mut units = Vec::new();
         let mut selection = Selection::default();
@@ -143,9 +144,8 @@ impl Reader {
         Ok(Some(selection))
     }
 
-    /// Puts the right entries in the place of units that cannot be: those that are not used, or
-    /// lead out of the log. Cuts `units` where the search for one is not over; false if none is
-    /// left.
+    /// Repairs invalid entries: unused ones, and those that point outside of the log. If the repair
+    /// of an entry takes longer, `units` is cut before it; false if none is left.
     pub(super) fn mend_units(
         &self,
         queue: &ConsumeQueue,
@@ -161,7 +161,7 @@ impl Reader {
         if first_wrong(units).is_none() {
             return Ok(true);
         }
-        // Where the log lost its first files a moment ago, the entries before are right.
+        // Entries whose records were in log files deleted a moment ago are valid.
         let gone = match mode {
             ReadMode::Wait => queue.min_for(log_bounds.0) - from,
             ReadMode::NoWait => 0,
@@ -199,7 +199,7 @@ impl Reader {
         }
     }
 
-    /// Adds those units that the pull wants; true when it has enough.
+    /// Adds the entries that match; true when the batch is full.
     fn choose(
         &self,
         units: &[u8],
@@ -214,17 +214,17 @@ impl Reader {
                 return Ok(true);
             }
             selection.scanned += 1;
-            // What the extension lacks passes; the client filters again.
+            // An entry whose extension is lost passes; the client filters again.
             let is_wanted = matches!(request.filter, TagFilter::All)
                 || codes
                     .tags_code(&entry)?
                     .is_none_or(|code| request.filter.matches(code));
             if !is_wanted {
-                // RocketMQ tells of the last unit that gave nothing.
+                // RocketMQ's status is about the last entry that gave no message.
                 selection.was_removing = false;
                 continue;
             }
-            // RocketMQ tells of a filler what it tells of a record that is gone.
+            // RocketMQ gives the same status for a hole and for a deleted record.
             if entry.is_filler() || !is_within(&entry, log_bounds) {
                 selection.was_removing = true;
                 if entry.physical_offset >= log_bounds.1 {
@@ -239,7 +239,7 @@ impl Reader {
         Ok(false)
     }
 
-    /// An entry that leads behind the end of the log is damaged itself.
+    /// Notes a damaged entry that points beyond the end of the log.
     #[cold]
     fn note_beyond(&self, entry: &QueueEntry, request: &GetRequest<'_>, place: i64) {
         let place = Place {
@@ -251,8 +251,9 @@ impl Reader {
         self.damaged.note(entry.physical_offset, Some(place), wrong);
     }
 
-    /// RocketMQ's limits, which never hold before the first message. It guesses by the distance
-    /// from the log's end what is on disk; here that is true only of what has to be waited for.
+    /// RocketMQ's limits, which do not apply to the first message. RocketMQ guesses from the
+    /// distance to the end of the log what is on disk. Here it must also be a read that may wait
+    /// for the disk.
     pub(crate) fn is_full(
         &self,
         selection: &Selection,
@@ -276,10 +277,10 @@ impl Reader {
     }
 }
 
-/// What to say where the units of a readable offset cannot be read. RocketMQ goes on with the next
-/// file; that is right only if this one is gone, for else messages would be passed over.
+/// The result if the entries of a readable offset cannot be read. RocketMQ continues with the next
+/// file. That is right only if this file is gone; otherwise it would skip messages.
 fn without_units(queue: &ConsumeQueue, offset: i64) -> GetResult {
-    // Files may have been deleted meanwhile.
+    // Files may have been deleted since.
     let bounds = (queue.min_offset(), queue.max_offset());
     if let Some((status, next)) = outside(offset, bounds) {
         return answer(status, next, bounds);
@@ -291,7 +292,7 @@ fn without_units(queue: &ConsumeQueue, offset: i64) -> GetResult {
     answer(GetStatus::OffsetFoundNull, next, bounds)
 }
 
-/// RocketMQ's answers for offsets at or outside a queue's bounds.
+/// RocketMQ's results for offsets at or outside a queue's bounds.
 fn outside(offset: i64, (min, max): (i64, i64)) -> Option<(GetStatus, i64)> {
     if max == 0 {
         Some((GetStatus::NoMessageInQueue, 0))

@@ -1,4 +1,4 @@
-//! What readers of the store share.
+//! The state that all readers of the store share.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::settings::Settings;
 use mq_format::consume_queue::QueueEntry;
 use mq_log::Segments;
 
-/// Reads from the log through queues and index. Any number of threads.
+/// Reads the log through queues and index, from any number of threads.
 pub(crate) struct Reader {
     pub(crate) log: Arc<Segments>,
     pub(crate) queues: Arc<ConsumeQueues>,
@@ -22,19 +22,19 @@ pub(crate) struct Reader {
     pub(crate) mender: Arc<Mender>,
 }
 
-/// How much one read may return.
+/// Limits on the result of one read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(super) memory: (i32, usize),
     pub(super) disk: (i32, usize),
     /// `maxMsgsNumBatch`.
     pub(crate) query_count: usize,
-    /// Records further than this from the end of the log are deemed on disk.
+    /// Records further from the end of the log than this count as on disk.
     pub(super) hot_bytes: i64,
 }
 
 impl Reader {
-    /// A reader over a store's log, queues and index.
+    /// A reader of a store's log, queues and index.
     pub(crate) fn new(
         log: Arc<Segments>,
         queues: Arc<ConsumeQueues>,
@@ -60,13 +60,13 @@ impl Reader {
         }
     }
 
-    /// Counts damaged records there, with those that others meet.
+    /// Counts damaged records in `damaged`, together with those that other readers find.
     pub(crate) fn counting(mut self, damaged: Arc<DamagedRecords>) -> Self {
         self.damaged = damaged;
         self
     }
 
-    /// How many times a damaged record was left out of an answer.
+    /// Number of times a damaged record was skipped.
     pub(crate) fn damaged_skipped(&self) -> u64 {
         self.damaged.skipped()
     }
@@ -75,8 +75,8 @@ impl Reader {
         self.max_physical_offset() - entry.physical_offset > self.limits.hot_bytes
     }
 
-    /// Offsets of the log's first byte and behind its last one: for many units at a time, as the
-    /// first takes a lock.
+    /// Start and end of the log. Call it once for many entries, because reading the start takes a
+    /// lock.
     pub(crate) fn log_bounds(&self) -> (i64, i64) {
         (
             self.log.min_offset().cast_signed(),

@@ -1,4 +1,4 @@
-//! Reading the records that a pull has chosen.
+//! Reads the records that a pull has selected.
 
 use super::reader::Reader;
 use crate::mend::Mended;
@@ -7,54 +7,54 @@ use crate::types::{GetRequest, ReadMode, WouldBlock};
 use mq_format::consume_queue::QueueEntry;
 use mq_format::message::{BLANK_BYTES, Head};
 
-/// Records closer than this are read at once, the bytes between thrown away.
+/// Largest gap between records that are read from disk together; the gap is dropped.
 const NEAR_BYTES: i64 = 4_096;
-/// Records closer than this are looked for in memory at once: a look costs more than the pages
-/// between them, which other queues' readers want in memory as well.
+/// Largest gap between records that are looked up in memory together. One look-up costs more than
+/// checking the pages of the gap, which readers of other queues need in memory, too.
 const LOOK_BYTES: i64 = 32 << 10;
-/// Read at once at most; before a longer record is read, its head is: a damaged entry may claim
-/// any size.
+/// Most bytes read at once. The head of a longer record is checked first, because a damaged entry
+/// may have any size.
 const SPAN_BYTES_MAX: usize = 1 << 20;
 
-/// Records chosen for a pull, and where the next one begins.
+/// Records selected for a pull, and the offset of the next pull.
 #[derive(Debug, Default)]
 pub(crate) struct Selection {
     pub(crate) entries: Vec<QueueEntry>,
-    /// Where each entry is, units from the first one looked at.
+    /// Position of each entry, counted from the first scanned one.
     pub(crate) places: Vec<i64>,
     pub(crate) bytes: usize,
     pub(crate) scanned: i64,
     pub(crate) was_removing: bool,
-    /// Start of the last record looked at.
+    /// Physical offset of the last scanned entry.
     pub(crate) last_physical_offset: i64,
 }
 
-/// Records read for a pull.
+/// The result of reading records for a pull.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     pub(crate) count: i32,
-    /// The first of the entries that could not be read for an error of the disk.
+    /// The first entry whose record could not be read because of a disk error.
     pub(crate) failed_at: Option<usize>,
 }
 
-/// Entries of a queue whose records are read.
+/// Queue entries whose records are read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run<'a> {
     topic: &'a str,
     queue_id: i32,
-    /// The queue offset that `places` count from.
+    /// The queue offset from which `places` count.
     first_offset: i64,
     entries: &'a [QueueEntry],
     places: &'a [i64],
 }
 
 impl<'a> Run<'a> {
-    /// What a pull has chosen.
+    /// The entries that a pull has selected.
     pub(crate) fn of(request: &GetRequest<'a>, selection: &'a Selection) -> Self {
         Self::new(request, &selection.entries, &selection.places)
     }
 
-    /// Entries, and where each is, entries from the first one that the pull looks at.
+    /// Some entries, and their positions counted from the first entry that the pull scans.
     pub(crate) fn new(
         request: &GetRequest<'a>,
         entries: &'a [QueueEntry],
@@ -86,16 +86,16 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What became of the records of a run.
+/// The result of keeping the valid records of a run.
 struct Kept {
     count: i32,
-    /// Why the last of those that were dropped was; those that stand in for damage do not count.
+    /// The fault of the last dropped record; stand-in records are dropped without a fault.
     dropped: Option<Wrong>,
 }
 
 impl Reader {
-    /// Appends the records to `out`, neighbours together, up to the first that cannot be read.
-    /// One that is gone is left out, and so is one that is damaged.
+    /// Appends the records to `out`, reading neighbours together, up to a record that cannot be
+    /// read. Skips deleted and damaged records.
     pub(crate) fn read_records(
         &self,
         chosen: Run<'_>,
@@ -114,8 +114,8 @@ impl Reader {
             match self.read_run(run, mode, out) {
                 Ok(Some(read)) => records.count += read,
                 Ok(None) | Err(WouldBlock) => {
-                    // Alone, so that one bad block or record takes no neighbour with it, nor a
-                    // page between them that is not in memory.
+                    // Read them one by one, so that one bad block or record does not affect its
+                    // neighbours, nor a page between them that is not in memory.
                     self.read_each(run, mode, out, &mut records)?;
                     if let Some(at) = records.failed_at {
                         records.failed_at = Some(seen + at);
@@ -147,7 +147,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Whether `right` follows `left` by at most `near` bytes and in the same file.
+    /// Whether `right` starts at most `near` bytes after the end of `left`, in the same file.
     fn is_near(&self, left: &QueueEntry, right: &QueueEntry, near: i64) -> bool {
         let gap = right.physical_offset - left.end_offset();
         let next_file = self
@@ -156,8 +156,8 @@ impl Reader {
         (0..=near).contains(&gap) && right.physical_offset.cast_unsigned() < next_file
     }
 
-    /// Appends the records of a run to `out`; None if the disk fails, or where each has to be read
-    /// alone.
+    /// Appends the records of a run to `out`; None after a disk error, or if each record must be
+    /// read alone.
     pub(crate) fn read_run(
         &self,
         run: Run<'_>,
@@ -171,8 +171,8 @@ impl Reader {
         }
     }
 
-    /// Copies records that are in memory, and nothing of what lies between them. Where one is not
-    /// what it should be, all are read again by who may wait for the disk.
+    /// Copies records from memory without the gaps between them. If one is invalid, all are read
+    /// again by a thread that may wait for the disk.
     fn copy_run(&self, run: Run<'_>, out: &mut Vec<u8>) -> Result<Option<i32>, WouldBlock> {
         let start = out.len();
         let place = |entry: &QueueEntry| (entry.physical_offset.cast_unsigned(), size(entry));
@@ -200,7 +200,7 @@ impl Reader {
         }
     }
 
-    /// Reads everything from the first record to the last at once; None if one is to be read again.
+    /// Reads from the first record to the last at once; None if each must be read alone.
     fn read_span(&self, run: Run<'_>, out: &mut Vec<u8>) -> Option<i32> {
         let (first, last) = (run.entries.first()?, run.entries.last()?);
         let length = usize::try_from(last.end_offset() - first.physical_offset).unwrap_or(0);
@@ -216,7 +216,7 @@ impl Reader {
         Some(kept.count)
     }
 
-    /// Reads one record, and once more if it is not what it should be; then it is skipped.
+    /// Reads one record. If it is invalid, reads it once more, then tries the entry's repair.
     fn read_one(&self, run: Run<'_>, out: &mut Vec<u8>) -> Option<i32> {
         let entry = run.entries.first()?;
         let length = size(entry);
@@ -234,8 +234,8 @@ impl Reader {
         }
     }
 
-    /// Reads the record that the log has for an entry which does not lead to it; a record that is
-    /// damaged is skipped. None while the log is searched.
+    /// Repairs an entry that does not point to its record, and reads the record that the log has
+    /// for it. Skips a damaged record. None while the log is searched.
     #[cold]
     fn read_mended(&self, run: Run<'_>, wrong: Wrong, out: &mut Vec<u8>) -> Option<i32> {
         let place = run.place(0);
@@ -261,7 +261,7 @@ impl Reader {
         Some(kept.count)
     }
 
-    /// Appends the records of a run that are as they should be; None if the disk fails.
+    /// Appends the valid records of a run; None after a disk error.
     fn read_and_keep(&self, run: Run<'_>, length: usize, out: &mut Vec<u8>) -> Option<Kept> {
         let (from, start) = (run.entries.first()?.physical_offset, out.len());
         out.resize(start + length, 0);
@@ -273,7 +273,8 @@ impl Reader {
         Some(keep_records(run, |entry| start + at(entry), start, out))
     }
 
-    /// Whether a record of the entry's size seems to be there; before much memory is taken for it.
+    /// Whether a record of the entry's size seems to start there. Checked before a large
+    /// allocation.
     fn has_head(&self, entry: &QueueEntry) -> bool {
         let mut head = [0; BLANK_BYTES];
         let offset = entry.physical_offset.cast_unsigned();
@@ -281,7 +282,7 @@ impl Reader {
         read.is_err() || Head::parse(&head) == Head::Record(size(entry))
     }
 
-    /// The record of a run of one is skipped; quietly if its file was deleted meanwhile.
+    /// Notes that the only record of a run is skipped; silently if its file was deleted meanwhile.
     #[cold]
     fn note_damage(&self, run: Run<'_>, wrong: Wrong) {
         let Some(entry) = run.entries.first() else {
@@ -298,7 +299,7 @@ impl Reader {
         tracing::error!(offset, %error, "cannot read the commit log");
     }
 
-    /// Reads from the log; None if the disk fails.
+    /// Reads from the log; None after a disk error.
     pub(crate) fn read_log(
         &self,
         offset: i64,
@@ -325,8 +326,8 @@ fn size(entry: &QueueEntry) -> usize {
     usize::try_from(entry.size_bytes).unwrap_or(0)
 }
 
-/// Moves the records, each with its place in `out`, together from `start` on and drops the rest. A
-/// unit may outlive its record: what is there now is not the message.
+/// Moves the valid records, each at its position in `out`, together from `start` on and drops the
+/// rest. An entry may outlive its record, and other bytes may be there now.
 fn keep_records(
     run: Run<'_>,
     mut at: impl FnMut(&QueueEntry) -> usize,

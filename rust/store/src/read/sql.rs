@@ -1,4 +1,4 @@
-//! Reading messages of a queue whose properties decide, by SQL92 expressions.
+//! Reads messages of a queue that match an SQL92 expression over their properties.
 
 use super::reader::Reader;
 use super::records::{Records, Run, Selection};
@@ -10,8 +10,8 @@ use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
 use mq_format::message::{CheckCrc, RecordView};
 
 impl Reader {
-    /// Goes through the queue's units and appends the records that match to `out`; None when the
-    /// units cannot be read. As with tags, messages that do not match do not fill the batch.
+    /// Scans the queue's entries and appends the matching records to `out`; None if the entries
+    /// cannot be read. As with tags, messages that do not match do not count towards the batch.
     pub(crate) fn select_matching(
         &self,
         queue: &ConsumeQueue,
@@ -57,7 +57,7 @@ impl Reader {
             let one = std::slice::from_ref(&entry);
             let run = Run::new(request, one, std::slice::from_ref(&place));
             match self.read_run(run, request.mode, out)? {
-                // The next pull begins with the message that could not be read.
+                // The next pull starts with the message that could not be read.
                 None => {
                     selection.places.push(place);
                     records.failed_at = Some(selection.places.len() - 1);
@@ -80,7 +80,7 @@ impl Reader {
     }
 }
 
-/// Whether the extension tells that the message of a unit cannot satisfy the expression.
+/// Whether the extension shows that the message of an entry cannot match the expression.
 fn is_ruled_out(
     marks: &Marks,
     entry: &QueueEntry,
@@ -109,7 +109,7 @@ mod tests {
 
     const BITS: u32 = 112;
 
-    /// Bits 1 to 3 are there where property b is y, whatever an expression would say of a.
+    /// Sets the bits 1 to 3 if property b is y. The expressions of the tests read property a.
     fn extended() -> Rig {
         let rig = rig_with(Settings {
             queue_ext: QueueExt {
@@ -137,7 +137,7 @@ mod tests {
         rig.settle();
     }
 
-    /// Messages found by `a > 5`, with bits of such a bitmap, believed from an offset of the log.
+    /// Messages found by `a > 5` with a bitmap of this length, trusted from a log offset on.
     fn found(rig: &Rig, bits: Option<(u32, i64)>) -> (GetStatus, i32, i64) {
         let sql = Arc::new(Sql::compile("a > 5").unwrap());
         let filter = match bits {
@@ -160,9 +160,9 @@ mod tests {
         (got.status, got.message_count, got.next_begin_offset)
     }
 
-    /// Bits that lie show who decides: a message that would match is passed over unread.
+    /// Wrong bits show whether they are used: a message that would match is skipped without a read.
     #[test]
-    fn a_message_is_read_only_where_its_bits_do_not_rule_it_out() {
+    fn a_message_is_read_only_if_its_bits_do_not_rule_it_out() {
         let rig = extended();
         let all = ["a\x016\x02b\x01n", "a\x016\x02b\x01y", "a\x015\x02b\x01y"];
         all.iter().for_each(|properties| put(&rig, properties));
@@ -171,14 +171,14 @@ mod tests {
         let answer = |count| (GetStatus::Found, count, 6);
         assert_eq!(found(&rig, None), answer(4));
         assert_eq!(found(&rig, Some((BITS, 0))), answer(2));
-        // Bits that are older than the filter are not believed, nor those of another shape.
+        // Bits from before the filter was created are not trusted, nor bits of another length.
         assert_eq!(found(&rig, Some((BITS, middle))), answer(3));
         assert_eq!(found(&rig, Some((BITS, i64::MAX))), answer(4));
         assert_eq!(found(&rig, Some((BITS - 8, 0))), answer(4));
     }
 
     #[test]
-    fn where_no_message_is_left_the_reader_goes_on_behind_them() {
+    fn a_pull_without_a_match_continues_after_the_scanned_entries() {
         let rig = extended();
         (0..3).for_each(|_| put(&rig, "a\x016\x02b\x01n"));
         let nothing = (GetStatus::NoMatchedMessage, 0, 3);

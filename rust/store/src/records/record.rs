@@ -1,9 +1,9 @@
-//! What makes bytes of the log a record: for recovery, whether all of it was written; for readers,
-//! the one check that a record passes before it leaves the store.
+//! Checks whether bytes of the log are a record. Recovery asks whether all of it was written; for
+//! readers, this is the one check of a record before it leaves the store.
 //!
-//! RocketMQ delivers what it finds where a queue entry points. Here a record has to agree with the
-//! entry and with itself: size, magic, position, queue, the lengths of its fields, the checksum of
-//! its body. What the format has no checksum for, such as the properties, cannot be checked.
+//! RocketMQ delivers the bytes to which a queue entry points. Here a record must agree with the
+//! entry and with itself: size, magic, position, queue, lengths of fields, checksum of the body.
+//! Properties and other fields without a checksum cannot be checked.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,14 +15,14 @@ use crate::settings::MultiDispatch;
 use mq_format::message::{self, CheckCrc, Head, Outline, RecordError, RecordView, sys_flag};
 use mq_format::multi_dispatch;
 
-/// A disk writes this many bytes at a time as a whole.
+/// Bytes that a disk writes atomically.
 const SECTOR_BYTES: usize = 512;
-/// Topic of stand-in records, for whoever meets one.
+/// Topic of stand-in records, so that a person who finds one knows its origin.
 pub(crate) const STAND_IN_TOPIC: &str = "MQSTACK_HEALED";
-/// Offsets of damaged records remembered, so that each is logged once; more are logged again.
+/// Most remembered offsets of damaged records. Each is logged once while it is remembered.
 const REMEMBERED_MAX: usize = 4_096;
 
-/// A record that is whole and where it says. No topic holds zeros, lost bytes do.
+/// The record, if it is whole and at its position. A topic with zero bytes means lost bytes.
 pub fn good_record(offset: u64, bytes: &[u8]) -> Option<RecordView<'_>> {
     placed_record(offset, bytes, CheckCrc::Yes)
 }
@@ -33,25 +33,25 @@ fn placed_record(offset: u64, bytes: &[u8], check: CheckCrc) -> Option<RecordVie
     is_sound.then_some(record)
 }
 
-/// How far records are believed. The checksum covers the body alone, so a record whose
-/// properties did not reach the disk looks whole: they read as zeros.
+/// How far records are trusted. The checksum covers only the body. So a record looks whole even if
+/// its properties did not reach the disk; they read as zeros.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Belief {
-    /// What was stored up to here reached the disk, milliseconds since the epoch.
+    /// Records stored up to this time reached the disk, milliseconds since the epoch.
     pub durable_ms: i64,
     /// Whether bodies are compared with their checksums.
     pub body_crc: CheckCrc,
-    /// Bytes of a file of the log.
+    /// Length of a log file, bytes.
     pub file_bytes: u64,
-    /// A clean stop recorded where the log ends: a record before bad bytes is doubted whenever
-    /// it was stored.
+    /// A clean stop recorded the end of the log. Then a record before bad bytes is doubtful at any
+    /// store time.
     pub is_end_known: bool,
-    /// Which queues more a record is in.
+    /// How to find the further queues of a record.
     pub multi_dispatch: MultiDispatch,
 }
 
 impl Belief {
-    /// Every record is believed that is whole.
+    /// Trusts every whole record.
     pub(crate) fn in_all(file_bytes: u64) -> Self {
         Self {
             durable_ms: i64::MAX,
@@ -62,7 +62,7 @@ impl Belief {
         }
     }
 
-    /// The record, if it is good and no sector of it is missing.
+    /// The record, if it is valid and no sector of it is missing.
     pub(crate) fn record<'a>(&self, offset: u64, bytes: &'a [u8]) -> Option<RecordView<'a>> {
         let record = placed_record(offset, bytes, self.body_crc)?;
         let is_whole = record.store_timestamp_ms <= self.durable_ms
@@ -70,15 +70,15 @@ impl Belief {
         is_whole.then_some(record)
     }
 
-    /// Whether the end of a record may be missing. It is there if something was written right
-    /// behind it, into the same sector.
+    /// Whether the end of a record may be missing. It is not if bytes follow directly, in the same
+    /// sector.
     pub(crate) fn is_doubtful(&self, record: &RecordView<'_>) -> bool {
         let is_recent = record.store_timestamp_ms > self.durable_ms;
         record.properties.ends_with(&[0]) && (self.is_end_known || is_recent)
     }
 
-    /// Whether properties are zero where a sector ends: a lost sector, or the lost end of one,
-    /// reads as zeros, and where a sector ends there is text.
+    /// Whether the properties are zero at the end of a sector. A sector whose end was lost reads as
+    /// zeros there, but properties text has no zeros.
     fn has_lost_sector(&self, offset: u64, size: usize, properties: &[u8]) -> bool {
         let end = usize::try_from(offset % self.file_bytes).unwrap_or(0) + size;
         let from = end - properties.len();
@@ -87,12 +87,12 @@ impl Belief {
     }
 }
 
-/// Whether a record is one of those written over damage.
+/// Whether a record was written over damage.
 pub fn is_stand_in(record: &RecordView<'_>) -> bool {
     sys_flag::is_rollback(record.sys_flag) && STAND_IN_TOPIC.starts_with(record.topic)
 }
 
-/// Where a queue has a record.
+/// The queue position of a record.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place<'a> {
     pub(crate) topic: &'a str,
@@ -100,23 +100,23 @@ pub(crate) struct Place<'a> {
     pub(crate) queue_offset: i64,
 }
 
-/// Why bytes are not the record that was asked for.
+/// Why bytes are not the wanted record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(crate) enum Wrong {
-    /// Recovery found damage there and wrote this over it: it was reported then.
-    #[error("it stands in for a damaged record")]
+    /// Recovery found damage here, reported it, and wrote this record over it.
+    #[error("it is a stand-in for a damaged record")]
     StandsIn,
-    #[error("the queue entry leads behind the end of the log")]
+    #[error("its queue entry points beyond the end of the log")]
     Beyond,
-    #[error("its file ends before its {size} bytes do")]
+    #[error("its file ends before its {size} bytes")]
     Short { size: usize },
-    #[error("its size is not the {expected} bytes of the queue entry")]
+    #[error("its size differs from the {expected} bytes of its queue entry")]
     Size { expected: usize },
     #[error(transparent)]
     Record(#[from] RecordError),
-    #[error("it says that it starts at {stated}")]
+    #[error("it says that it starts at offset {stated}")]
     Position { stated: i64 },
-    #[error("it is of a type that no queue has")]
+    #[error("its type is never in a queue")]
     Type,
     #[error("it belongs to another queue or queue offset")]
     Place,
@@ -134,7 +134,7 @@ pub(crate) fn check(bytes: &[u8], physical_offset: i64) -> Result<Outline<'_>, W
     }
 }
 
-/// As [`check`], for the record of a queue entry.
+/// Like [`check`], for the record of a queue entry.
 #[inline]
 pub(crate) fn check_queued(
     bytes: &[u8],
@@ -154,7 +154,7 @@ pub(crate) fn check_queued(
     }
 }
 
-/// Whether the record names the queue beside its own.
+/// Whether the record names this queue by multi-dispatch.
 #[cold]
 fn is_dispatched_to(record: &Outline<'_>, place: Place<'_>) -> bool {
     let is_it = |(name, offset): (&str, i64)| {
@@ -167,7 +167,7 @@ fn is_dispatched_to(record: &Outline<'_>, place: Place<'_>) -> bool {
 
 #[cold]
 fn not_alone(bytes: &[u8], physical_offset: i64) -> Wrong {
-    // One that was written over damage may be longer or shorter than what was there.
+    // A record that was written over damage may have another length than the lost one.
     match Head::parse(bytes) {
         Head::Record(_) => match RecordView::parse(bytes, CheckCrc::Yes) {
             Ok(record) if record.physical_offset == physical_offset && is_stand_in(&record) => {
@@ -195,7 +195,7 @@ fn of_no_queue(bytes: &[u8]) -> Wrong {
     }
 }
 
-/// Counts the damaged records that were not given to anybody, and logs each once.
+/// Counts the damaged records that readers skipped, and logs each once.
 #[derive(Debug, Default)]
 pub(crate) struct DamagedRecords {
     skipped: AtomicU64,
@@ -203,12 +203,12 @@ pub(crate) struct DamagedRecords {
 }
 
 impl DamagedRecords {
-    /// How many times a damaged record was left out of an answer.
+    /// Number of times a damaged record was skipped.
     pub(crate) fn skipped(&self) -> u64 {
         self.skipped.load(Ordering::Relaxed)
     }
 
-    /// A record is left out.
+    /// Notes that a record is skipped.
     #[cold]
     pub(crate) fn note(&self, physical_offset: i64, place: Option<Place<'_>>, wrong: Wrong) {
         if wrong == Wrong::StandsIn {
@@ -234,11 +234,11 @@ impl DamagedRecords {
                 topic,
                 queue_id,
                 queue_offset,
-                "skipping a damaged record: {wrong}; check the store with: mqstore verify"
+                "skipped a damaged record: {wrong}; check the store with: mqstore verify"
             ),
             None => tracing::error!(
                 offset,
-                "skipping a damaged record: {wrong}; check the store with: mqstore verify"
+                "skipped a damaged record: {wrong}; check the store with: mqstore verify"
             ),
         }
     }

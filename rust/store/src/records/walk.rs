@@ -1,4 +1,4 @@
-//! Going through the log record by record.
+//! Scans the log record by record.
 
 use std::io;
 use std::ops::Range;
@@ -8,43 +8,42 @@ use mq_log::{Segments, View, prefetch};
 
 /// Bytes read at once.
 const CHUNK_BYTES: usize = 256 << 10;
-/// Bytes looked at at once where they are in memory.
+/// Bytes viewed at once if they are in memory.
 const VIEW_BYTES: usize = 1 << 20;
-/// Records given together at most.
+/// Most records returned together.
 pub(crate) const GROUP: usize = 16;
-/// Records ahead of which the edges are fetched, if all are as long as the last one; and what of
-/// an edge: the end of a record, with topic and properties, and the head of the next. Bodies are
-/// not looked at, and the processor itself fetches ahead only where strides are short.
+/// Prefetch distance in records of the last one's length, and the bytes before and after a record
+/// boundary that are prefetched: the end of a record with topic and properties, and the head of the
+/// next one. Bodies are not read, and the CPU's own prefetcher only follows short strides.
 const FETCHED_AHEAD: usize = 6;
 const FETCHED_BEFORE: usize = 128;
 const FETCHED_BEHIND: usize = 96;
 const LINE_BYTES: usize = 64;
-/// No record is believed to be longer; RocketMQ's default limit is 4 MiB and 64 KiB.
+/// Longest plausible record; RocketMQ's default limit is 4 MiB and 64 KiB.
 pub const RECORD_BYTES_MAX: usize = 256 << 20;
 
-/// Bytes of a log by offset: a broker's own log, or a directory someone else may be writing.
+/// Bytes of a log by offset: a store's own log, or a directory that another process may be writing.
 pub trait LogRead: Send + Sync {
     /// Offset of the first byte.
     fn min_offset(&self) -> u64;
-    /// Offset behind the last byte that may be read.
+    /// Offset after the last readable byte.
     fn max_offset(&self) -> u64;
-    /// Where the file after the one that holds `offset` starts.
+    /// Start of the file after the one that holds `offset`.
     fn next_file_start(&self, offset: u64) -> u64;
-    /// Reads what lies in one file, as much as fits; 0 outside the log.
+    /// Reads from one file, as much as fits; returns 0 outside the log.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<usize>;
 
-    /// Where from `offset` on the first byte lies that is not known to be zero, or the next file
-    /// starts.
+    /// The first offset from `offset` on whose byte may be non-zero, or the start of the next file.
     fn next_data(&self, offset: u64) -> io::Result<u64> {
         Ok(offset)
     }
 
-    /// Bytes from `offset` on, at most so many, where they can be looked at without a copy.
+    /// A view of at most this many bytes from `offset` on, if they can be read without a copy.
     fn view(&self, _offset: u64, _bytes: usize) -> Option<View> {
         None
     }
 
-    /// Says that a range of one file is about to be read; only a hint.
+    /// Hints that a range of one file will be read soon.
     fn will_read(&self, _from: u64, _to: u64) {}
 }
 
@@ -78,21 +77,21 @@ impl LogRead for Segments {
     }
 }
 
-/// What was found at a place in the log.
+/// What was found at an offset of the log.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step<R> {
-    /// Something as long as its size field says, with a record's magic.
+    /// Bytes with a record's magic, as long as their size field says.
     Record(R),
-    /// The filler that ends a file; the walk goes on in the next file.
+    /// The blank record at the end of a file. The scan continues in the next file.
     Blank,
-    /// Neither: the end of what was written, or damage. The walk stays here.
+    /// Neither of these: the end of the written log, or damage. The scan stays here.
     Neither,
     /// The limit is reached.
     End,
 }
 
 impl<R> Step<R> {
-    /// The same of a record in another form.
+    /// Converts the record.
     fn map<T>(self, form: impl FnOnce(R) -> T) -> Step<T> {
         match self {
             Self::Record(record) => Step::Record(form(record)),
@@ -103,13 +102,13 @@ impl<R> Step<R> {
     }
 }
 
-/// At least one record, and those behind it: the offset of each, and its bytes.
+/// One or more consecutive records, with the offset and the bytes of each.
 #[derive(Debug)]
 pub(crate) struct Records<'a> {
-    /// Where `bytes` lie in the log.
+    /// Offset of `bytes` in the log.
     offset: u64,
     bytes: &'a [u8],
-    /// Where each ends in `bytes`.
+    /// End of each record in `bytes`.
     ends: [usize; GROUP],
     count: usize,
 }
@@ -124,26 +123,26 @@ impl<'a> Records<'a> {
     }
 }
 
-/// A place in the log that moves on. Holds one chunk of bytes.
+/// A scan position in the log, with one chunk of buffered bytes.
 #[derive(Debug)]
 pub struct Walk {
     at: u64,
-    /// Grows only, so that it need not be cleared for each read.
+    /// Only grows, so that it need not be cleared for each read.
     buffer: Vec<u8>,
-    /// What the chunk is instead of the buffer, while there.
+    /// If set, the chunk is this view instead of the buffer.
     view: Option<View>,
-    /// A page of a view was lost while it was looked at.
+    /// A page of a view was lost while it was read.
     is_torn: bool,
     /// Bytes of the chunk.
     filled: usize,
     /// Offset of the chunk's first byte.
     buffered_from: u64,
-    /// Where the file behind the one that holds `at` starts; not above `at` where that is unknown.
+    /// Start of the file after the one that holds `at`; not above `at` if it is unknown.
     next_file: u64,
 }
 
 impl Walk {
-    /// A walk that starts at `offset`.
+    /// A scan that starts at `offset`.
     pub fn from(offset: u64) -> Self {
         Self {
             at: offset,
@@ -156,14 +155,14 @@ impl Walk {
         }
     }
 
-    /// An error if anything that was given since the last call was not what the log has: a page
-    /// that is looked at where it is may be lost to a failing disk or a truncated file. Asked
-    /// before anybody sees what was made of it.
+    /// Fails if bytes returned since the last call may be wrong: a page of a view may be lost to a
+    /// failing disk or a truncated file. Call this before publishing anything derived from the
+    /// bytes.
     pub(crate) fn check(&mut self) -> io::Result<()> {
         self.end_view();
         match std::mem::take(&mut self.is_torn) {
             false => Ok(()),
-            true => Err(io::Error::other("a page of the log is gone")),
+            true => Err(io::Error::other("a mapped page of the log was lost")),
         }
     }
 
@@ -178,20 +177,20 @@ impl Walk {
         self.view = view;
     }
 
-    /// Where the next step starts.
+    /// Offset of the next step.
     pub fn offset(&self) -> u64 {
         self.at
     }
 
-    /// Looks at the next place below `limit` and moves behind it.
+    /// Returns what is at the current offset, if that is below `limit`, and moves past it.
     pub fn step(&mut self, log: &impl LogRead, limit: u64) -> io::Result<Step<&[u8]>> {
         let place = self.place(log, limit)?;
         Ok(place.map(|range| &self.chunk()[range]))
     }
 
-    /// As [`Self::step`], but takes the records behind the next as well, as far as they are at
-    /// hand, and looks at what is in memory where it is. Before what was given changes, or goes,
-    /// [`Self::forget`] has to be called.
+    /// Like [`Self::step`], but also returns the following records that are buffered, and uses a
+    /// view if the log is in memory. Call [`Self::forget`] before the returned bytes change or
+    /// their file is deleted.
     pub(crate) fn steps(
         &mut self,
         log: &impl LogRead,
@@ -204,7 +203,7 @@ impl Walk {
         Ok(place.map(|range| self.with_next(&range, limit)))
     }
 
-    /// The record at `range` of the chunk, which was the next, and those behind it.
+    /// The next record, at `range` of the chunk, and the records after it.
     fn with_next(&mut self, range: &Range<usize>, limit: u64) -> Records<'_> {
         let mut size = range.len();
         let mut ends = [size; GROUP];
@@ -236,7 +235,7 @@ impl Walk {
         }
     }
 
-    /// Moves behind the next record; where in the chunk it is.
+    /// Moves past the next record; returns its range in the chunk.
     fn place(&mut self, log: &impl LogRead, limit: u64) -> io::Result<Step<Range<usize>>> {
         if self.at >= limit {
             return Ok(Step::End);
@@ -262,7 +261,7 @@ impl Walk {
         }
     }
 
-    /// Throws away what was read, because the log may have changed since.
+    /// Drops the buffered bytes, because the log may have changed.
     pub(crate) fn forget(&mut self) {
         self.set_view(None);
         self.filled = 0;
@@ -275,17 +274,17 @@ impl Walk {
         &bytes[..self.filled]
     }
 
-    /// Bytes of the chunk that lie before the next place.
+    /// Bytes of the chunk before the current offset.
     fn skipped(&self) -> usize {
         usize::try_from(self.at - self.buffered_from).unwrap_or(usize::MAX)
     }
 
-    /// Whether so many bytes are at hand.
+    /// Whether `count` bytes are buffered.
     fn has(&self, count: usize) -> bool {
         self.filled.saturating_sub(self.skipped()) >= count
     }
 
-    /// Whether all of the next record is at hand, or something else.
+    /// Whether the whole next record, or another kind of step, is buffered.
     fn has_record(&self) -> bool {
         let rest = self.chunk().get(self.skipped()..).unwrap_or_default();
         match Head::parse(rest) {
@@ -295,7 +294,7 @@ impl Walk {
         }
     }
 
-    /// The next `count` bytes below `end`, or fewer where the file has no more.
+    /// The next `count` bytes before `end`; fewer if the file has no more.
     fn bytes(&mut self, log: &impl LogRead, count: usize, end: u64) -> io::Result<&[u8]> {
         if !self.has(count) {
             let room = usize::try_from(end - self.at).unwrap_or(usize::MAX);
@@ -306,7 +305,7 @@ impl Walk {
         Ok(&chunk[skipped..(skipped + count).min(chunk.len())])
     }
 
-    /// Reads so many bytes from `at` on, or fewer where the file has no more.
+    /// Reads `count` bytes from `at` on; fewer if the file has no more.
     fn read(&mut self, log: &impl LogRead, count: usize) -> io::Result<()> {
         if self.buffer.len() < count {
             self.buffer.resize(count, 0);
@@ -318,7 +317,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Looks at what follows where it is, if it is in memory.
+    /// Views the bytes from `at` on, if they are in memory.
     fn look(&mut self, log: &impl LogRead, limit: u64) {
         let room = usize::try_from(limit - self.at).unwrap_or(usize::MAX);
         if let Some(view) = log.view(self.at, room.min(VIEW_BYTES)) {
@@ -329,8 +328,8 @@ impl Walk {
     }
 }
 
-/// Fetches the end of a record and the head of the next, which meet at `at`; not what lies behind
-/// the chunk, as another processor may just write there.
+/// Prefetches the boundary of two records at `at`. Never beyond the chunk, where another CPU may be
+/// writing.
 fn fetch_edge(chunk: &[u8], at: usize) {
     if at + FETCHED_BEHIND > chunk.len() {
         return;

@@ -1,4 +1,4 @@
-//! Records found several at a time, by looking and by reading.
+//! Scans groups of records, in memory and by reading.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use mq_log::{Directory, WriteMode, Writer};
 
 const FILE_BYTES: u64 = 3 << 20;
 
-/// Records and where they are.
+/// Records and their offsets.
 type Records = Vec<(u64, Vec<u8>)>;
 
-/// Two files of records of many lengths, one of them longer than a view.
+/// Two files of records of many lengths; one record is longer than a view.
 fn filled(files: Directory) -> (Arc<Segments>, Records) {
     let log = Arc::new(Segments::open(files, FILE_BYTES).unwrap());
     let mut writer = Writer::new(Arc::clone(&log), FILE_BYTES, SystemClock::shared());
@@ -56,7 +56,7 @@ fn finds_every_record(files: Directory, is_viewed: bool) {
     assert_eq!(log.view(0, 100).is_some(), is_viewed);
     let end = log.max_offset();
     assert!(walked(&*log, &mut Walk::from(0), end) == records);
-    // Behind the end there is nothing, and a record that ends behind the limit is not given.
+    // There is nothing after the end, and a record that ends after the limit is not returned.
     let mut walk = Walk::from(0);
     assert!(walked(&*log, &mut walk, u64::MAX) == records);
     let mut walk = Walk::from(0);
@@ -68,7 +68,7 @@ fn finds_every_record(files: Directory, is_viewed: bool) {
 }
 
 #[test]
-fn records_are_found_in_groups_in_memory_or_by_reading() {
+fn records_are_found_in_groups_by_view_or_by_reading() {
     for (mode, is_viewed) in [(WriteMode::Map, true), (WriteMode::Write, false)] {
         let root = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let [log, workshop] = ["commitlog", "workshop"].map(|name| root.path().join(name));
@@ -77,7 +77,7 @@ fn records_are_found_in_groups_in_memory_or_by_reading() {
 }
 
 #[test]
-fn what_is_looked_at_stays_while_its_file_is_deleted() {
+fn viewed_records_stay_readable_while_their_file_is_deleted() {
     let root = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
     let [log, workshop] = ["commitlog", "workshop"].map(|name| root.path().join(name));
     let files = Directory::open(&log, &workshop, WriteMode::Map).unwrap();
