@@ -180,7 +180,7 @@ def test_a_file_that_somebody_else_wrote_is_taken_and_that_is_logged(
         topics, _ = tables(root)
         logs.deliver()
     assert topics["Orders"].write_queue_nums == 5
-    assert "state file written by somebody else: taken" in caplog.text
+    assert "accepted a state file of another program" in caplog.text
 
 
 def test_any_flipped_bit_is_found_and_the_previous_copy_is_taken(root: Path) -> None:

@@ -64,7 +64,7 @@ def test_an_unreadable_state_file_is_logged_where_an_operator_looks(tmp_path, he
     here = [record for record in warnings if str(tmp_path) in record.getMessage()]
     assert [record.name for record in here] == ["mqstore.core"] * 2
     damaged, used = (record.getMessage() for record in here)
-    assert damaged.startswith("damaged state file, not used") and "no JSON at byte 0" in damaged
+    assert damaged.startswith("ignored a damaged state file") and "no JSON at byte 0" in damaged
     assert used.startswith("consumerOffset.json is damaged: its previous copy is used")
 
 

@@ -1,4 +1,4 @@
-//! Small things the derived files share: errors that name the file, synced directories, names.
+//! Helpers for derived files: errors with the file's path, synced directories, names of files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::types::StoreError;
 use mq_log::fs::is_full;
 use mq_log::fs::{self, File, FileType, OpenOptions};
 
-/// Turns an IO error into one that names the file.
+/// Adds the file's path to an IO error.
 pub fn io_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
     move |source| StoreError::Io {
         path: path.display().to_string(),
@@ -16,8 +16,8 @@ pub fn io_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
     }
 }
 
-/// As [`io_error`], for a write that may be tried again if all it lacks is room or a file
-/// descriptor: who calls it again writes the same bytes to the same place.
+/// Like [`io_error`], for a write that may be tried again if only disk space or a file descriptor
+/// is missing. The caller then writes the same bytes to the same place.
 pub(crate) fn write_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
     move |source| match is_full(&source) || is_out_of_descriptors(&source) {
         true => StoreError::Full {
@@ -28,13 +28,13 @@ pub(crate) fn write_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
     }
 }
 
-/// Whether the process (EMFILE) or the system (ENFILE) has no file descriptor left.
+/// Whether the process (EMFILE) or the system (ENFILE) has no free file descriptor.
 fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
-/// As [`io_error`], for opening what is to be synced: without a descriptor nothing was synced yet,
-/// so nothing failed for good.
+/// Like [`io_error`], for an open before a sync. If only a descriptor is missing, no sync was lost,
+/// so the caller may try again.
 pub(crate) fn open_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
     move |source| match is_out_of_descriptors(&source) {
         true => write_error(path)(source),
@@ -57,15 +57,16 @@ pub fn create_directory(path: &Path) -> Result<(), StoreError> {
         return Ok(());
     };
     if parent.as_os_str().is_empty() {
-        // A relative name of one part lies in the working directory.
+        // A relative path with one part is in the working directory.
         fs::create_dir(path).map_err(io_error(path))?;
         return sync_directory(Path::new("."));
     }
     create_directory(parent)?;
-    // Opened first: a retry after a failed open would find the new directory and never sync it.
+    // Open the parent first. If this open failed later, a retry would find the new directory and
+    // never sync its name.
     let above = File::open_directory(parent).map_err(write_error(parent))?;
     match fs::create_dir(path) {
-        // Somebody else was faster.
+        // Another thread created it.
         Err(_) if path.is_dir() => Ok(()),
         made => made.map_err(write_error(path)),
     }?;
@@ -84,12 +85,12 @@ pub struct OffsetFile {
     pub offset: u64,
     /// Length on disk, bytes.
     pub bytes: u64,
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
 }
 
-/// The files of a directory whose names are 20-digit offsets, in order; a missing directory has
-/// none. Other names are not RocketMQ's and are left alone; a link is an error, not followed.
+/// The files of a directory with 20-digit offsets as names, in order; empty if the directory is
+/// missing. Other names are not RocketMQ's and are ignored. A link is an error and is not followed.
 pub fn offset_files(directory: &Path) -> Result<Vec<OffsetFile>, StoreError> {
     let mut found = Vec::new();
     for (name, path, kind) in list_kinds(directory)? {
@@ -101,7 +102,7 @@ pub fn offset_files(directory: &Path) -> Result<Vec<OffsetFile>, StoreError> {
             continue;
         }
         let bytes = match fs::own_metadata(&path) {
-            // It expired in between.
+            // It expired meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             metadata => metadata.map_err(io_error(&path))?.len(),
         };
@@ -115,14 +116,14 @@ pub fn offset_files(directory: &Path) -> Result<Vec<OffsetFile>, StoreError> {
     Ok(found)
 }
 
-/// Names and paths in a directory; a missing directory has none, names that are not UTF-8 are
-/// not RocketMQ's.
+/// Names and paths in a directory; empty if it is missing. Ignores names that are not UTF-8,
+/// because RocketMQ uses none.
 pub fn list(directory: &Path) -> Result<Vec<(String, PathBuf)>, StoreError> {
     let found = list_kinds(directory)?.into_iter();
     Ok(found.map(|(name, path, _)| (name, path)).collect())
 }
 
-/// Names and paths of the directories in a directory; a link to one counts.
+/// Names and paths of the subdirectories; a link to a directory counts.
 pub(crate) fn list_directories(directory: &Path) -> Result<Vec<(String, PathBuf)>, StoreError> {
     let found = list_kinds(directory)?.into_iter();
     let is_directory =
@@ -131,7 +132,7 @@ pub(crate) fn list_directories(directory: &Path) -> Result<Vec<(String, PathBuf)
     Ok(directories.map(|(name, path, _)| (name, path)).collect())
 }
 
-/// As [`list`], with what each entry is: the listing tells, so it costs no call for each.
+/// Like [`list`], with the type of each entry, which the listing contains.
 fn list_kinds(directory: &Path) -> Result<Vec<(String, PathBuf, FileType)>, StoreError> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
@@ -142,7 +143,7 @@ fn list_kinds(directory: &Path) -> Result<Vec<(String, PathBuf, FileType)>, Stor
     for entry in entries {
         let entry = entry.map_err(io_error(directory))?;
         let kind = match entry.file_type() {
-            // It went in between.
+            // It was deleted meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             kind => kind.map_err(io_error(directory))?,
         };
@@ -153,11 +154,11 @@ fn list_kinds(directory: &Path) -> Result<Vec<(String, PathBuf, FileType)>, Stor
     Ok(found)
 }
 
-/// Creates a file of `bytes` zeros that take no blocks, and has `begin` write its beginning.
+/// Creates a sparse file of `bytes` zeros and lets `begin` write its beginning.
 ///
-/// It gets its length under `{root}/mqstack` and is moved into place then: a crash in between
-/// must not leave a file of the wrong length where RocketMQ would refuse it. Nor does a failure
-/// leave anything: on a full disk it is tried again and again.
+/// The file gets its length in `{root}/mqstack` and is then renamed, so that a crash never leaves a
+/// file of a wrong length, which RocketMQ would refuse. A failure leaves no file behind, because
+/// callers retry on a full disk.
 pub(crate) fn create_sparse(
     root: &Path,
     path: &Path,
@@ -174,7 +175,7 @@ pub(crate) fn create_sparse(
     let begun = file.set_len(bytes).and_then(|()| begin(&file));
     let named = begun.and_then(|()| fs::rename(&unfinished, path));
     named.map(|()| file).map_err(|error| {
-        // The next open clears the directory, should this fail.
+        // If this fails, the next open removes the file.
         let _ = fs::remove_file(&unfinished);
         write_error(path)(error)
     })
@@ -185,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_write_without_a_descriptor_may_be_tried_again_and_a_failed_one_may_not() {
+    fn a_write_without_a_descriptor_may_be_retried() {
         let error = |errno| write_error(Path::new("queue"))(io::Error::from_raw_os_error(errno));
         for errno in [libc::EMFILE, libc::ENFILE, libc::ENOSPC] {
             assert!(matches!(error(errno), StoreError::Full { .. }), "{errno}");

@@ -1,4 +1,4 @@
-//! Which messages of a queue a reader wants.
+//! Filters that select messages of a queue.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,25 +8,24 @@ use mq_format::bloom;
 use mq_format::filter::Sql;
 use mq_format::properties;
 
-/// Of a compiled expression, for each byte of its text.
+/// Approximate memory of a compiled expression per byte of its text, bytes.
 const SQL_BYTES: usize = 16;
-/// Of an expression for a topic in a map, beside the name.
+/// Approximate memory of a map row for a topic's expression, without the topic's name, bytes.
 const ROW_BYTES: usize = 64;
 
-/// Which messages of a queue a reader wants.
+/// A filter of a consumer group.
 #[derive(Debug, Clone, Default)]
 pub enum TagFilter {
     /// Every message (`*`).
     #[default]
     All,
-    /// Those whose tags code, low 32 bits, is one of these Java string hashes.
+    /// Messages whose tags code, low 32 bits, is one of these Java string hashes.
     Codes(Arc<[i32]>),
-    /// Those whose properties satisfy an expression.
+    /// Messages whose properties match an expression.
     Sql(Arc<Sql>),
-    /// The same, where bits of the extension tell of some messages that they do not.
+    /// Like `Sql`, with bits of the extension that rule out some messages without reading them.
     Marked(Arc<Sql>, Arc<Marks>),
-    /// Of messages that come again, those that satisfy the expression for the topic they first came
-    /// from, if it has one.
+    /// Messages of a retry topic that match the expression for their original topic, if it has one.
     Retried(Arc<HashMap<String, Arc<Sql>>>),
 }
 
@@ -40,7 +39,7 @@ impl TagFilter {
         }
     }
 
-    /// About what it takes in memory, bytes, when nobody shares it.
+    /// Approximate memory if the filter is not shared, bytes.
     pub fn own_bytes(&self) -> usize {
         match self {
             Self::All => 0,
@@ -53,17 +52,17 @@ impl TagFilter {
         }
     }
 
-    /// Whether properties decide, so that every message has to be read.
+    /// Whether the filter needs the properties, so that every message must be read.
     pub fn reads_properties(&self) -> bool {
         self.is_sql() || matches!(self, Self::Retried(_))
     }
 
-    /// Whether it is one expression.
+    /// Whether the filter is a single expression.
     pub fn is_sql(&self) -> bool {
         matches!(self, Self::Sql(_) | Self::Marked(..))
     }
 
-    /// Whether a message with these properties passes.
+    /// Whether a message with these properties matches.
     pub fn matches_properties(&self, text: &[u8]) -> bool {
         match self {
             Self::All | Self::Codes(_) => true,
@@ -77,11 +76,11 @@ impl TagFilter {
     }
 }
 
-/// Which bits of the extension a message has that satisfies a group's expression.
+/// The Bloom-filter bits in the extension of messages that match a group's expression.
 ///
-/// RocketMQ goes by time: it believes the bits of messages stored after the filter was born, so
-/// one that is dispatched before the filter is in force is lost to the group. Here they are
-/// believed from an offset of the log on: its end at a time when the filter was in force already.
+/// RocketMQ trusts the bits of messages stored after the filter was created. A message dispatched
+/// before the filter is active is then lost to the group. We trust the bits from a log offset on:
+/// the end of the log at a time when the filter was active already.
 #[derive(Debug)]
 pub struct Marks {
     bit_count: u32,
@@ -90,7 +89,7 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Bits of a bitmap of this size, which nobody believes yet.
+    /// Bits in a bitmap of this size. They are not trusted yet.
     pub fn new(bit_count: u32, positions: Vec<u32>) -> Self {
         Self {
             bit_count,
@@ -99,33 +98,33 @@ impl Marks {
         }
     }
 
-    /// The bits that a message gets.
+    /// The positions of the bits.
     pub fn positions(&self) -> &[u32] {
         &self.positions
     }
 
-    /// Whether both are the same bits.
+    /// Whether both have the same bits.
     pub fn are(&self, other: &Self) -> bool {
         (self.bit_count, &self.positions) == (other.bit_count, &other.positions)
     }
 
-    /// Believe the bits of messages from this offset of the log on.
+    /// Trust the bits of messages from this log offset on.
     pub fn believe_from(&self, log_offset: i64) {
         self.since.store(log_offset, Ordering::Release);
     }
 
-    /// The offset of the log from which on they are believed; the greatest there is for never.
+    /// The log offset from which the bits are trusted; `i64::MAX` if they are not.
     pub fn since(&self) -> i64 {
         self.since.load(Ordering::Acquire)
     }
 
-    /// Believe no bits from now on: the expression is in force no more.
+    /// Stop trusting the bits, because the expression is no longer active.
     pub fn retire(&self) {
         self.believe_from(i64::MAX);
     }
 
-    /// Whether a message with this bitmap cannot satisfy the expression. Asked after the bitmap was
-    /// read: whoever retires does so before other bits are written.
+    /// Whether a message with this bitmap cannot match the expression. Call this after reading the
+    /// bitmap, because `retire` is called before other bits are written.
     pub(crate) fn rule_out(&self, bitmap: &[u8], physical_offset: i64) -> bool {
         let is_ours = bitmap.len() * 8 == self.bit_count as usize;
         let is_believed = physical_offset >= self.since();

@@ -1,5 +1,5 @@
-//! What the offline tools need of the store: its files and their formats, read and made without a
-//! running store. A narrow door: nothing else of the store is open to them.
+//! The API for the offline tools: a store's files and formats, without a running store. The tools
+//! use nothing else of the store.
 
 pub use crate::derive::dispatch::Derived;
 pub use crate::derive::index::file::IndexFile;
@@ -25,7 +25,7 @@ pub use crate::state::checkpoint::{CHECKPOINT_BYTES, Checkpoint, MARGIN_MS};
 pub use crate::state::json::other_content;
 pub use crate::state::offsets::Offsets;
 
-/// Marks and places of a store's directory.
+/// The mark of an open store.
 pub mod layout {
     pub use crate::directory::layout::{ABORT, mark_open};
 }

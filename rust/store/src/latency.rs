@@ -1,4 +1,4 @@
-//! How long puts and reads take, in RocketMQ's classes of milliseconds.
+//! Latency of puts and reads, in RocketMQ's histogram classes.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Names of the classes, and the most milliseconds of each but the last.
+/// Names of the classes and their upper bounds in milliseconds.
 const CLASSES: [(&str, u64); 13] = [
     ("<=0ms", 0),
     ("0~10ms", 10),
@@ -22,20 +22,20 @@ const CLASSES: [(&str, u64); 13] = [
     ("5~10s", 10_000),
     ("10s~", u64::MAX),
 ];
-/// The least a window takes; the last full one and the present one are shown.
+/// Shortest length of a window. The figures cover the last full window and the current one.
 const WINDOW_MS: i64 = 60_000;
 
-/// Times calls. A call of less than a millisecond costs two looks at a coarse clock and no write,
-/// so what is counted here are the slow ones.
+/// Measures calls. A call below 1 ms costs two reads of a coarse clock and no write; only slower
+/// calls are counted here.
 #[derive(Debug, Default)]
 pub(crate) struct Latency {
     max_ms: AtomicU64,
-    /// Slow calls since the store was opened, by class; the first stays 0.
+    /// Slow calls since the store was opened, by class; the first class stays 0.
     slow: [AtomicU64; CLASSES.len()],
     windows: Mutex<[Window; 2]>,
 }
 
-/// What was counted when a window began.
+/// The counts at the start of a window.
 #[derive(Debug, Default, Clone, Copy)]
 struct Window {
     at_ms: i64,
@@ -43,7 +43,7 @@ struct Window {
     slow: [u64; CLASSES.len()],
 }
 
-/// How long calls took lately.
+/// The latency of recent calls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spread {
     /// The slowest call since the store was opened.
@@ -52,7 +52,7 @@ pub(crate) struct Spread {
 }
 
 impl Latency {
-    /// Times one call.
+    /// Measures one call.
     pub(crate) fn time<T>(&self, work: impl FnOnce() -> T) -> T {
         let begin_ms = coarse_ms();
         let result = work();
@@ -68,7 +68,7 @@ impl Latency {
         }
     }
 
-    /// What there is to tell at a monotonic time, `calls` having been made since the store was
+    /// The figures at a monotonic time. `calls` is the number of all calls since the store was
     /// opened.
     pub(crate) fn look(&self, now_ms: i64, calls: u64) -> Spread {
         let now = Window {
@@ -93,7 +93,7 @@ impl Latency {
 }
 
 impl Spread {
-    /// RocketMQ's notation: "[<=0ms]:7 [0~10ms]:8 ...", with a space behind each.
+    /// RocketMQ's notation: "[<=0ms]:7 [0~10ms]:8 ...", with a space after each class.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         for ((name, _), count) in CLASSES.iter().zip(self.classes) {
@@ -103,7 +103,7 @@ impl Spread {
         text
     }
 
-    /// The most milliseconds of the class in which this share of the calls ends.
+    /// The upper bound of the class with this percentile, milliseconds.
     pub(crate) fn percentile(&self, share: f64) -> f64 {
         let total: u64 = self.classes.iter().sum();
         let wanted = total as f64 * share;
@@ -118,7 +118,7 @@ impl Spread {
     }
 }
 
-/// Monotonic milliseconds of a clock that moves every few of them and costs next to nothing.
+/// Monotonic milliseconds of a clock that ticks every few milliseconds and is very cheap.
 fn coarse_ms() -> u64 {
     let now = clock_gettime(ClockId::MonotonicCoarse);
     now.tv_sec.unsigned_abs() * 1_000 + now.tv_nsec.unsigned_abs() / 1_000_000
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_ends_of_classes() {
+    fn percentiles_are_upper_bounds_of_classes() {
         let latency = Latency::default();
         assert_eq!(latency.look(0, 0).percentile(0.99), 0.0);
         latency.note(3);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_long_is_seen() {
+    fn a_slow_call_is_measured() {
         let latency = Latency::default();
         let begin_ms = coarse_ms();
         latency.time(|| while coarse_ms() < begin_ms + 20 {});

@@ -1,5 +1,5 @@
-//! Entries of consume queues that a read found to contradict the log. The log is the truth: the
-//! records are looked for between those of the nearest right entries, and the entries made again.
+//! Repairs consume-queue entries that contradict the log. The log is the truth: the records are
+//! searched between those of the nearest valid entries, and the entries are rebuilt.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -20,29 +20,29 @@ use mq_format::message::{Outline, sys_flag};
 use mq_format::multi_dispatch;
 use mq_log::Segments;
 
-/// Bytes of the log that one read searches; the next one at the same place goes on.
+/// Bytes of the log that one read searches. The next read of the same entry continues the search.
 const SEARCH_BYTES: u64 = 256 << 20;
-/// Entries looked at on either side for one that is right.
+/// Entries checked on either side for a valid one.
 const NEIGHBOURS_MAX: i64 = 4_096;
-/// Places remembered of which the log has no record, and searches that are not over; of more, some
-/// are searched again.
+/// Most remembered unfinished searches, and most remembered entries without a record. Beyond that,
+/// some are searched again.
 const REMEMBERED_MAX: usize = 4_096;
 
-/// What became of an entry.
+/// The result of a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mended {
-    /// This is the right one.
+    /// The valid entry.
     Entry(QueueEntry),
-    /// The search is not over: the next read goes on.
+    /// The search is not finished; the next read continues it.
     Later,
-    /// The log has no whole record for it.
+    /// The log has no valid record for the entry.
     No,
 }
 
-/// Names an entry.
+/// Topic, queue id and queue offset of an entry.
 type Key = (String, i32, i64);
 
-/// Makes entries again, and counts them.
+/// Repairs queue entries, and counts them.
 #[derive(Debug)]
 pub(crate) struct Mender {
     log: Arc<Segments>,
@@ -55,19 +55,19 @@ pub(crate) struct Mender {
 
 #[derive(Debug, Default)]
 struct Searches {
-    /// Where each goes on in the log.
+    /// Log offset at which each search continues.
     next: BTreeMap<Key, u64>,
     in_vain: BTreeSet<Key>,
 }
 
-/// What lies between two right entries.
+/// The entries between two valid ones, and the log range of their records.
 struct Gap {
     offsets: Range<i64>,
     log: Range<u64>,
 }
 
 impl Mender {
-    /// One for the queues of a store.
+    /// A mender for the queues of a store.
     pub(crate) fn new(
         log: Arc<Segments>,
         queues: Arc<ConsumeQueues>,
@@ -84,12 +84,12 @@ impl Mender {
         }
     }
 
-    /// Entries made again since the start.
+    /// Entries repaired since the start.
     pub(crate) fn mended(&self) -> u64 {
         self.mended.load(Ordering::Relaxed)
     }
 
-    /// Whether an entry was looked for, and not found.
+    /// Whether a search for the entry ended without a result.
     pub(crate) fn is_in_vain(&self, topic: &str, queue_id: i32, offset: i64) -> bool {
         let searches = self.searches.lock();
         !searches.in_vain.is_empty()
@@ -98,8 +98,8 @@ impl Mender {
                 .contains(&(topic.to_owned(), queue_id, offset))
     }
 
-    /// Makes the entry at an offset again, and with it all up to the nearest right ones; waits for
-    /// the disk.
+    /// Repairs the entry at an offset and all entries up to the nearest valid ones. Blocks on disk
+    /// reads.
     #[cold]
     pub(crate) fn mend(&self, topic: &str, queue_id: i32, offset: i64) -> Mended {
         let Some(queue) = self.queues.get(topic, queue_id) else {
@@ -114,7 +114,7 @@ impl Mender {
         match self.search(&queue, offset, &key) {
             Ok(mended) => mended,
             Err(error) => {
-                tracing::error!(topic, queue_id, offset, %error, "cannot mend a consume queue");
+                tracing::error!(topic, queue_id, offset, %error, "cannot repair a consume queue");
                 Mended::No
             }
         }
@@ -149,7 +149,7 @@ impl Mender {
         Ok(Mended::No)
     }
 
-    /// The entries around an offset that are wrong, and where their records may be.
+    /// The invalid entries around an offset, and the log range that may hold their records.
     fn gap(&self, queue: &ConsumeQueue, offset: i64) -> Gap {
         let right = |at: i64| {
             let unit = queue.unit(at).filter(|unit| self.is_right(queue, at, unit));
@@ -172,7 +172,7 @@ impl Mender {
         }
     }
 
-    /// Whether an entry leads to its record, and that is whole.
+    /// Whether an entry points to its record, and the record is valid.
     fn is_right(&self, queue: &ConsumeQueue, offset: i64, unit: &QueueEntry) -> bool {
         if !unit.is_used() || unit.is_filler() {
             return false;
@@ -189,8 +189,8 @@ impl Mender {
             && record::check_queued(&bytes, unit.physical_offset, place(queue, offset)).is_ok()
     }
 
-    /// Entries of the whole records of a gap from a place in the log on, and up to where it was
-    /// searched.
+    /// Entries of the valid records of a gap from a log offset on, and the offset where the search
+    /// ended.
     fn records(
         &self,
         queue: &ConsumeQueue,
@@ -223,8 +223,8 @@ impl Mender {
         Ok((found, walk.offset()))
     }
 
-    /// The entry that a record has in a queue, and where; None of a record that is not in it, or
-    /// is damaged.
+    /// The entry of a record in a queue, and its queue offset; None if the record is damaged or not
+    /// in this queue.
     fn entry(&self, queue: &ConsumeQueue, start: u64, bytes: &[u8]) -> Option<(i64, QueueEntry)> {
         let record = Outline::parse(bytes).ok()?;
         let is_own = record.topic == queue.topic() && record.queue_id == queue.queue_id();
@@ -246,7 +246,7 @@ impl Mender {
         is_sound.then_some((offset, entry))
     }
 
-    /// Writes the entries that are wrong, and has them flushed.
+    /// Overwrites the invalid entries and schedules their flush.
     fn write(
         &self,
         queue: &Arc<ConsumeQueue>,
@@ -270,7 +270,7 @@ impl Mender {
                 first,
                 last,
                 entries = written,
-                "entries of a consume queue were damaged, made them again from the commit log"
+                "repaired damaged consume-queue entries from the commit log"
             );
         }
         Ok(())

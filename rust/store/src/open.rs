@@ -51,9 +51,9 @@ use mq_format::delay_levels::DelayLevels;
 use mq_format::message::SCHEDULE_TOPIC;
 use mq_log::{Allocator, Segments, Writer};
 
-/// How often queues are written, so that who reads their files sees their messages.
+/// How often queues are written, so that tools that read the queue files see the messages.
 const WRITE_EVERY: Duration = Duration::from_millis(200);
-/// Of so many writes of queues one is a flush: `flushIntervalConsumeQueue`.
+/// One of this many queue writes is also a flush: `flushIntervalConsumeQueue`.
 const WRITES_PER_FLUSH: u32 = 5;
 
 impl Store {
@@ -102,7 +102,7 @@ fn open(
     parts.start(recovered, lock)
 }
 
-/// What is there before the threads are.
+/// The parts of a store that exist before its threads.
 struct Parts<'a> {
     root: &'a Path,
     settings: Settings,
@@ -216,7 +216,7 @@ impl Parts<'_> {
         Ok(delay.counting(Arc::clone(damaged)))
     }
 
-    /// From here on the store looks open; what fails before leaves a closed store closed.
+    /// From here on the store looks open. A failure before this leaves a closed store closed.
     fn mark_open(&self) -> Result<(), StoreError> {
         layout::mark_open(self.root)?;
         Marker::remove(self.root)
@@ -235,7 +235,7 @@ impl Parts<'_> {
         })
     }
 
-    /// The way in, and the thread that works ahead of it.
+    /// The put path, and the thread that allocates log files ahead of it.
     fn puts(
         &self,
         flusher: Arc<Flusher>,
@@ -291,7 +291,8 @@ impl Parts<'_> {
     ) -> Result<Dispatcher, StoreError> {
         let log = Arc::clone(&self.log);
         let readable_beyond = follow::readable_beyond(Arc::clone(&log), Arc::clone(&room.appended));
-        // Queues that do not follow the log would hide acknowledged messages.
+        // If dispatch stops, acknowledged messages would be invisible to consumers, so refuse new
+        // ones.
         let failed = move |error| acks.fail(format!("dispatch: {error}"));
         Dispatcher::start(log, derived, log_end, readable_beyond, room, failed)
     }
@@ -331,7 +332,7 @@ impl Parts<'_> {
         })
     }
 
-    /// What deletes old files, and the thread that has it do so.
+    /// The cleaner and its thread.
     fn cleaning(
         &self,
         reader: &Arc<Reader>,
@@ -371,7 +372,7 @@ impl Parts<'_> {
     }
 }
 
-/// The end of the log, and the next offset of every queue.
+/// The writer at the end of the log, and the next offset of every queue.
 fn tail(writer: Writer, queues: &ConsumeQueues) -> Mutex<Tail> {
     let mut queue_offsets = QueueOffsets::default();
     for queue in queues.all() {
@@ -389,7 +390,7 @@ fn thread_error(source: io::Error) -> StoreError {
 }
 
 impl Store {
-    /// Has the dispatcher wake delay delivery, and whoever registered.
+    /// Makes the dispatcher notify delay delivery and the registered listener.
     fn listen(&self) {
         let delay = Arc::clone(&self.upkeep.delay);
         let listener = Arc::clone(&self.listener);

@@ -1,4 +1,4 @@
-//! How often messages were put and read lately: totals sampled by the upkeep thread.
+//! Rates of puts and reads, from totals that the upkeep thread samples.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,27 +7,27 @@ use parking_lot::Mutex;
 
 use crate::types::{GetResult, GetStatus};
 
-/// The windows of RocketMQ's rates: ten seconds, a minute, ten minutes.
+/// The windows of RocketMQ's rates: 10 s, 1 min and 10 min.
 const WINDOWS_MS: [i64; 3] = [10_000, 60_000, 600_000];
 
-/// Everything counted since the store was opened.
+/// Counts since the store was opened.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Totals {
     pub(crate) puts: u64,
-    /// Reads that found messages, and reads that found none.
+    /// Reads with messages, and reads without.
     pub(crate) found: u64,
     pub(crate) missed: u64,
-    /// Messages those reads gave.
+    /// Messages returned by reads.
     pub(crate) transferred: u64,
 }
 
-/// Counts reads, and keeps ten minutes of totals.
+/// Counts reads, and keeps the totals of ten minutes.
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
     found: AtomicU64,
     missed: AtomicU64,
     transferred: AtomicU64,
-    /// Monotonic milliseconds and the totals then, oldest first.
+    /// Monotonic milliseconds and the totals at that time, oldest first.
     samples: Mutex<VecDeque<(i64, Totals)>>,
 }
 
@@ -43,7 +43,7 @@ impl Rates {
         }
     }
 
-    /// The totals now. `puts` are counted elsewhere.
+    /// The current totals; `puts` are counted elsewhere.
     pub(crate) fn totals(&self, puts: u64) -> Totals {
         Totals {
             puts,
@@ -53,7 +53,7 @@ impl Rates {
         }
     }
 
-    /// Keeps the totals of this moment, and forgets what is older than the longest window.
+    /// Samples the totals, and drops samples older than the longest window.
     pub(crate) fn sample(&self, now_ms: i64, totals: Totals) {
         let mut samples = self.samples.lock();
         let oldest_ms = now_ms - WINDOWS_MS[2];
@@ -63,8 +63,8 @@ impl Rates {
         samples.push_back((now_ms, totals));
     }
 
-    /// Per second over each window, in RocketMQ's notation "1.0 0.5 0.05"; a store that is
-    /// younger than a window is judged by its whole life.
+    /// Rate per second over each window, in RocketMQ's notation "1.0 0.5 0.05". For a store younger
+    /// than a window, the rate over its whole life.
     pub(crate) fn text(&self, now_ms: i64, now: Totals, pick: fn(&Totals) -> u64) -> String {
         let samples = self.samples.lock();
         let rate = |window_ms: i64| {
@@ -96,7 +96,7 @@ mod tests {
     fn rates_cover_their_windows() {
         let rates = Rates::default();
         for second in 0..=700 {
-            // One a second, until the last five seconds: ten a second.
+            // One per second; in the last five seconds, ten per second.
             let extra = 9 * u64::try_from((second - 695).max(0)).unwrap();
             rates.sample(second * 1000, totals(second.unsigned_abs() + extra));
         }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_young_store_is_judged_by_its_life() {
+    fn the_rates_of_a_young_store_cover_its_whole_life() {
         let rates = Rates::default();
         assert_eq!(
             rates.text(0, totals(5), |totals| totals.puts),

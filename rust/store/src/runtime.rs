@@ -1,4 +1,4 @@
-//! Figures for broker runtime info, under RocketMQ's keys and in its notation.
+//! Figures for the broker's runtime info, with RocketMQ's keys and notation.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use crate::store::Store;
 
 type Pick = fn(&Totals) -> u64;
 
-/// RocketMQ's rates and what each counts.
+/// RocketMQ's rates and what they count.
 const RATES: [(&str, Pick); 5] = [
     ("putTps", |totals| totals.puts),
     ("getFoundTps", |totals| totals.found),
@@ -28,7 +28,7 @@ impl Table {
 }
 
 impl Store {
-    /// Figures for `AdminBrokerProcessor.prepareRuntimeInfo`, under RocketMQ's keys.
+    /// Figures for `AdminBrokerProcessor.prepareRuntimeInfo`, with RocketMQ's keys.
     pub fn runtime(&self) -> BTreeMap<String, String> {
         figures(self)
     }
@@ -58,7 +58,7 @@ fn log_figures(store: &Store, table: &mut Table) {
     let progress = store.dispatcher.progress();
     let behind = end.saturating_sub(progress.dispatched());
     table.put("dispatchBehindBytes", behind);
-    // RocketMQ never sets it either, but readers of these figures expect it.
+    // RocketMQ never sets this figure either, but tools expect it.
     table.put("dispatchMaxBuffer", 0);
     table.put("dispatchSkippedRecords", progress.skipped());
     table.put("healedDamages", store.healed);
@@ -87,7 +87,7 @@ fn disk_figures(store: &Store, table: &mut Table) {
     ];
     for (key, percent) in ratios {
         if let Some(percent) = percent {
-            // As Java writes a double: 0.2, 1.0.
+            // Java's notation of a double: 0.2, 1.0.
             table.put(key, format!("{:?}", percent as f64 / 100.0));
         }
     }
@@ -119,7 +119,7 @@ fn traffic_figures(store: &Store, table: &mut Table) {
     table.put("msgGetTotalTodayNow", totals.transferred);
 }
 
-/// Bytes in RocketMQ's words: "0 B", "5.6 KiB".
+/// Bytes in RocketMQ's notation: "0 B", "5.6 KiB".
 fn readable(bytes: u64) -> String {
     if bytes < 1_024 {
         return format!("{bytes} B");
@@ -145,7 +145,7 @@ mod tests {
     use crate::tests::store_rig::rig;
     use mq_testing::stores::lines;
 
-    /// What the broker adds, not the store.
+    /// Figures that the broker adds.
     const BROKERS: [&str; 18] = [
         "EndTransactionQueueSize",
         "EndTransactionThreadPoolQueueCapacity",
@@ -168,7 +168,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_figure_of_rocketmq_is_there() {
+    fn all_figures_of_rocketmq_exist() {
         let recorded = lines("wire/raw-broker.jsonl.gz")
             .into_iter()
             .find(|line| line["reply_to"] == 28)
@@ -179,7 +179,7 @@ mod tests {
             let is_brokers = BROKERS.contains(&key.as_str())
                 || key.ends_with("HeadWaitTimeMills")
                 || key.starts_with("queryThreadPool");
-            // The path and the levels differ.
+            // Keys with a path or a level differ.
             !is_brokers && !key.contains('_')
         };
         let table = recorded["table"].as_object().unwrap();

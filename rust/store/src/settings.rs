@@ -1,23 +1,24 @@
-//! What the store is told at open.
+//! The settings of a store.
 
 use std::path::PathBuf;
 
 use crate::types::StoreError;
 use mq_format::delay_levels::DelayLevels;
 
-/// What the store is told at open; names follow RocketMQ's keys, with units.
+/// The settings of a store. Names follow RocketMQ's keys, with units.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// `storePathCommitLog`: the log's directory if it is not `commitlog` in the store's. None
-    /// leaves a link there as it is.
+    /// `storePathCommitLog`: directory of the log if it is not `commitlog` in the store. None keeps
+    /// an existing link.
     pub commit_log_path: Option<PathBuf>,
-    /// `mappedFileSizeCommitLog`; None adopts what the store has, else 1 GiB.
+    /// `mappedFileSizeCommitLog`; None keeps the size of the store's files, or 1 GiB for a new
+    /// store.
     pub commit_log_file_bytes: Option<u64>,
-    /// `mappedFileSizeConsumeQueue`; None adopts what the store has, else 6,000,000.
+    /// `mappedFileSizeConsumeQueue`; None keeps the size of the store's files, else 6,000,000.
     pub consume_queue_file_bytes: Option<u64>,
-    /// `maxHashSlotNum`; None adopts what the store has, else 5,000,000.
+    /// `maxHashSlotNum`; None keeps the number in the store's files, else 5,000,000.
     pub index_slots: Option<u32>,
-    /// `maxIndexNum`; None adopts what the store has, else 20,000,000.
+    /// `maxIndexNum`; None keeps the number in the store's files, else 20,000,000.
     pub index_entries: Option<u32>,
     /// `flushDiskType` = SYNC_FLUSH.
     pub sync_flush: bool,
@@ -35,52 +36,54 @@ pub struct Settings {
     pub delay_levels: String,
     /// `messageIndexEnable`.
     pub index_enabled: bool,
-    /// Blocks allocated ahead of the write position, in steps of this many bytes.
+    /// Step in which blocks are allocated ahead of the write position, bytes.
     pub allocate_step_bytes: u64,
-    /// Refuse sends when less than this many bytes are free, and delete the oldest files when less
-    /// than twice as many are; None uses RocketMQ's ratios.
+    /// Refuse sends if fewer bytes than this are free, and delete the oldest files if fewer than
+    /// twice as many are; None uses RocketMQ's ratios.
     pub min_free_bytes: Option<u64>,
-    /// `damagePolicy` = heal (true) or refuse (false).
+    /// `damagePolicy`: true for heal, false for refuse.
     pub heal_damage: bool,
     /// `checkCRCOnRecover`: whether the check after a clean stop compares bodies with their CRC.
     /// Recovery after an unclean stop always does.
     pub check_crc_on_recover: bool,
     /// `flushConsumerOffsetInterval`.
     pub flush_offsets_interval_ms: u64,
-    /// `maxTransferCountOnMessageInMemory`, `...BytesOnMessageInMemory`, and the same in disk.
+    /// `maxTransferCountOnMessageInMemory` and `maxTransferBytesOnMessageInMemory`.
     pub max_transfer_memory: (i32, usize),
-    /// See `max_transfer_memory`.
+    /// `maxTransferCountOnMessageInDisk` and `maxTransferBytesOnMessageInDisk`.
     pub max_transfer_disk: (i32, usize),
-    /// `accessMessageInMemoryMaxRatio`, percent of the machine's memory deemed hot.
+    /// `accessMessageInMemoryMaxRatio`: log bytes that count as in memory, percent of the machine's
+    /// memory.
     pub hot_memory_percent: u32,
     /// `maxMsgsNumBatch`: most messages of a query.
     pub query_count_max: i32,
-    /// `osPageCacheBusyTimeOutMills`: the put lock held longer means that the disk lags.
+    /// `osPageCacheBusyTimeOutMills`: if a put holds the lock longer, the disk counts as busy.
     pub page_cache_busy_ms: i64,
     /// `flushDelayOffsetInterval`.
     pub flush_delay_offsets_interval_ms: u64,
-    /// When files of the log go.
+    /// When log files are deleted.
     pub cleaning: Cleaning,
-    /// What more a consume queue tells of a message.
+    /// The consume-queue extension.
     pub queue_ext: QueueExt,
-    /// Messages in more queues than their own.
+    /// Multi-dispatch and light queues.
     pub multi_dispatch: MultiDispatch,
 }
 
-/// When files of the log and what is derived from it are deleted.
+/// When files of the log and files derived from it are deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cleaning {
-    /// `fileReservedTime`: files older than this go, hours.
+    /// `fileReservedTime`: age at which files are deleted, hours.
     pub reserved_hours: u64,
-    /// `deleteWhen`: hours of the day in which old files go, "04" or "04;05".
+    /// `deleteWhen`: hours of the day at which expired files are deleted, "04" or "04;05".
     pub delete_when: String,
-    /// `diskMaxUsedSpaceRatio`: above it old files go at any hour, percent, 10 to 95.
+    /// `diskMaxUsedSpaceRatio`: above this, expired files are deleted at any hour, percent, 10 to
+    /// 95.
     pub disk_max_used_percent: u32,
-    /// `diskSpaceCleanForciblyRatio`: above it files go whatever their age, percent.
+    /// `diskSpaceCleanForciblyRatio`: above this, files of any age are deleted, percent.
     pub disk_forcible_percent: u32,
-    /// `diskSpaceWarningLevelRatio`: above it puts are refused as well, percent.
+    /// `diskSpaceWarningLevelRatio`: above this, puts are refused as well, percent.
     pub disk_warning_percent: u32,
-    /// `cleanFileForciblyEnable`: whether files may go before their age.
+    /// `cleanFileForciblyEnable`: whether files may be deleted before they expire.
     pub forcibly_enabled: bool,
     /// `cleanResourceInterval`.
     pub interval_ms: u64,
@@ -88,7 +91,7 @@ pub struct Cleaning {
     pub log_pause_ms: u64,
     /// `deleteConsumeQueueFilesInterval`: pause between queues with deletions.
     pub queue_pause_ms: u64,
-    /// `redeleteHangedFileInterval`: a file that could not be deleted is tried again.
+    /// `redeleteHangedFileInterval`: time before another try to delete a file.
     pub retry_ms: u64,
 }
 
@@ -97,7 +100,7 @@ pub struct Cleaning {
 pub struct QueueExt {
     /// `enableConsumeQueueExt`.
     pub enabled: bool,
-    /// `mappedFileSizeConsumeQueueExt`; None adopts what the store has, else 50,331,648.
+    /// `mappedFileSizeConsumeQueueExt`; None keeps the size of the store's files, else 50,331,648.
     pub file_bytes: Option<u64>,
     /// `bitMapLengthConsumeQueueExt`, bits.
     pub bitmap_bits: u32,
@@ -106,9 +109,9 @@ pub struct QueueExt {
 /// Multi-dispatch and light queues (`MultiDispatch`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MultiDispatch {
-    /// `enableMultiDispatch`: messages enter the queues that INNER_MULTI_DISPATCH names.
+    /// `enableMultiDispatch`: messages also enter the queues in INNER_MULTI_DISPATCH.
     pub enabled: bool,
-    /// `enableLmq`: some of these may be light queues (`%LMQ%...`).
+    /// `enableLmq`: these may be light queues (`%LMQ%...`).
     pub lmq_enabled: bool,
     /// `maxLmqConsumeQueueNum`.
     pub lmq_queues_max: u32,
@@ -186,7 +189,7 @@ impl Default for MultiDispatch {
 }
 
 impl Settings {
-    /// The delay levels that `messageDelayLevel` names.
+    /// The delay levels in `messageDelayLevel`.
     pub(crate) fn levels(&self) -> Result<DelayLevels, StoreError> {
         DelayLevels::parse(&self.delay_levels).ok_or_else(|| StoreError::Setting {
             key: "messageDelayLevel",

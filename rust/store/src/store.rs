@@ -47,18 +47,18 @@ pub struct Store {
     pub(crate) cleaner: Arc<Cleaner>,
     pub(crate) put_latency: Latency,
     pub(crate) get_latency: Latency,
-    /// Which transactions are ended.
+    /// Which transactions have ended.
     pub(crate) transactions: Transactions,
-    /// Damaged ranges of the log that recovery healed.
+    /// Damaged ranges of the log that recovery repaired.
     pub(crate) healed: usize,
     pub(crate) listener: Arc<OnceLock<Listener>>,
-    /// Its threads, as far as they failed.
+    /// Failures of the store's threads.
     pub(crate) services: Arc<Services>,
-    /// None once closed.
+    /// None after a close.
     pub(crate) running: Mutex<Option<Running>>,
 }
 
-/// What ends at close.
+/// The threads and the lock, which a close ends.
 pub(crate) struct Running {
     pub(crate) delay: DelayThread,
     pub(crate) flush: FlushThreads,
@@ -69,33 +69,33 @@ pub(crate) struct Running {
 }
 
 impl Store {
-    /// Appends one message. Waits for a file that a slow disk has yet to make, at most 5 s.
+    /// Appends one message. Waits at most 5 s for a log file that a slow disk has not created yet.
     pub fn put(&self, request: &PutRequest<'_>) -> Put {
         self.put_latency.time(|| self.puts.one(request))
     }
 
-    /// As [`Store::put`], but None, and nothing is appended, where it would wait.
+    /// Like [`Store::put`], but returns None without appending if it would wait.
     pub fn try_put(&self, request: &PutRequest<'_>) -> Option<Put> {
         self.put_latency.time(|| self.puts.try_one(request))
     }
 
-    /// As [`Store::put_batch`], but None, and nothing is appended, where it would wait.
+    /// Like [`Store::put_batch`], but returns None without appending if it would wait.
     pub fn try_put_batch(&self, request: &PutRequest<'_>) -> Option<Put> {
         self.put_latency.time(|| self.puts.try_batch(request))
     }
 
-    /// Appends a batch body (`MessageDecoder.encodeMessages`) as consecutive records, all or
-    /// none. Waits as [`Store::put`] does.
+    /// Appends a batch body (`MessageDecoder.encodeMessages`) as consecutive records, all or none.
+    /// Waits like [`Store::put`].
     pub fn put_batch(&self, request: &PutRequest<'_>) -> Put {
         self.put_latency.time(|| self.puts.batch(request))
     }
 
-    /// Calls `reply` exactly once, when the ticket's watermark passes, at its deadline, or at once.
+    /// Calls `reply` exactly once: when the ticket's watermark passes, at its deadline, or at once.
     pub fn park(&self, ticket: Ticket, reply: Box<dyn FnOnce(AckOutcome) + Send>) {
         self.puts.flusher.acks.park(ticket, reply);
     }
 
-    /// Blocks until the put is as durable as configured; gives its final result.
+    /// Blocks until the put is as durable as configured; returns its final result.
     pub fn wait(&self, put: Put) -> PutResult {
         self.puts.wait(put)
     }
@@ -111,7 +111,7 @@ impl Store {
         Ok(result)
     }
 
-    /// The record that starts at a physical offset, or None.
+    /// The record that starts at a physical offset; None if there is none.
     pub fn get_at(
         &self,
         physical_offset: i64,
@@ -120,7 +120,7 @@ impl Store {
         self.reader.get_at(physical_offset, mode)
     }
 
-    /// Records whose index key is `topic#key`, newest files first (blocks on disk).
+    /// Records with the index key `topic#key`, newest files first. Blocks on the disk.
     pub fn query(
         &self,
         topic: &str,
@@ -134,27 +134,28 @@ impl Store {
             .query(topic, key, max_count, begin_ms, end_ms, out)
     }
 
-    /// First readable offset of a queue (0 when unknown).
+    /// First readable offset of a queue; 0 if the queue is unknown.
     pub fn min_offset(&self, topic: &str, queue_id: i32) -> i64 {
         self.reader.min_offset(topic, queue_id)
     }
 
-    /// One past the last offset of a queue (0 when unknown).
+    /// One past the last offset of a queue; 0 if the queue is unknown.
     pub fn max_offset(&self, topic: &str, queue_id: i32) -> i64 {
         self.reader.max_offset(topic, queue_id)
     }
 
-    /// The offset by store time, as `ConsumeQueue.getOffsetInQueueByTime`. Blocks on disk.
+    /// The queue offset for a store time, like `ConsumeQueue.getOffsetInQueueByTime`. Blocks on the
+    /// disk.
     pub fn offset_by_time(&self, topic: &str, queue_id: i32, timestamp_ms: i64) -> i64 {
         self.reader.offset_by_time(topic, queue_id, timestamp_ms)
     }
 
-    /// Store time of the message at an offset, -1 if there is none (blocks on disk).
+    /// Store time of the message at an offset; -1 if there is none. Blocks on the disk.
     pub fn store_time_at(&self, topic: &str, queue_id: i32, offset: i64) -> i64 {
         self.reader.store_time_at(topic, queue_id, offset)
     }
 
-    /// The entries of a queue from `offset` on, at most `count`. Blocks on the disk.
+    /// At most `count` entries of a queue from `offset` on. Blocks on the disk.
     pub fn entries(
         &self,
         topic: &str,
@@ -165,7 +166,7 @@ impl Store {
         self.reader.entries(topic, queue_id, offset, count)
     }
 
-    /// Whether the message at this queue offset lies beyond what RocketMQ deems in memory.
+    /// Whether RocketMQ would count the message at this queue offset as on disk only.
     pub fn is_on_disk(&self, topic: &str, queue_id: i32, offset: i64) -> bool {
         self.reader.is_on_disk(topic, queue_id, offset)
     }
@@ -180,15 +181,15 @@ impl Store {
         self.log.max_offset().cast_signed()
     }
 
-    /// When the first and the last message of the log were stored, milliseconds since the epoch;
-    /// None for an empty log (blocks on disk).
+    /// Store times of the first and the last message, milliseconds since the epoch; None for an
+    /// empty log. Blocks on the disk.
     pub fn store_time_range(&self) -> Option<(i64, i64)> {
         let first_ms = self.reader.stored_ms(self.min_physical_offset())?;
         let last_ms = &self.puts.flusher.last_store_timestamp_ms;
         Some((first_ms, last_ms.load(Ordering::Acquire)))
     }
 
-    /// Which transactions are ended: those of this run of the store, and what was noted of others.
+    /// The ended transactions: those of this run, and those noted from the log.
     pub fn transactions(&self) -> &Transactions {
         &self.transactions
     }
@@ -198,8 +199,9 @@ impl Store {
         self.upkeep.offsets.get(group, topic, queue_id)
     }
 
-    /// Commits an offset (in memory; persisted on the interval and at close). False if it would be
-    /// the group's first in this queue and there are `entries_max` offsets of all groups already.
+    /// Commits an offset in memory; it is saved on the interval and at close. False if this would
+    /// be the group's first offset in this queue and all groups together have `entries_max`
+    /// offsets.
     pub fn commit(
         &self,
         group: &str,
@@ -212,7 +214,7 @@ impl Store {
         offsets.commit(group, topic, queue_id, offset, entries_max)
     }
 
-    /// Every committed offset: topic@group -> queue -> offset.
+    /// All committed offsets: topic@group to queue to offset.
     pub fn committed_all(&self) -> BTreeMap<String, BTreeMap<i32, i64>> {
         self.upkeep.offsets.all()
     }
@@ -222,41 +224,41 @@ impl Store {
         self.upkeep.offsets.of_group(group)
     }
 
-    /// Moves a group to another offset of a queue: its next pull there is answered OFFSET_RESET,
-    /// and what it commits until then is without effect.
+    /// Resets a group to another offset of a queue. The group's next pull is answered with
+    /// OFFSET_RESET; its commits until then have no effect.
     pub fn reset_offset(&self, group: &str, topic: &str, queue_id: i32, offset: i64) {
         self.upkeep.offsets.reset(group, topic, queue_id, offset);
     }
 
-    /// What a group's pull must be answered instead of messages, once after a reset.
+    /// After a reset, the reply to the group's next pull instead of messages; returned once.
     pub fn take_reset(&self, group: &str, topic: &str, queue_id: i32) -> Option<GetResult> {
         let offset = self.upkeep.offsets.take_reset(group, topic, queue_id)?;
         Some(self.reader.reset_to(topic, queue_id, offset))
     }
 
-    /// Gives a group the offsets that another has in a topic; returns in how many queues.
+    /// Copies the offsets of one group in a topic to another; returns the number of queues.
     pub fn clone_offsets(&self, from_group: &str, to_group: &str, topic: &str) -> usize {
         let offsets = &self.upkeep.offsets;
         offsets.clone_group(from_group, to_group, topic)
     }
 
-    /// Forgets the committed offsets of a group, in one topic or in all; returns how many queues
-    /// had one.
+    /// Removes the committed offsets of a group, in one topic or in all; returns the number of
+    /// removed offsets.
     pub fn remove_group(&self, group: &str, topic: Option<&str>) -> usize {
         self.upkeep.offsets.remove(group, topic)
     }
 
-    /// Writes `config/{name}` atomically, the previous copy kept as .bak.
+    /// Replaces `config/{name}` atomically and keeps the previous copy as .bak.
     pub fn save_state(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         self.upkeep.state.save(name, bytes)
     }
 
-    /// Reads `config/{name}`, or its .bak when it is missing or damaged.
+    /// Reads `config/{name}`, or its .bak if it is missing or damaged.
     pub fn load_state(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.upkeep.state.load(name, |_| true)
     }
 
-    /// As [`Store::load_state`]; `check` makes of the bytes what is wanted, or says what is wrong.
+    /// Like [`Store::load_state`]; `check` converts the bytes, or returns their fault.
     pub fn load_checked_state<T>(
         &self,
         name: &str,
@@ -265,18 +267,18 @@ impl Store {
         self.upkeep.state.load_checked(name, check)
     }
 
-    /// Whether the last load of `config/{name}` had to use its .bak.
+    /// Whether the last load of `config/{name}` used its .bak.
     pub fn is_state_from_copy(&self, name: &str) -> bool {
         self.upkeep.state.is_from_copy(name)
     }
 
-    /// Keeps entries of a state file that cannot be used, and logs them.
+    /// Keeps and logs unusable entries of a state file.
     pub fn set_state_aside(&self, name: &str, entries: &[Aside]) {
         self.upkeep.state.set_aside(name, entries);
     }
 
-    /// Every consume queue that is not of a deleted topic, by topic: how many a topic had, where
-    /// nothing else says so.
+    /// The consume queues of all topics that are not deleted, by topic. Shows the number of queues
+    /// of a topic that no topic table has.
     pub fn queues(&self) -> BTreeMap<String, Vec<i32>> {
         let mut found = BTreeMap::<String, Vec<i32>>::new();
         let queues = &self.upkeep.queues;
@@ -291,71 +293,71 @@ impl Store {
         found
     }
 
-    /// Registers the one listener told of messages that became readable, in order.
+    /// Registers the listener for new readable messages, which it gets in log order.
     pub fn on_arrival(&self, listener: Box<dyn Fn(&Arrivals<'_>) + Send + Sync>) {
-        // One server owns the store; a second registration is a mistake without effect.
+        // One server owns the store. A second registration is a mistake and is ignored.
         let _ = self.listener.set(listener);
     }
 
-    /// Registers the one listener told of each delayed message that was delivered.
+    /// Registers the listener for delivered delayed messages.
     pub fn on_delivery(&self, listener: DeliveryListener) {
         self.upkeep.delay.on_delivery(listener);
     }
 
-    /// The queue of the schedule topic where messages of a delay level wait.
+    /// The queue of the schedule topic for a delay level.
     pub fn delay_queue(&self, level: i32) -> i32 {
         self.upkeep.delay.queue_of(level)
     }
 
-    /// Registers the one way to know whether a reader waits for a message: while none does, what is
-    /// stored may become readable a millisecond later, which costs less.
+    /// Registers a function that tells whether a reader waits for new messages. While none does,
+    /// new messages may become readable up to 1 ms later, which saves CPU time.
     pub fn set_awaited(&self, is_awaited: Box<dyn Fn() -> bool + Send + Sync>) {
         self.puts.flusher.appended.set_awaited(is_awaited);
     }
 
-    /// Says that a reader has begun to wait.
+    /// Notifies the store that a reader has begun to wait.
     pub fn hurry(&self) {
         self.puts.flusher.appended.hurry();
     }
 
-    /// Registers the one source of the filter bitmaps that the consume-queue extension keeps; a
-    /// message gets none where it answers None. Called by the dispatcher, in log order.
+    /// Registers the source of the filter bitmaps in the consume-queue extension; None means no
+    /// bitmap. The dispatcher calls it in log order.
     pub fn set_bitmap_source(&self, source: BitmapSource) {
         self.dispatcher.set_bitmap_source(source);
     }
 
-    /// Milliseconds the put lock has been held by its present owner, or puts have waited for a file
-    /// that a slow disk has yet to make; 0 when free.
+    /// Milliseconds since the current owner took the put lock, or since puts began to wait for a
+    /// log file on a slow disk; 0 if the lock is free.
     pub fn lock_held_ms(&self) -> i64 {
         self.puts.appender.lock_held_ms()
     }
 
-    /// Why the store accepts no more puts: poisoned, or the disk is full.
+    /// Why the store refuses puts: it is poisoned, or the disk is full.
     pub fn refusal(&self) -> Option<String> {
         let poison = self.puts.flusher.acks.poison().map(str::to_owned);
         poison.or_else(|| self.upkeep.space.refusal())
     }
 
-    /// Threads of the store that have failed; those whose failure stops the store are told by
-    /// [`Store::refusal`] alone.
+    /// Threads of the store that have failed. Failures that poison the store are only in
+    /// [`Store::refusal`].
     pub fn failures(&self) -> BTreeMap<&'static str, Failures> {
         self.services.all()
     }
 
-    /// Deletes what is older than the reserved time (or more, if the disk is nearly full), at most
-    /// ten files of the log, whatever the hour; says what went. Blocks on the disk, and for the
-    /// pauses between deletions.
+    /// Deletes expired files, or more if the disk is nearly full, but at most ten log files.
+    /// Ignores the configured hour. Returns the numbers of deleted files. Blocks on the disk, and
+    /// for the pauses between deletions.
     pub fn clean(&self) -> Cleaned {
         self.cleaner.run_now(&sleep)
     }
 
-    /// Takes other settings of cleaning, from the next run on.
+    /// Changes the cleaning settings from the next run on.
     pub fn set_cleaning(&self, settings: &Cleaning) -> Result<(), StoreError> {
         self.cleaner.set(settings)
     }
 
-    /// RocketMQ's DELETE_EXPIRED_COMMITLOG: the next 20 runs of the cleaning thread do not wait
-    /// for the hour, and the first of them comes now.
+    /// RocketMQ's DELETE_EXPIRED_COMMITLOG: the next 20 runs of the cleaning thread ignore the
+    /// configured hour, and the first one starts now.
     pub fn clean_soon(&self) {
         self.cleaner.ask();
         if let Some(running) = &*self.running.lock() {
@@ -363,20 +365,20 @@ impl Store {
         }
     }
 
-    /// RocketMQ's CLEAN_EXPIRED_CONSUMEQUEUE: drops what queues and index say about messages that
-    /// are gone. Blocks on the disk.
+    /// RocketMQ's CLEAN_EXPIRED_CONSUMEQUEUE: deletes files of queues and index whose messages are
+    /// all expired. Blocks on the disk.
     pub fn clean_expired_queues(&self) -> Cleaned {
         self.cleaner.clean_queues()
     }
 
-    /// RocketMQ's CLEAN_UNUSED_TOPIC: deletes the messages of all topics but these, as
-    /// [`Store::delete_topic`] does.
+    /// RocketMQ's CLEAN_UNUSED_TOPIC: deletes the messages of all topics except these, like
+    /// [`Store::delete_topic`].
     pub fn clean_unused_topics(&self, topics: &HashSet<String>) -> Result<Cleaned, StoreError> {
         self.delete(|topic| !topics.contains(topic))
     }
 
-    /// Deletes the messages of a topic, durably; its queues go on with the same numbers should the
-    /// topic come back. Topics of the system keep theirs. Blocks on the disk.
+    /// Deletes the messages of a topic durably. If the topic is created again, its queues continue
+    /// with the same offsets. Messages of system topics are not deleted. Blocks on the disk.
     pub fn delete_topic(&self, topic: &str) -> Result<Cleaned, StoreError> {
         self.delete(|other| other == topic)
     }
@@ -387,20 +389,21 @@ impl Store {
         if topics.is_empty() {
             return Ok(Cleaned::default());
         }
-        // A log that a power loss cuts would give new messages the places of deleted ones.
+        // Flush first. If a power loss truncated the log, new messages would get positions of
+        // deleted ones.
         self.flush_log()?;
         self.cleaner.delete(topics)
     }
 
-    /// Flushes everything appended so far, log and derived files.
+    /// Flushes everything appended so far: log, derived files and offsets.
     pub fn flush(&self) -> Result<(), StoreError> {
         self.flush_log()?;
         self.upkeep.flush_derived()?;
         self.upkeep.save()
     }
 
-    /// Stops threads, flushes, dispatches to the end, writes offsets and checkpoint, removes
-    /// `abort`. After an error `abort` stays, and the next start recovers; a queue that lacks
+    /// Stops the threads, flushes, dispatches to the end, saves offsets and checkpoint, and removes
+    /// `abort`. After an error, `abort` stays and the next start runs recovery. A queue that lacks
     /// messages of the log is such an error. Idempotent.
     pub fn close(&self) -> Result<(), StoreError> {
         let Some(running) = self.running.lock().take() else {
@@ -430,7 +433,7 @@ impl Store {
         );
         if dispatched < end {
             let what = format!(
-                "dispatch ended at {dispatched}, {} bytes before the log",
+                "dispatch ended at {dispatched}, {} bytes before the end of the log",
                 end - dispatched
             );
             return Err(StoreError::Poisoned(what));
@@ -457,7 +460,7 @@ impl Store {
     }
 }
 
-/// A pause of a caller's own thread, which nothing ends.
+/// An uninterruptible pause on the caller's thread.
 fn sleep(time: Duration) -> bool {
     thread::sleep(time);
     true

@@ -1,4 +1,4 @@
-//! What tests of other rooms need of the store: a message to put, a disk that hangs.
+//! Helpers for tests of other crates: a message to put, a disk that hangs.
 
 use std::io;
 use std::path::Path;
@@ -10,7 +10,7 @@ use mq_log::{Operation, Tape, Target, Watch, watch};
 use crate::types::PutRequest;
 pub use crate::write::ack::calling_replies;
 
-/// A disk on which some operations wait while it is closed.
+/// A disk on which some operations block while its gate is closed.
 #[derive(Debug)]
 pub struct SlowDisk {
     gated: Arc<GatedTape>,
@@ -24,7 +24,7 @@ struct GatedTape {
 }
 
 impl SlowDisk {
-    /// That of a store's root directory; open.
+    /// The disk of a store's root directory, with an open gate.
     pub fn under(root: &Path, is_slow: fn(&Path, &Operation<'_>) -> bool) -> Self {
         let gate = Gate::default();
         let gated = Arc::new(GatedTape { gate, is_slow });
@@ -32,7 +32,7 @@ impl SlowDisk {
         Self { gated, _watch }
     }
 
-    /// One that is slow to make files of the log.
+    /// A disk that is slow to create log files.
     pub fn of_new_files(root: &Path) -> Self {
         Self::under(root, |path, operation| {
             let is_of_log = path.extension().is_some_and(|of| of == "new");
@@ -40,17 +40,17 @@ impl SlowDisk {
         })
     }
 
-    /// Lets no slow operation through from now on.
+    /// Blocks slow operations from now on.
     pub fn close(&self) {
         self.gated.gate.close();
     }
 
-    /// Lets all of them through.
+    /// Releases all operations.
     pub fn open(&self) {
         self.gated.gate.open();
     }
 
-    /// Operations that wait.
+    /// Number of blocked operations.
     pub fn waiting(&self) -> usize {
         self.gated.gate.waiting()
     }

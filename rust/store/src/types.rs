@@ -1,4 +1,4 @@
-//! What goes into the store and comes out of it.
+//! Input and output types of the store.
 
 use std::net::SocketAddr;
 use std::ops::AddAssign;
@@ -15,30 +15,30 @@ pub struct PutRequest<'a> {
     pub topic: &'a str,
     /// Queue of the topic, from 0.
     pub queue_id: i32,
-    /// The user's flag, stored as it is.
+    /// The user's flag, stored unchanged.
     pub flag: i32,
     /// RocketMQ's system flag; the store adds the IPv6 bits of the two hosts.
     pub sys_flag: i32,
-    /// When the producer made the message, milliseconds since the epoch.
+    /// Time at which the producer created the message, milliseconds since the epoch.
     pub born_timestamp_ms: i64,
     /// The producer's address.
     pub born_host: SocketAddr,
     /// The broker's advertised address.
     pub store_host: SocketAddr,
-    /// How often the message was consumed and failed.
+    /// Number of failed consumptions.
     pub reconsume_times: i32,
-    /// Physical offset of the half message, else 0.
+    /// Physical offset of the half message; 0 if there is none.
     pub prepared_transaction_offset: i64,
-    /// The body as stored (compressed if `sys_flag` says so).
+    /// The stored body; compressed if `sys_flag` says so.
     pub body: &'a [u8],
     /// The properties text, at most 32767 bytes.
     pub properties: &'a [u8],
-    /// False when the producer sent `WAIT=false`: acknowledge before the flush.
+    /// False if the producer sent `WAIT=false`: acknowledge before the flush.
     pub wait_store_ok: bool,
-    /// `DELAY` level, 0 for none; a level above 0 is stored in SCHEDULE_TOPIC_XXXX.
+    /// `DELAY` level; 0 for none. Higher levels are stored in SCHEDULE_TOPIC_XXXX.
     pub delay_level: i32,
-    /// The store has accepted this message before, and moves it now: limits that an operator may
-    /// lower (`maxMessageSize`, `maxLmqConsumeQueueNum`) do not hold for it any more.
+    /// The store accepted this message before and moves it now. Limits that an operator may lower
+    /// (`maxMessageSize`, `maxLmqConsumeQueueNum`) no longer apply.
     pub was_accepted: bool,
 }
 
@@ -59,25 +59,25 @@ pub enum PutStatus {
     UnknownError,
 }
 
-/// Where a message (or a batch) went.
+/// The result of a put of a message or a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PutResult {
-    /// What became of it.
+    /// Status of the put.
     pub status: PutStatus,
     /// Physical offset of the first record, bytes from the start of the log.
     pub physical_offset: i64,
-    /// Bytes of all records together.
+    /// Total bytes of all records.
     pub size_bytes: i32,
     /// Queue offset of the first record.
     pub queue_offset: i64,
-    /// When it was stored, milliseconds since the epoch.
+    /// Store time, milliseconds since the epoch.
     pub store_timestamp_ms: i64,
     /// Physical offset of each record; one entry for a single message.
     pub record_offsets: SmallVec<[i64; 1]>,
 }
 
 impl PutResult {
-    /// A result that stored nothing.
+    /// A result for a put that stored nothing.
     pub fn refused(status: PutStatus) -> Self {
         Self {
             status,
@@ -90,47 +90,47 @@ impl PutResult {
     }
 }
 
-/// The answer to a put: final now, or final once its watermark passes.
+/// A put's result: final now, or final when its watermark passes.
 #[derive(Debug)]
 pub enum Put {
-    /// Nothing to wait for.
+    /// The result is final.
     Done(PutResult),
-    /// Appended; hand the ticket to [`crate::Store::park`] or
-    /// [`crate::Store::wait`] to learn when it is as durable as configured. Until then it
-    /// may be in memory only, and unseen by readers.
+    /// Appended. Pass the ticket to [`crate::Store::park`] or [`crate::Store::wait`] to learn when
+    /// the message is as durable as configured. Until then it may be in memory only and invisible
+    /// to readers.
     Parked(PutResult, Ticket),
 }
 
-/// Names what a parked put waits for.
+/// The condition for which a parked put waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket {
-    /// The log must be flushed up to here, bytes from its start.
+    /// Offset up to which the log must be flushed.
     pub end_offset: i64,
     /// Monotonic milliseconds after which the outcome is a timeout.
     pub deadline_ms: i64,
 }
 
-/// How a parked put ended.
+/// The outcome of a parked put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AckOutcome {
     /// As durable as configured.
     Durable,
-    /// The flush did not come in time: FLUSH_DISK_TIMEOUT.
+    /// The flush was not finished in time: FLUSH_DISK_TIMEOUT.
     FlushTimeout,
-    /// A write or fsync failed; nothing is acknowledged any more.
+    /// A write or fsync failed; the store acknowledges no more puts.
     Poisoned,
 }
 
 /// Whether a read may wait for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadMode {
-    /// Answer [`WouldBlock`] rather than wait for the disk.
+    /// Return [`WouldBlock`] instead of waiting for the disk.
     NoWait,
-    /// Wait; only for threads that may block.
+    /// Wait for the disk; only on threads that may block.
     Wait,
 }
 
-/// The bytes are not in memory; ask again with [`ReadMode::Wait`] on a thread that may block.
+/// The bytes are not in memory. Try again with [`ReadMode::Wait`] on a thread that may block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WouldBlock;
 
@@ -141,13 +141,13 @@ pub struct GetRequest<'a> {
     pub topic: &'a str,
     /// Queue of the topic.
     pub queue_id: i32,
-    /// First queue offset wanted.
+    /// First queue offset.
     pub offset: i64,
-    /// Most messages wanted.
+    /// Most messages to return.
     pub max_count: i32,
-    /// Entries wanted.
+    /// Filter for the messages.
     pub filter: &'a TagFilter,
-    /// May the read wait for the disk?
+    /// Whether the read may wait for the disk.
     pub mode: ReadMode,
 }
 
@@ -185,12 +185,12 @@ impl GetStatus {
     }
 }
 
-/// What a pull found; the records themselves are appended to the caller's buffer.
+/// The result of a pull. The records are appended to the caller's buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GetResult {
     /// RocketMQ's status.
     pub status: GetStatus,
-    /// Where the next pull should begin.
+    /// Offset of the next pull.
     pub next_begin_offset: i64,
     /// First readable queue offset.
     pub min_offset: i64,
@@ -198,13 +198,13 @@ pub struct GetResult {
     pub max_offset: i64,
     /// Messages appended to the buffer.
     pub message_count: i32,
-    /// The reader is so far behind that a slave should serve it.
+    /// The reader's lag is so large that a slave should serve it.
     pub suggest_slave: bool,
-    /// Bytes of the log behind the last message that was looked at, 0 without one.
+    /// Bytes of the log after the last scanned message; 0 if no message was scanned.
     pub behind_bytes: i64,
 }
 
-/// Records found by key, appended to the caller's buffer.
+/// The result of a query by key. The records are appended to the caller's buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryResult {
     /// Messages appended to the buffer.
@@ -215,7 +215,7 @@ pub struct QueryResult {
     pub index_last_update_physical_offset: i64,
 }
 
-/// A message became readable in a queue (also once per multi-dispatch queue, later).
+/// A message became readable in a queue. With multi-dispatch there is one arrival per queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival<'a> {
     /// Topic of the queue.
@@ -228,10 +228,10 @@ pub struct Arrival<'a> {
     pub tags_code: i64,
 }
 
-/// A delayed message was stored in its real topic.
+/// A delayed message that was stored in its real topic.
 #[derive(Debug, Clone, Copy)]
 pub struct Delivered<'a> {
-    /// The queue of the schedule topic where it waited: its level - 1.
+    /// Its queue of the schedule topic: its level - 1.
     pub queue_id: i32,
     /// Its real topic.
     pub topic: &'a str,
@@ -239,7 +239,7 @@ pub struct Delivered<'a> {
     pub size_bytes: usize,
 }
 
-/// Files that a cleaning deleted.
+/// Numbers of files that a cleaning run deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cleaned {
     /// Files of the commit log.
@@ -258,7 +258,7 @@ impl AddAssign for Cleaned {
     }
 }
 
-/// The store cannot do what was asked; the text says what, which value, and what to do.
+/// Why the store cannot do what was asked. The text names the value and the remedy.
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// Another process has the store open.
@@ -274,10 +274,10 @@ pub enum StoreError {
     UnknownLayout {
         /// Root directory.
         root: String,
-        /// What was found, what was expected, what to do.
+        /// The actual and the expected state, and the remedy.
         what: String,
     },
-    /// A state file is damaged, and so is its previous copy, or there is none.
+    /// A state file is damaged, and its previous copy is damaged or missing.
     #[error(
         "{path}: {reason}, and no previous copy can be used; put a good copy there, \
          or begin without it: {command}"
@@ -285,9 +285,9 @@ pub enum StoreError {
     State {
         /// The file.
         path: String,
-        /// What is wrong with it, and at which byte if that is known.
+        /// The fault, with its byte position if that is known.
         reason: String,
-        /// What to run to begin without the file.
+        /// The command that lets the store start without the file.
         command: String,
     },
     /// A file operation failed.
@@ -298,8 +298,8 @@ pub enum StoreError {
         /// The operating system's error.
         source: std::io::Error,
     },
-    /// The disk is full, or a quota is used up: nothing is lost, and the same write can be tried
-    /// again once there is room. Never from a sync.
+    /// The disk is full, or a quota is used up. Nothing is lost, and the same write can be tried
+    /// again when there is space. Never the result of a sync.
     #[error("{path}: {source}")]
     Full {
         /// File or directory.
@@ -307,25 +307,23 @@ pub enum StoreError {
         /// The operating system's error.
         source: std::io::Error,
     },
-    /// Damage that is not a torn tail, and the policy is to refuse.
+    /// Damage other than a torn tail, and the policy is to refuse it.
     #[error("store {root} is damaged: {what}")]
     Damaged {
         /// Root directory.
         root: String,
-        /// Where and what.
+        /// Position and kind of the damage.
         what: String,
     },
-    /// A write or fsync failed earlier; the store only reads until it is reopened.
-    #[error(
-        "store is poisoned: {0}; it acknowledges nothing more, restart it once the disk is well"
-    )]
+    /// A write or fsync failed earlier. The store only reads until it is reopened.
+    #[error("store is poisoned: {0}; it acknowledges no more puts; repair the disk and restart")]
     Poisoned(String),
     /// A setting is out of its range.
     #[error("{key} = {value}: {what}")]
     Setting {
         /// RocketMQ's key.
         key: &'static str,
-        /// The value given.
+        /// The given value.
         value: String,
         /// The allowed range and unit.
         what: &'static str,

@@ -1,4 +1,4 @@
-//! What has to be written every so often: derived files, offsets, the checkpoint.
+//! Periodic work: writes derived files, offsets and the checkpoint.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
@@ -23,10 +23,10 @@ use crate::write::space::Space;
 use mq_base::clock::Clock;
 use mq_base::services;
 
-/// Rounds from one flush of the queues to the next where many get messages.
+/// If many queues receive messages, they are flushed once per this many rounds.
 const MANY_QUEUES_ROUNDS: u32 = 3;
 
-/// Writes what is not the log.
+/// Writes all files other than the log.
 pub(crate) struct Upkeep {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) acks: Arc<Acks>,
@@ -48,8 +48,8 @@ pub(crate) struct Upkeep {
 }
 
 impl Upkeep {
-    /// Does a round. One that panics leaves it open what is on the disk, and a later flush would
-    /// vouch for it in the checkpoint: it stops the store.
+    /// Runs a round. After a panic we do not know what reached the disk, and the next checkpoint
+    /// could call it durable. So the store is poisoned.
     pub(crate) fn guarded(&self, round: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(round)) {
             let reason = services::words(&*panic);
@@ -68,7 +68,7 @@ impl Upkeep {
         if (rounds >= MANY_QUEUES_ROUNDS || self.queues.are_few())
             && let Err(error) = self.flush_derived()
         {
-            // Pages may be lost, and a later flush would vouch for them in the checkpoint.
+            // Pages may be lost, and the next checkpoint could call them durable.
             self.failed(&format!("flush of the consume queues: {error}"), &error);
             if self.acks.poison().is_some() {
                 return;
@@ -83,7 +83,8 @@ impl Upkeep {
         }
     }
 
-    /// Lets those who read the files see what few queues got lately.
+    /// Writes the queues if only few received messages, so that tools that read their files see
+    /// these.
     pub(crate) fn write_queues(&self) {
         if self.acks.poison().is_none()
             && let Err(error) = self.queues.write_few()
@@ -92,7 +93,7 @@ impl Upkeep {
         }
     }
 
-    /// Stops the store, or its puts while the disk is full: the next round tries again.
+    /// Poisons the store. On a full disk only refuses puts; the next round tries again.
     fn failed(&self, what: &str, error: &StoreError) {
         match error {
             StoreError::Full { .. } => self.space.note_full(what.to_owned()),
@@ -100,16 +101,17 @@ impl Upkeep {
         }
     }
 
-    /// Takes note of the totals, for the rates of runtime info. puts: messages so far.
+    /// Samples the totals for the rates in the runtime info; `puts` is the number of messages so
+    /// far.
     pub(crate) fn sample(&self, puts: u64) {
         let now_ms = self.clock.monotonic_ms();
         self.rates.sample(now_ms, self.rates.totals(puts));
     }
 
-    /// Makes queues durable, and index files that are full.
+    /// Syncs the queues and full index files.
     pub(crate) fn flush_derived(&self) -> Result<(), StoreError> {
         self.unflushed_rounds.store(0, Ordering::Relaxed);
-        // Before the flush: what is dispatched meanwhile is not covered.
+        // Read this before the flush, which does not cover messages dispatched meanwhile.
         let dispatched_ms = self.progress.store_timestamp_ms();
         self.queues.flush()?;
         if dispatched_ms > 0 {
@@ -120,13 +122,13 @@ impl Upkeep {
             .map_or(Ok(()), |index| index.flush(&self.checkpoint))
     }
 
-    /// Makes index files anew that look-ups found damaged; the newest one once dispatch
-    /// `has_ended`.
+    /// Rebuilds index files in which look-ups found damage. The newest one is rebuilt only when
+    /// dispatch `has_ended`.
     pub(crate) fn repair_index(&self, log: &impl LogRead, has_ended: bool) {
         if let Some(index) = self.index.as_ref().filter(|_| self.acks.poison().is_none())
             && let Err(error) = index.repair(log, has_ended)
         {
-            tracing::error!(%error, "an index file cannot be made anew; try: mqstore rebuild");
+            tracing::error!(%error, "cannot rebuild an index file; try: mqstore rebuild");
         }
     }
 
@@ -145,9 +147,9 @@ impl Upkeep {
         self.delay.save(&self.state, self.acks.flushed())
     }
 
-    /// Makes everything durable, at the end of a store whose log is flushed. A store that its last
-    /// rounds poisoned saves the offsets alone: a flush that succeeds now would vouch for pages
-    /// that a failed one lost.
+    /// Makes everything durable before a close; the log is flushed already. A poisoned store only
+    /// saves the offsets, because a successful flush now could call pages durable that a failed
+    /// flush lost.
     pub(crate) fn finish(&self) -> Result<(), StoreError> {
         if let Some(reason) = self.acks.poison() {
             told(self.save_offsets());
@@ -160,7 +162,7 @@ impl Upkeep {
         self.save()
     }
 
-    /// Leaves the figures of the closed store, so that the next open knows what must be there.
+    /// Records the state of the closed store, which the next open compares.
     pub(crate) fn mark_closed(&self, root: &Path, log: &impl LogRead) -> Result<(), StoreError> {
         let index = self.index.as_deref();
         let end = LogEnd::of(log, log.max_offset(), self.progress.store_timestamp_ms());
@@ -169,9 +171,9 @@ impl Upkeep {
     }
 }
 
-/// Says what could not be saved: the files keep what they had, the next round tries again.
+/// Logs a failed save. The files keep their old content, and the next round tries again.
 fn told(saved: Result<(), StoreError>) {
     if let Err(error) = saved {
-        tracing::error!(%error, "offsets or checkpoint could not be saved");
+        tracing::error!(%error, "cannot save offsets or checkpoint");
     }
 }

@@ -1,5 +1,5 @@
-//! What of the state files cannot be used, kept in `mqstack/quarantine`: single entries, and whole
-//! files that a better copy replaced.
+//! Unusable parts of state files, kept in `mqstack/quarantine`: single entries, and whole files
+//! that a better copy replaced.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use crate::files::{create_directory, io_error, sync_directory};
 use crate::types::StoreError;
 use mq_log::fs;
 
-/// What is kept of the entries of one state file, bytes; the oldest go first.
+/// Most bytes kept of the entries of one state file; the oldest are dropped first.
 const BYTES_MAX: usize = 1 << 20;
-/// What is kept of one entry, bytes.
+/// Most bytes kept of one entry.
 const ENTRY_BYTES_MAX: usize = 64 << 10;
-/// Entries that are logged one by one; the log only counts the others.
+/// Most entries that are logged one by one; the others are only counted.
 const LOGGED_MAX: usize = 100;
 
 /// An entry of a state file that cannot be used.
@@ -22,7 +22,7 @@ const LOGGED_MAX: usize = 100;
 pub struct Aside {
     /// Its name in the file.
     pub name: String,
-    /// What is wrong with it.
+    /// Why it cannot be used.
     pub reason: String,
     /// Its text.
     pub entry: String,
@@ -36,7 +36,7 @@ impl Aside {
     }
 }
 
-/// Logs the entries that are set aside, and keeps them in `{directory}/{file}.entries.jsonl`.
+/// Logs unusable entries, and keeps them in `{directory}/{file}.entries.jsonl`.
 pub(crate) fn keep(directory: &Path, file: &str, entries: &[Aside]) -> Result<(), StoreError> {
     for aside in entries.iter().take(LOGGED_MAX) {
         let Aside {
@@ -63,7 +63,7 @@ pub(crate) fn keep(directory: &Path, file: &str, entries: &[Aside]) -> Result<()
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(io_error(&path)(error)),
     };
-    // A start that is repeated meets the same entries again.
+    // A repeated start finds the same entries again.
     let mut lines: Vec<String> = before.lines().map(str::to_owned).collect();
     let known: std::collections::HashSet<String> = lines.iter().cloned().collect();
     lines.extend(
@@ -86,7 +86,7 @@ pub(crate) fn keep(directory: &Path, file: &str, entries: &[Aside]) -> Result<()
     replace(directory, &path, text.as_bytes())
 }
 
-/// Where the entries of a state file are kept.
+/// The file with the unusable entries of a state file.
 pub(crate) fn entries_path(directory: &Path, file: &str) -> PathBuf {
     directory.join(format!("{file}.entries.jsonl"))
 }
@@ -101,7 +101,7 @@ fn replace(directory: &Path, path: &Path, bytes: &[u8]) -> Result<(), StoreError
     sync_directory(directory)
 }
 
-/// The longest beginning of a text that has at most `bytes_max` bytes and whole characters.
+/// The longest prefix of whole characters with at most `bytes_max` bytes.
 fn cut(text: &str, bytes_max: usize) -> &str {
     let end = (0..=bytes_max.min(text.len()))
         .rev()
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_kept_once_and_the_oldest_go_first() {
+    fn entries_are_kept_once_and_the_oldest_are_dropped_first() {
         let root = tempfile::tempdir().unwrap();
         let one = [aside("a", "1".to_owned())];
         keep(root.path(), "topics.json", &one).unwrap();

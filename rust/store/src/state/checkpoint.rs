@@ -1,4 +1,4 @@
-//! The checkpoint file: up to which store time the log, the queues and the index are on disk.
+//! The checkpoint file: store times up to which the log, the queues and the index are flushed.
 //!
 //! ```text
 //! 0                8                16               24        4096
@@ -16,12 +16,12 @@ use crate::types::StoreError;
 use mq_format::bytes::Cursor;
 use mq_log::fs::{File, OpenOptions, open_own};
 
-/// Bytes of the file.
+/// Length of the file.
 pub const CHECKPOINT_BYTES: u64 = 4096;
-/// RocketMQ starts recovery this long before the checkpoint, for clocks that step back a little.
+/// RocketMQ starts recovery this long before the checkpoint, because clocks may step back a little.
 pub const MARGIN_MS: i64 = 3_000;
 
-/// The three times, in memory; [`Checkpoint::flush`] puts them on disk.
+/// The three times in memory; [`Checkpoint::flush`] writes them to disk.
 #[derive(Debug)]
 pub struct Checkpoint {
     path: PathBuf,
@@ -32,7 +32,7 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Opens `{root}/checkpoint`, creating it with zeros when missing.
+    /// Opens `{root}/checkpoint`; creates it with zeros if it is missing.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         let path = root.join("checkpoint");
         let (file, times) = Self::open_file(&path).map_err(io_error(&path))?;
@@ -62,41 +62,41 @@ impl Checkpoint {
         Ok((file, times))
     }
 
-    /// Up to which store time the log is on disk.
+    /// Store time up to which the log is flushed.
     pub(crate) fn log_timestamp_ms(&self) -> i64 {
         self.log_timestamp_ms.load(Ordering::Relaxed)
     }
 
-    /// The log is on disk up to this store time.
+    /// Notes that the log is flushed up to this store time.
     pub fn set_log_timestamp(&self, timestamp_ms: i64) {
         self.log_timestamp_ms.store(timestamp_ms, Ordering::Relaxed);
     }
 
-    /// The consume queues are on disk up to this store time.
+    /// Notes that the consume queues are flushed up to this store time.
     pub fn set_queue_timestamp(&self, timestamp_ms: i64) {
         self.queue_timestamp_ms
             .store(timestamp_ms, Ordering::Relaxed);
     }
 
-    /// The index files are on disk up to this store time.
+    /// Notes that the index files are flushed up to this store time.
     pub fn set_index_timestamp(&self, timestamp_ms: i64) {
         self.index_timestamp_ms
             .store(timestamp_ms, Ordering::Relaxed);
     }
 
-    /// Store time up to which index files are on disk, milliseconds since the epoch.
+    /// Store time up to which index files are flushed, milliseconds since the epoch.
     pub fn index_timestamp_ms(&self) -> i64 {
         self.index_timestamp_ms.load(Ordering::Relaxed)
     }
 
-    /// Store time up to which log and queues are both on disk, less RocketMQ's margin.
+    /// Store time up to which both log and queues are flushed, less RocketMQ's margin.
     pub fn safe_timestamp_ms(&self) -> i64 {
         let log = self.log_timestamp_ms.load(Ordering::Relaxed);
         let queues = self.queue_timestamp_ms.load(Ordering::Relaxed);
         (log.min(queues) - MARGIN_MS).max(0)
     }
 
-    /// Checksum of the times on disk: tells whether somebody else wrote them since.
+    /// Checksum of the times on disk; shows whether another program has written them since.
     pub fn crc(&self) -> Result<u32, StoreError> {
         let mut bytes = [0; 24];
         let read = self.file.read_exact_at(&mut bytes, 0);
@@ -104,7 +104,8 @@ impl Checkpoint {
         Ok(crc32fast::hash(&bytes))
     }
 
-    /// Takes back, durably, what the log no longer holds: its last record is of `newest_ms`.
+    /// Lowers the times to `newest_ms`, the store time of the log's last record, and syncs them.
+    /// Needed after the log lost records.
     pub(crate) fn lower_to(&self, newest_ms: i64) -> Result<(), StoreError> {
         let times = [&self.log_timestamp_ms, &self.queue_timestamp_ms];
         let lower = |time: &&AtomicI64| time.fetch_min(newest_ms, Ordering::Relaxed) > newest_ms;

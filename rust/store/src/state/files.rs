@@ -1,4 +1,4 @@
-//! State files under `{root}/config`: replaced as a whole, or not at all.
+//! State files under `{root}/config`, which are replaced atomically.
 
 use std::collections::HashSet;
 use std::io;
@@ -13,31 +13,31 @@ use crate::files::{create_directory, io_error, sync_directory};
 use crate::types::StoreError;
 use mq_log::fs::{self, OpenOptions};
 
-/// A larger state file is refused, bytes.
+/// Largest state file, bytes.
 pub(crate) const BYTES_MAX: u64 = 1 << 30;
 
-/// Whose read error means that the medium has lost the file: `EIO`.
+/// The read error of a medium that has lost the file: `EIO`.
 const MEDIUM_ERROR: i32 = libc::EIO;
 
 /// The directory of RocketMQ's JSON files.
 #[derive(Debug)]
 pub struct State {
     directory: PathBuf,
-    /// Checksums, and what cannot be used, lie below this one.
+    /// Holds checksums and unusable entries.
     own: PathBuf,
-    /// One save at a time: two of the same name would share the temporary file.
+    /// Serializes saves, because two saves of one name would share the temporary file.
     saving: Mutex<()>,
-    /// Files that are missing or damaged. They must not replace their previous copy, which is good.
+    /// Missing or damaged files. They must not replace their previous copy, which is good.
     unusable: Mutex<HashSet<String>>,
 }
 
 impl State {
-    /// The state files of the store at `root`; creates nothing before the first save.
+    /// The state files of the store at `root`. Creates nothing before the first save.
     pub fn new(root: &Path) -> Self {
         Self::at(&root.join("config"), &root.join("mqstack"))
     }
 
-    /// State files in any directory; what we keep beside them lies below `own`.
+    /// State files in any directory; checksums and quarantine are in `own`.
     pub fn at(directory: &Path, own: &Path) -> Self {
         Self {
             directory: directory.to_owned(),
@@ -47,14 +47,14 @@ impl State {
         }
     }
 
-    /// Replaces `name` by `bytes`, durably; what it held before stays in `{name}.bak`, or in
-    /// quarantine if it was damaged.
+    /// Replaces `name` by `bytes` and syncs it. The previous content stays in `{name}.bak`, or goes
+    /// to quarantine if it was damaged.
     pub fn save(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let _saving = self.saving.lock();
         let path = self.path_of(name)?;
         if bytes.len() as u64 > BYTES_MAX {
             let what = format!(
-                "{} bytes, at most {BYTES_MAX} could be read again",
+                "{} bytes are too many: at most {BYTES_MAX} can be read again",
                 bytes.len()
             );
             let error = io::Error::new(io::ErrorKind::FileTooLarge, what);
@@ -65,7 +65,8 @@ impl State {
         let backup = self.directory.join(format!("{name}.bak"));
         let new = write_synced(&temporary, bytes, &path).map_err(io_error(&temporary))?;
         if !exists(&path)? && !exists(&backup)? {
-            // A checksum without the file and without the temporary file then means a deleted file.
+            // After this sync, a checksum without the file and the temporary file means that the
+            // file was deleted.
             sync_directory(&self.directory)?;
         }
         self.note(name, new, [&path, &backup])?;
@@ -81,7 +82,7 @@ impl State {
         sync_directory(&self.directory)
     }
 
-    /// Has the side file know the version to come beside those that are there.
+    /// Adds the new version to the checksum file, beside the versions that exist.
     fn note(&self, name: &str, new: Seal, present: [&Path; 2]) -> Result<(), StoreError> {
         let side = seal::path_of(&self.own, name);
         let known = seal::read(&side)?;
@@ -95,8 +96,8 @@ impl State {
         seal::write(&side, &seals)
     }
 
-    /// The content of `name` if it is usable, else that of `{name}.bak` if that is, else None if
-    /// neither exists. [`StoreError::State`] where there is a file and none is usable.
+    /// The content of `name` if it is usable, else of `{name}.bak`; None if neither file exists.
+    /// [`StoreError::State`] if a file exists and none is usable.
     pub fn load(
         &self,
         name: &str,
@@ -104,12 +105,12 @@ impl State {
     ) -> Result<Option<Vec<u8>>, StoreError> {
         let check = |bytes: &[u8]| match is_usable(bytes) {
             true => Ok(bytes.to_vec()),
-            false => Err("not what RocketMQ writes there".to_owned()),
+            false => Err("not the content that RocketMQ writes".to_owned()),
         };
         self.load_checked(name, check)
     }
 
-    /// As [`State::load`]; `check` makes of the bytes what is wanted, or says what is wrong.
+    /// Like [`State::load`]; `check` converts the bytes, or returns their fault.
     pub fn load_checked<T>(
         &self,
         name: &str,
@@ -133,7 +134,7 @@ impl State {
                     return Ok(Some(content));
                 }
                 Err(reason) => {
-                    tracing::warn!(path = shown, reason, "damaged state file, not used");
+                    tracing::warn!(path = shown, reason, "ignored a damaged state file");
                     unusable.push((candidate.path, reason));
                 }
             }
@@ -153,13 +154,13 @@ impl State {
         })
     }
 
-    /// Whether the last load of `name` had to use its previous copy.
+    /// Whether the last load of `name` used its previous copy.
     pub fn is_from_copy(&self, name: &str) -> bool {
         self.unusable.lock().contains(name)
     }
 
-    /// Whether `name` was saved and nothing is left of it. A first save that a crash ended leaves
-    /// its temporary file.
+    /// Whether `name` was saved before and no version of it exists. A first save that a crash
+    /// interrupted leaves its temporary file.
     pub fn is_lost(&self, name: &str) -> Result<bool, StoreError> {
         self.path_of(name)?;
         for end in ["", ".bak", ".tmp"] {
@@ -170,7 +171,8 @@ impl State {
         Ok(!seal::read(&seal::path_of(&self.own, name))?.is_empty())
     }
 
-    /// The shell's words that put files away, so that the next start begins without them.
+    /// The shell command that moves files to quarantine, so that the next start begins without
+    /// them.
     fn begin_without<'a>(&self, files: impl Iterator<Item = &'a Path>) -> String {
         let quoted =
             |path: &Path| format!("'{}'", path.display().to_string().replace('\'', "'\\''"));
@@ -179,11 +181,10 @@ impl State {
         format!("mkdir -p {to} && mv {} {to}", files.join(" "))
     }
 
-    /// Keeps entries of a file that cannot be used, and logs them. They are no longer in the file
-    /// once it is saved.
+    /// Keeps and logs unusable entries of a file. The next save of the file drops them.
     pub fn set_aside(&self, name: &str, entries: &[Aside]) {
         if let Err(error) = aside::keep(&self.quarantine(), name, entries) {
-            tracing::error!(%error, "entries that are set aside are in this log alone");
+            tracing::error!(%error, "cannot keep unusable entries; only this log shows them");
         }
     }
 
@@ -191,13 +192,13 @@ impl State {
         self.own.join("quarantine")
     }
 
-    /// The file and its previous copy, as far as they exist, in the order to try them in.
+    /// The file and its previous copy, if they exist, in the order of preference.
     pub fn candidates(&self, name: &str) -> Result<Vec<Candidate>, StoreError> {
         let path = self.path_of(name)?;
         let side = seal::path_of(&self.own, name);
         let known = seal::read(&side)?;
         if known.is_empty() && exists(&path)? && side.parent().is_some_and(Path::exists) {
-            tracing::info!(path = %path.display(), "state file without a checksum: taken");
+            tracing::info!(path = %path.display(), "accepted a state file without a checksum");
         }
         let mut found = Vec::new();
         for path in [path, self.directory.join(format!("{name}.bak"))] {
@@ -214,7 +215,7 @@ impl State {
         Ok(found)
     }
 
-    /// Names come from callers outside the store, so they must not leave the directory.
+    /// Names come from callers outside of the store, so they must not leave the directory.
     fn path_of(&self, name: &str) -> Result<PathBuf, StoreError> {
         if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
             return Err(StoreError::Setting {
@@ -234,13 +235,13 @@ fn exists(path: &Path) -> Result<bool, StoreError> {
 /// A state file or its previous copy.
 #[derive(Debug)]
 pub struct Candidate {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What it holds, or why that is damaged.
+    /// The content, or why it is damaged.
     pub content: Result<Vec<u8>, String>,
 }
 
-/// What a file holds, unless its checksum says it is damaged.
+/// The content of a file, unless it is damaged according to its checksum.
 fn checked(path: &Path, known: &[Seal]) -> io::Result<Result<Vec<u8>, String>> {
     let bytes = fs::read_own(path, BYTES_MAX)?;
     if bytes.is_empty() && is_json(path) {
@@ -250,22 +251,23 @@ fn checked(path: &Path, known: &[Seal]) -> io::Result<Result<Vec<u8>, String>> {
     Ok(match seal::verdict(known, &Seal::of(&file, &bytes)?) {
         Verdict::Damaged => Err(no_checksum(path, &bytes)),
         Verdict::Unknown if !known.is_empty() => {
-            tracing::info!(path = %path.display(), "state file written by somebody else: taken");
+            tracing::info!(path = %path.display(), "accepted a state file of another program");
             Ok(bytes)
         }
         Verdict::Ours | Verdict::Unknown => Ok(bytes),
     })
 }
 
-/// Whether a file, or what it is the previous copy of, is JSON by its name.
+/// Whether a file or the original of a previous copy has a JSON name.
 fn is_json(path: &Path) -> bool {
     let name = path.to_string_lossy();
     name.trim_end_matches(".bak").ends_with(".json")
 }
 
-/// Where the JSON of a damaged file ends is where the damage is, if it shows there.
+/// The fault of a file with a wrong checksum; includes the end of its valid JSON, if that shows the
+/// damage.
 fn no_checksum(path: &Path, bytes: &[u8]) -> String {
-    let what = format!("its {} bytes do not have their checksum", bytes.len());
+    let what = format!("its {} bytes do not match their checksum", bytes.len());
     match is_json(path).then(|| json::flaw(bytes)).flatten() {
         Some(flaw) => format!("{what}; {flaw}"),
         None => what,
@@ -280,8 +282,8 @@ fn write_synced(path: &Path, bytes: &[u8], replaced: &Path) -> io::Result<Seal> 
     Seal::of(&file, bytes)
 }
 
-/// Makes the present file the previous one without a moment in which neither exists; where the
-/// file system knows no links there is such a moment, and `load` then reads the copy.
+/// Makes the current file the previous one. With hard links there is no moment in which neither
+/// exists. Without them there is one, and then `load` reads the copy.
 fn keep_previous(path: &Path, backup: &Path) -> Result<(), StoreError> {
     let link = backup.with_extension("bak.tmp");
     remove_if_present(&link)?;
@@ -394,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_somebody_else_wrote_is_taken() {
+    fn a_file_of_another_program_is_accepted() {
         let root = tempfile::tempdir().unwrap();
         let state = State::new(root.path());
         state.save(NAME, b"ours").unwrap();
@@ -431,7 +433,7 @@ mod tests {
             assert!(!state.is_lost(NAME).unwrap());
             if saved.is_ok() {
                 assert_eq!(loaded, b"three");
-                assert!(stop > 10, "operations are seen");
+                assert!(stop > 10, "operations are counted");
                 return;
             }
             state.save(NAME, b"four").unwrap();

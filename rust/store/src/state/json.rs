@@ -1,15 +1,16 @@
-//! The JSON of a state file: an object, or what is wrong with it and at which byte.
+//! Parses the JSON of a state file; faults are reported with their byte position.
 
 use serde_json::{Map, Value};
 
 use mq_format::fastjson::{self, FastjsonError};
 
-/// Longest strict text that is made of a state file, bytes.
+/// Most bytes of a state file after conversion to strict JSON.
 const STRICT_BYTES_MAX: usize = 2 << 30;
-/// Characters of an entry's name: the longest group of RocketMQ, with the prefix of its topic.
+/// Most characters of a name in a state file: RocketMQ's longest group, with the retry topic's
+/// prefix.
 const NAME_CHARS_MAX: usize = 255 + "%RETRY%".len();
 
-/// The object in a state file that has one of these tables; Err says what is wrong.
+/// The object in a state file with one of these tables; Err is the fault.
 pub(crate) fn object(bytes: &[u8], tables: &[&str]) -> Result<Map<String, Value>, String> {
     match serde_json::from_str(&strict(bytes)?) {
         Ok(Value::Object(object)) => match other_content(&object, tables) {
@@ -22,7 +23,7 @@ pub(crate) fn object(bytes: &[u8], tables: &[&str]) -> Result<Map<String, Value>
 }
 
 /// Why an object is not the content of a file with one of these tables; None if it is. An empty
-/// object has empty tables.
+/// object counts as empty tables.
 pub fn other_content(object: &Map<String, Value>, tables: &[&str]) -> Option<String> {
     let is_table = |name: &&str| object.get(*name).is_some_and(Value::is_object);
     let first = object.keys().next()?;
@@ -35,7 +36,7 @@ pub fn other_content(object: &Map<String, Value>, tables: &[&str]) -> Option<Str
     }
 }
 
-/// What is wrong with a file's JSON, None if nothing is.
+/// The fault of a file's JSON; None if it is valid.
 pub(crate) fn flaw(bytes: &[u8]) -> Option<String> {
     strict(bytes).err()
 }
@@ -52,7 +53,7 @@ fn strict(bytes: &[u8]) -> Result<String, String> {
     })
 }
 
-/// The entries of a table of a file, none if the file has no such table.
+/// The entries of a table; empty if the file has no such table.
 pub(crate) fn table<'a>(
     file: &'a Map<String, Value>,
     name: &str,
@@ -64,8 +65,8 @@ pub(crate) fn table<'a>(
     }
 }
 
-/// Why a topic or a group cannot have this name. RocketMQ takes any group from a heartbeat, and
-/// makes a topic and its folder of it.
+/// Why a topic or a group cannot have this name. RocketMQ accepts any group from a heartbeat, and
+/// creates a topic and its directory for it.
 pub(crate) fn bad_name(name: &str) -> Option<&'static str> {
     if name.is_empty() {
         return Some("an empty name");
@@ -77,7 +78,7 @@ pub(crate) fn bad_name(name: &str) -> Option<&'static str> {
         return Some("a name with a control character");
     }
     if name.contains('/') || matches!(name, "." | "..") {
-        return Some("a name that is no folder's");
+        return Some("a name that cannot be a directory");
     }
     None
 }

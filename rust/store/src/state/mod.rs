@@ -1,4 +1,4 @@
-//! Files under `config` and `mqstack`, committed offsets, and the checkpoint.
+//! Files in `config` and `mqstack`, committed offsets, and the checkpoint.
 
 pub(crate) mod aside;
 pub(crate) mod checkpoint;

@@ -1,4 +1,4 @@
-//! What an operator does to committed offsets: look, reset, clone, remove.
+//! An operator's changes to committed offsets: list, reset, clone, remove.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
@@ -15,20 +15,20 @@ impl Offsets {
             .collect()
     }
 
-    /// Moves a group to another offset of a queue. Until its next pull there, which
-    /// [`Self::take_reset`] answers, the group's commits are without effect.
+    /// Resets a group to another offset of a queue. Until the group's next pull, which
+    /// [`Self::take_reset`] answers, its commits have no effect.
     pub fn reset(&self, group: &str, topic: &str, queue_id: i32, offset: i64) {
         self.resets.set(place(group, topic, queue_id), offset);
         self.set(group, topic, queue_id, offset);
     }
 
-    /// The offset that a group was reset to since its last pull from a queue; told once.
+    /// The offset of a reset since the group's last pull from a queue; returned once.
     pub fn take_reset(&self, group: &str, topic: &str, queue_id: i32) -> Option<i64> {
         let take = |offsets: &mut HashMap<_, _>| offsets.remove(&place(group, topic, queue_id));
         self.resets.with(take).flatten()
     }
 
-    /// Gives `to` the committed offsets that `from` has in a topic; returns in how many queues.
+    /// Copies the committed offsets of `from` in a topic to `to`; returns the number of queues.
     pub fn clone_group(&self, from: &str, to: &str, topic: &str) -> usize {
         let mut groups = self.groups.write();
         let Some(queues) = groups.get(from).and_then(|topics| topics.get(topic)) else {
@@ -45,7 +45,8 @@ impl Offsets {
         count
     }
 
-    /// Forgets a group, in one topic or in all; returns how many queues had a committed offset.
+    /// Removes the offsets of a group, in one topic or in all; returns the number of removed
+    /// offsets.
     pub fn remove(&self, group: &str, topic: Option<&str>) -> usize {
         self.resets
             .forget(|place| place.0 == group && topic.is_none_or(|topic| place.1 == topic));
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_is_told_once_and_late_commits_do_not_undo_it() {
+    fn a_reset_is_returned_once_and_late_commits_do_not_undo_it() {
         let offsets = offsets();
         assert_eq!(offsets.take_reset("g", "T", 0), None);
         offsets.reset("g", "T", 0, 2);
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clone_overwrites_what_both_have() {
+    fn a_clone_overwrites_common_queues() {
         let offsets = offsets();
         assert_eq!(offsets.clone_group("g", "other", "T"), 2);
         let cloned = BTreeMap::from([("T".to_owned(), BTreeMap::from([(0, 5), (1, 7)]))]);
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_goes_from_one_topic_or_from_all() {
+    fn a_group_is_removed_from_one_topic_or_from_all() {
         let offsets = offsets();
         offsets.reset("g", "T", 0, 2);
         assert_eq!(offsets.remove("g", Some("T")), 2);

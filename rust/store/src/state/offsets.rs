@@ -1,8 +1,8 @@
-//! Committed consumer offsets: group and topic to queue to offset, kept in
-//! `config/consumerOffset.json` as RocketMQ does.
+//! Committed consumer offsets: group and topic to queue to offset, saved in
+//! `config/consumerOffset.json` as in RocketMQ.
 //!
-//! With light queues enabled all of them are in `config/lmqConsumerOffset.json`, where those of
-//! light groups (`%LMQ%...`) have a table of their own: a light queue has no id.
+//! With light queues enabled, all offsets are in `config/lmqConsumerOffset.json`. Those of light
+//! groups (`%LMQ%...`) are in a table of their own, because a light queue has no id.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -21,26 +21,26 @@ const FILE_NAME: &str = "consumerOffset.json";
 const LMQ_FILE_NAME: &str = "lmqConsumerOffset.json";
 const TABLE: &str = "offsetTable";
 const LMQ_TABLE: &str = "lmqOffsetTable";
-/// Where the offset of a light group is in memory.
+/// Queue id of a light group's offset in memory.
 const LMQ_QUEUE_ID: i32 = 0;
 const NO_OFFSET: &str = "not an offset";
-/// Groups that are copied before a commit may go on.
+/// Groups copied per lock, so that commits need not wait for all.
 const GROUPS_AT_ONCE: usize = 64;
 
 pub(crate) type ByQueue = BTreeMap<i32, i64>;
-/// Nested so that a look-up needs no joined key.
+/// Nested, so that a look-up needs no joined key.
 pub(crate) type ByGroup = HashMap<String, HashMap<String, ByQueue>>;
 
-/// The committed offsets, in memory; [`Offsets::save`] writes them when they changed.
+/// The committed offsets in memory; [`Offsets::save`] writes them after a change.
 #[derive(Debug, Default)]
 pub struct Offsets {
     lmq_enabled: bool,
     pub(crate) groups: RwLock<ByGroup>,
-    /// Offsets in `groups`; changed under its lock.
+    /// Number of offsets in `groups`; changed under its lock.
     pub(crate) count: AtomicUsize,
-    /// Offsets set by the operator that the group has not met yet.
+    /// Offsets set by an operator that their groups have not pulled yet.
     pub(crate) resets: Resets,
-    /// Counts changes, so that an unchanged table is not written again.
+    /// Number of changes, so that an unchanged table is not written again.
     pub(crate) version: AtomicU64,
     saved_version: Mutex<u64>,
 }
@@ -48,7 +48,7 @@ pub struct Offsets {
 /// Group, topic and queue.
 type Place = (String, String, i32);
 
-/// Resets that their groups have not met yet; nothing to look at while there are none.
+/// Resets that their groups have not pulled yet. While there are none, a check takes no lock.
 #[derive(Debug, Default)]
 pub(crate) struct Resets {
     count: AtomicUsize,
@@ -56,7 +56,7 @@ pub(crate) struct Resets {
 }
 
 impl Resets {
-    /// Whether a queue's reset waits for its group.
+    /// Whether a reset of this queue is pending.
     pub(crate) fn is_pending(&self, group: &str, topic: &str, queue_id: i32) -> bool {
         self.with(|offsets| offsets.contains_key(&place(group, topic, queue_id)))
             .unwrap_or(false)
@@ -72,7 +72,7 @@ impl Resets {
         let _ = self.with(|offsets| offsets.retain(|place, _| !is_gone(place)));
     }
 
-    /// Works on the table unless it is empty.
+    /// Runs `work` on the table unless the table is empty.
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut HashMap<Place, i64>) -> T) -> Option<T> {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
@@ -89,8 +89,9 @@ pub(super) fn place(group: &str, topic: &str, queue_id: i32) -> Place {
 }
 
 impl Offsets {
-    /// Reads the table from its file, or its copy; missing is empty. A store that takes up light
-    /// queues brings its offsets along, which RocketMQ forgets.
+    /// Reads the table from its file or the previous copy; empty if both are missing. When light
+    /// queues are enabled for the first time, takes the offsets of the other file; RocketMQ would
+    /// lose them.
     pub fn load(state: &State, lmq_enabled: bool) -> Result<Self, StoreError> {
         let names = match lmq_enabled {
             true => &[LMQ_FILE_NAME, FILE_NAME][..],
@@ -115,10 +116,11 @@ impl Offsets {
         })
     }
 
-    /// Writes the table if it changed since the last save.
+    /// Saves the table if it changed since the last save.
     pub fn save(&self, state: &State) -> Result<(), StoreError> {
         let mut saved_version = self.saved_version.lock();
-        // Read before the table: a change in between is written now and once more later.
+        // Read the version before the table: a change in between is then saved now and once more
+        // later.
         let version = self.version.load(Ordering::Acquire);
         if *saved_version == version {
             return Ok(());
@@ -139,11 +141,11 @@ impl Offsets {
         groups.get(group)?.get(topic)?.get(&queue_id).copied()
     }
 
-    /// Commits an offset; it may go back. Without effect while the group has yet to meet a reset
-    /// of this queue, which its late commits would undo.
+    /// Commits an offset, which may be lower than before. Has no effect while a reset of this queue
+    /// is pending, because late commits would undo the reset.
     ///
-    /// False if it would be the group's first in this queue and there are `entries_max` offsets of
-    /// all groups already: what clients make up must not fill the memory.
+    /// Returns false if this would be the group's first offset in this queue and all groups
+    /// together have `entries_max` offsets. Groups that clients invent must not fill the memory.
     pub fn commit(
         &self,
         group: &str,
@@ -187,7 +189,7 @@ impl Offsets {
         true
     }
 
-    /// Committed offsets of all groups.
+    /// Number of committed offsets of all groups.
     #[cfg(test)]
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
@@ -197,10 +199,10 @@ impl Offsets {
         multi_dispatch::queue_id_in(group, queue_id, self.lmq_enabled)
     }
 
-    /// Every committed offset: topic@group to queue to offset.
+    /// All committed offsets: topic@group to queue to offset.
     ///
-    /// Copied a few groups at a time: a commit, which holds up a worker of the server, must not
-    /// wait for all of them. A group that is new meanwhile may be missing.
+    /// Copies a few groups per lock, because a commit blocks a worker of the server and must not
+    /// wait for all of them. A group added meanwhile may be missing.
     pub fn all(&self) -> BTreeMap<String, ByQueue> {
         let names: Vec<String> = self.groups.read().keys().cloned().collect();
         let mut all = BTreeMap::new();
@@ -217,7 +219,7 @@ impl Offsets {
     }
 }
 
-/// `entry` without allocating the key of an entry that exists.
+/// `entry` that allocates a key only for a new entry.
 pub(crate) fn entry_or_default<'a, V: Default>(
     map: &'a mut HashMap<String, V>,
     key: &str,
@@ -228,7 +230,7 @@ pub(crate) fn entry_or_default<'a, V: Default>(
     map.get_mut(key).expect("inserted above")
 }
 
-/// Reads RocketMQ's file: what can be used, and what cannot; Err when nothing can. Java writes the
+/// Parses RocketMQ's file into usable and unusable entries; Err if none is usable. Java writes
 /// queue ids as bare numbers.
 fn parse(bytes: &[u8]) -> Result<(ByGroup, Vec<Aside>), String> {
     let file = json::object(bytes, &[TABLE, LMQ_TABLE])?;
@@ -254,7 +256,7 @@ fn parse(bytes: &[u8]) -> Result<(ByGroup, Vec<Aside>), String> {
     }
 }
 
-/// Takes the queues of `topic@group`; those without an offset are set aside.
+/// Adds the queues of `topic@group`; queues without an offset are set aside.
 fn take_row(
     groups: &mut ByGroup,
     key: &str,
@@ -299,7 +301,7 @@ fn by_queue<'a>(groups: &'a mut ByGroup, topic: &str, group: &str) -> &'a mut By
     entry_or_default(entry_or_default(groups, group), topic)
 }
 
-/// RocketMQ's text of the table, keys sorted.
+/// RocketMQ's text of the table, with sorted keys.
 fn render(table: &BTreeMap<String, ByQueue>) -> String {
     let mut text = String::from("{");
     render_table(&mut text, table);
@@ -307,7 +309,7 @@ fn render(table: &BTreeMap<String, ByQueue>) -> String {
     text
 }
 
-/// RocketMQ's text with light queues enabled.
+/// RocketMQ's text if light queues are enabled.
 fn render_with_lmq(mut table: BTreeMap<String, ByQueue>) -> String {
     let is_lmq = |key: &str| {
         let group = key.split_once('@').map_or("", |(_, group)| group);
@@ -330,8 +332,8 @@ fn render_with_lmq(mut table: BTreeMap<String, ByQueue>) -> String {
     text
 }
 
-/// fastjson's pretty mode, in which a map with number keys stays on one line with its closing
-/// bracket on the next.
+/// fastjson's pretty mode. A map with number keys is on one line, and its closing bracket on the
+/// next.
 fn render_table(text: &mut String, table: &BTreeMap<String, ByQueue>) {
     let _ = write!(text, "\n\t\"{TABLE}\":{{");
     for (at, (key, queues)) in table.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Small JSON files of ours in `{root}/mqstack` that carry a checksum of their own: what a start
-//! believes of them, it acts on.
+//! Our small JSON files in `{root}/mqstack`, with a checksum each, because a start acts on their
+//! content.
 
 use std::io;
 use std::path::Path;
@@ -12,13 +12,13 @@ use crate::files::{create_directory, io_error, sync_directory};
 use crate::types::StoreError;
 use mq_log::fs;
 
-/// Such a file is never longer, bytes: some names of queues for each of many thousands of them.
+/// Largest file, bytes: enough for many thousands of queue names.
 const BYTES_MAX: u64 = 64 << 20;
 
 #[derive(Serialize, Deserialize)]
 struct Sealed {
     content: Value,
-    /// Checksum of the content with sorted keys and no spaces.
+    /// Checksum of the content with sorted keys and without spaces.
     crc32: u32,
 }
 
@@ -29,7 +29,7 @@ impl Sealed {
     }
 }
 
-/// Replaces the file at `path`, durably.
+/// Replaces the file at `path` and syncs it.
 pub(crate) fn write(path: &Path, content: &impl Serialize) -> Result<(), StoreError> {
     let failed = || io_error(path);
     let content = serde_json::to_value(content).map_err(io::Error::other);
@@ -48,7 +48,7 @@ pub(crate) fn write(path: &Path, content: &impl Serialize) -> Result<(), StoreEr
     sync_directory(directory)
 }
 
-/// What the file at `path` holds; None where it is missing or damaged.
+/// The content of the file at `path`; None if it is missing or damaged.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StoreError> {
     let text = match fs::read_own(path, BYTES_MAX) {
         Ok(text) => text,
@@ -57,7 +57,7 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StoreE
     };
     let content = parse(&text);
     if content.is_none() {
-        tracing::warn!(path = %path.display(), "the file does not match its checksum: ignored");
+        tracing::warn!(path = %path.display(), "ignored a file that does not match its checksum");
     }
     Ok(content)
 }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_flipped_bit_and_no_cut_is_believed() {
+    fn flipped_bits_and_truncation_are_noticed() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("mqstack/closed.json");
         let content = BTreeMap::from([("logEnd".to_owned(), u64::MAX), ("queues".to_owned(), 7)]);

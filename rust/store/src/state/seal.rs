@@ -1,9 +1,10 @@
-//! Checksums of the state files, kept apart from RocketMQ's folders, in `{root}/mqstack/state`.
+//! Checksums of the state files, kept apart from RocketMQ's directories, in `{root}/mqstack/state`.
 //!
-//! A line per version of a file: CRC-32, length in bytes and time of change in nanoseconds since
-//! the epoch. The line of a new version is durable before the version gets its name, and the line
-//! of the version it replaces stays: whatever a crash leaves has its line. A rename and a link keep
-//! the time of change, so a file of another time was written by somebody else.
+//! A checksum file has one line per version of a state file: CRC-32, length in bytes and
+//! modification time in nanoseconds since the epoch. The line of a new version is durable before
+//! the version gets its name, and the line of the version it replaces stays. So every file that a
+//! crash can leave has its line. Renames and links keep the modification time, so a file with
+//! another time was written by another program.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,10 +14,10 @@ use crate::files::{create_directory, io_error, sync_directory};
 use crate::types::StoreError;
 use mq_log::fs::{self, File, Metadata};
 
-/// What a side file may hold at most, bytes: three lines, and room.
+/// Largest checksum file, bytes: three lines, with room to spare.
 const BYTES_MAX: u64 = 4096;
 
-/// Which bytes a file held when we wrote it.
+/// Identifies the bytes that a file held when we wrote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seal {
     crc: u32,
@@ -24,19 +25,19 @@ pub struct Seal {
     modified_ns: u64,
 }
 
-/// What the side file says of a file.
+/// The judgement about a file according to its checksum file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// These are the bytes we wrote.
+    /// The file has the bytes that we wrote.
     Ours,
-    /// Somebody else wrote the file, or it has no side file.
+    /// Another program wrote the file, or it has no checksum.
     Unknown,
-    /// The file was not written since, and has other bytes.
+    /// The file was not written since we wrote it, but has other bytes.
     Damaged,
 }
 
 impl Seal {
-    /// Seals an open file that holds `bytes`.
+    /// The seal of an open file with the content `bytes`.
     pub fn of(file: &File, bytes: &[u8]) -> io::Result<Self> {
         Ok(Self {
             crc: crc32fast::hash(bytes),
@@ -45,7 +46,7 @@ impl Seal {
         })
     }
 
-    /// Whether the sealed file was last changed at this time.
+    /// Whether the sealed file has this modification time.
     pub(crate) fn is_of(&self, modified_ns: u64) -> bool {
         self.modified_ns == modified_ns
     }
@@ -55,7 +56,7 @@ impl Seal {
         format!("{body} {:08x}\n", crc32fast::hash(body.as_bytes()))
     }
 
-    /// None for a line that is damaged itself.
+    /// None if the line itself is damaged.
     fn parse(line: &str) -> Option<Self> {
         let (body, check) = line.rsplit_once(' ')?;
         if u32::from_str_radix(check, 16).ok()? != crc32fast::hash(body.as_bytes()) {
@@ -76,7 +77,7 @@ fn nanoseconds(metadata: &Metadata) -> io::Result<u64> {
     Ok(u64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// When the file at a path was last changed, nanoseconds since the epoch; None without a file.
+/// Modification time of a file, nanoseconds since the epoch; None if it is missing.
 pub(crate) fn modified_ns(path: &Path) -> io::Result<Option<u64>> {
     match fs::metadata(path) {
         Ok(metadata) => nanoseconds(&metadata).map(Some),
@@ -85,12 +86,13 @@ pub(crate) fn modified_ns(path: &Path) -> io::Result<Option<u64>> {
     }
 }
 
-/// What is known of a file that looks like `seen`.
+/// Judges a file with the seal `seen`.
 pub fn verdict(known: &[Seal], seen: &Seal) -> Verdict {
     if known.contains(seen) {
         return Verdict::Ours;
     }
-    // Two saves may have one time: file systems count it in steps of some milliseconds.
+    // Two saves may have the same time, because file systems count it in steps of some
+    // milliseconds.
     let same_time = known.iter().any(|seal| seal.is_of(seen.modified_ns));
     match same_time {
         true => Verdict::Damaged,
@@ -98,12 +100,12 @@ pub fn verdict(known: &[Seal], seen: &Seal) -> Verdict {
     }
 }
 
-/// Where the side file of a state file is.
+/// The checksum file of a state file.
 pub fn path_of(own: &Path, name: &str) -> PathBuf {
     own.join("state").join(format!("{name}.sum"))
 }
 
-/// The lines of a side file; a missing one has none, damaged lines are left out.
+/// The valid lines of a checksum file; empty if it is missing.
 pub fn read(path: &Path) -> Result<Vec<Seal>, StoreError> {
     let bytes = match fs::read_own(path, BYTES_MAX) {
         Ok(bytes) => bytes,
@@ -113,24 +115,24 @@ pub fn read(path: &Path) -> Result<Vec<Seal>, StoreError> {
     let text = String::from_utf8_lossy(&bytes);
     let seals: Vec<Seal> = text.lines().filter_map(Seal::parse).collect();
     if seals.len() != text.lines().count() {
-        tracing::warn!(path = %path.display(), "damaged checksum line: left out");
+        tracing::warn!(path = %path.display(), "ignored a damaged line of a checksum file");
     }
     Ok(seals)
 }
 
-/// Whether a side file has lines that are damaged themselves.
+/// Whether a checksum file has damaged lines.
 pub fn has_damaged_lines(path: &Path) -> io::Result<bool> {
     let bytes = match fs::read_own(path, BYTES_MAX) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         bytes => bytes?,
     };
     let text = String::from_utf8_lossy(&bytes);
-    // Digits in capitals are no lines of ours, though they can be read.
+    // We write lower-case digits only, so upper-case ones are damage although they can be parsed.
     let is_ours = |line: &str| Seal::parse(line).is_some_and(|seal| seal.line().trim_end() == line);
     Ok(bytes.is_empty() || !text.lines().all(is_ours))
 }
 
-/// Replaces the side file, durably.
+/// Replaces the checksum file and syncs it.
 pub(crate) fn write(path: &Path, seals: &[Seal]) -> Result<(), StoreError> {
     let Some(directory) = path.parent() else {
         return Ok(());

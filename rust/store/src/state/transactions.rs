@@ -1,8 +1,8 @@
-//! Which transactions are ended, so that none is ended twice.
+//! Notes which transactions have ended, so that none ends twice.
 //!
-//! A transaction's number is the queue offset of its first half message. The checks store half
-//! messages again. Such a copy keeps the number in `prepared_transaction_offset`, as its
-//! complement: there is always room for it, and a real offset is never negative.
+//! The number of a transaction is the queue offset of its first half message. A check stores the
+//! half message again. Such a copy keeps the number in `prepared_transaction_offset`, as its
+//! complement: the field always exists, and a real offset is never negative.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use parking_lot::Mutex;
 
 use mq_format::message::RecordView;
 
-/// Transactions of one chunk.
+/// Transactions per chunk.
 const CHUNK: i64 = 1 << 15;
 const WORDS: usize = 1 << 9;
-/// Chunks in memory, 8 KiB each: 33 million transactions.
+/// Most chunks in memory, 8 KiB each: 33 million transactions.
 const CHUNKS_MAX: usize = 1 << 10;
 
-/// The number of the transaction of a half message.
+/// The number of a half message's transaction.
 pub fn number_of(half: &RecordView<'_>) -> i64 {
     match half.prepared_transaction_offset {
         kept if kept < 0 => !kept,
@@ -24,20 +24,20 @@ pub fn number_of(half: &RecordView<'_>) -> i64 {
     }
 }
 
-/// What an end of a transaction meets.
+/// The result of ending a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// It is the first end, and noted now.
+    /// This is the first end; it is noted.
     First,
-    /// The transaction was ended in the same way.
+    /// The transaction had ended in the same way.
     Repeated,
-    /// It was ended in the other way.
+    /// The transaction had ended in the other way.
     Contrary,
-    /// The memory does not go back so far: look at the log, then say so.
+    /// The transaction is older than the table. Check the log, and call again with the result.
     Unknown,
 }
 
-/// The ends of transactions in memory: all of those numbered `known_from` and later.
+/// Ended transactions, in memory. Complete for numbers from `known_from` on.
 #[derive(Debug)]
 pub struct Transactions(Mutex<Table>);
 
@@ -47,7 +47,7 @@ struct Table {
     chunks: BTreeMap<i64, Box<Chunk>>,
 }
 
-/// A bit for each transaction. Both bits are set where only the end is known, not its kind.
+/// One bit per transaction. If both bits are set, the transaction ended, and we do not know how.
 #[derive(Debug)]
 struct Chunk {
     committed: [u64; WORDS],
@@ -55,7 +55,7 @@ struct Chunk {
 }
 
 impl Transactions {
-    /// Knows transactions from this number on; those before are unknown.
+    /// A table that is complete from this number on.
     pub(crate) fn from(number: i64) -> Self {
         Self(Mutex::new(Table {
             known_from: number,
@@ -63,7 +63,8 @@ impl Transactions {
         }))
     }
 
-    /// Ends a transaction, if it is not ended. `is_open`: the log was looked at, and says so.
+    /// Ends a transaction that has not ended. `is_open` means that the log was checked and has no
+    /// end.
     pub fn end(&self, number: i64, commits: bool, is_open: bool) -> Ending {
         let mut table = self.0.lock();
         let [committed, rolled_back] = table.bits(number);
@@ -82,7 +83,7 @@ impl Transactions {
         }
     }
 
-    /// Takes back an end that could not be stored.
+    /// Undoes an end that could not be stored.
     pub fn reopen(&self, number: i64) {
         let mut table = self.0.lock();
         let (chunk, word, bit) = place(number);
@@ -92,17 +93,17 @@ impl Transactions {
         }
     }
 
-    /// Notes that a transaction is ended, nobody knows how.
+    /// Notes that a transaction has ended in an unknown way.
     pub fn note_ended(&self, number: i64) {
         self.0.lock().set(number, [true, true]);
     }
 
-    /// Whether a transaction is known to be ended.
+    /// Whether a transaction is known to have ended.
     pub fn is_ended(&self, number: i64) -> bool {
         self.0.lock().bits(number) != [false, false]
     }
 
-    /// Says that every ended transaction from this number on was noted.
+    /// Declares that all ended transactions from this number on were noted.
     pub fn know_from(&self, number: i64) {
         let mut table = self.0.lock();
         table.known_from = table.known_from.min(number);
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_before_the_memory_is_looked_up() {
+    fn the_end_of_an_old_transaction_needs_a_look_at_the_log() {
         let transactions = Transactions::from(10);
         assert_eq!(transactions.end(9, true, false), Ending::Unknown);
         assert_eq!(transactions.end(9, true, true), Ending::First);
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_is_bounded() {
+    fn the_table_is_bounded() {
         let transactions = Transactions::from(0);
         let chunks = CHUNKS_MAX as i64 + 3;
         for chunk in 0..chunks {

@@ -1,4 +1,4 @@
-//! Threads that work on an interval, or when there is something to do.
+//! Threads that run on an interval or on a signal.
 
 pub(crate) mod periodic;
 pub(crate) mod signal;

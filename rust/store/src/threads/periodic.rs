@@ -1,7 +1,7 @@
-//! A thread that does something every so often.
+//! A thread that runs its work on an interval.
 //!
-//! Its waits are pauses and need no clock: a round that comes early or late decides by the store's
-//! clock what is due ([`Every`]).
+//! The waits are pauses and need no exact clock. A round that starts early or late uses the store's
+//! clock to decide which work is due ([`Every`]).
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use parking_lot::{Condvar, Mutex};
 
 use mq_base::services::Services;
 
-/// The running thread; dropping stops it, after the present round.
+/// The running thread. Dropping stops it after the current round.
 pub(crate) struct Periodic {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -28,16 +28,16 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     is_stopped: bool,
-    /// A round is wanted before its time.
+    /// The next round shall start now.
     is_wanted: bool,
 }
 
-/// Lets a round pause without holding up the end of its thread.
+/// Pauses within a round, which a stop of the thread ends.
 #[derive(Debug)]
 pub(crate) struct Pause(Arc<Shared>);
 
 impl Pause {
-    /// Sleeps; false at once when the thread is to stop.
+    /// Sleeps; returns false at once if the thread shall stop.
     pub(crate) fn sleep(&self, time: Duration) -> bool {
         let mut state = self.0.state.lock();
         let goes_on = |state: &mut State| !state.is_stopped;
@@ -47,8 +47,8 @@ impl Pause {
 }
 
 impl Periodic {
-    /// Calls `work` every `every`, the first time after `every`. A round that panics is noted in
-    /// `services`, and the next one comes in its time.
+    /// Calls `work` once per `every`, first after `every`. A panic is counted in `services`, and
+    /// the next round runs at its time.
     pub(crate) fn start(
         name: &'static str,
         every: Duration,
@@ -58,7 +58,7 @@ impl Periodic {
         Self::start_pausing(name, every, services, move |_| work())
     }
 
-    /// As [`Periodic::start`], for work that pauses.
+    /// Like [`Periodic::start`], for work that pauses.
     pub(crate) fn start_pausing(
         name: &'static str,
         every: Duration,
@@ -70,7 +70,7 @@ impl Periodic {
         let pause = Pause(Arc::clone(&shared));
         let run = move || {
             while pause.0.next_round(every) {
-                // A panic is noted, and the thread goes on.
+                // `services` notes a panic, and the thread continues.
                 let _ = services.round(name, || work(&pause));
             }
         };
@@ -78,7 +78,7 @@ impl Periodic {
         Ok(Self { shared, thread })
     }
 
-    /// Has the next round come now.
+    /// Starts the next round now.
     pub(crate) fn wake(&self) {
         self.shared.state.lock().is_wanted = true;
         self.shared.changed.notify_all();
@@ -86,7 +86,7 @@ impl Periodic {
 }
 
 impl Shared {
-    /// Waits for the next round; false when stopped.
+    /// Waits for the next round; false after a stop.
     fn next_round(&self, every: Duration) -> bool {
         let mut state = self.state.lock();
         let waits = |state: &mut State| !state.is_stopped && !state.is_wanted;
@@ -96,16 +96,16 @@ impl Shared {
     }
 }
 
-/// Something that is due every so often, for a thread that does more than that.
+/// An interval for one kind of work of a thread that does several.
 #[derive(Debug)]
 pub(crate) struct Every {
     interval_ms: i64,
-    /// Monotonic time it is due next.
+    /// Monotonic time at which the work is due next.
     at_ms: AtomicI64,
 }
 
 impl Every {
-    /// Due at once, and then every `interval_ms`.
+    /// Due at once, and then once per `interval_ms`.
     pub(crate) fn new(interval_ms: u64) -> Self {
         Self {
             interval_ms: interval_ms.cast_signed(),
@@ -113,7 +113,7 @@ impl Every {
         }
     }
 
-    /// Whether it is due; if so, the next time is an interval from now.
+    /// Whether the work is due. If so, it is due again one interval from now.
     pub(crate) fn is_due(&self, now_ms: i64) -> bool {
         let is_due = now_ms >= self.at_ms.load(Ordering::Relaxed);
         if is_due {
@@ -129,7 +129,7 @@ impl Drop for Periodic {
         self.shared.state.lock().is_stopped = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // No round can end it with a panic.
+            // The join cannot fail, because rounds catch panics.
             let _ = thread.join();
         }
     }
@@ -150,7 +150,7 @@ mod tests {
         let periodic = Periodic::start_pausing("test", LONG, &services, move |pause| {
             assert!(pause.sleep(Duration::from_millis(1)));
             rounds.send("in").unwrap();
-            assert!(!pause.sleep(LONG), "stopped, not slept out");
+            assert!(!pause.sleep(LONG), "the stop ends the sleep");
             rounds.send("out").unwrap();
         })
         .unwrap();

@@ -1,5 +1,6 @@
-//! How threads of the store wait for each other: [`Signal`] wakes one follower of a number that
-//! only rises, cheaply while it is awake; [`Gate`] holds many threads, and one call lets all go.
+//! How threads of the store wait for each other. [`Signal`] wakes one follower of an increasing
+//! number, and costs little while the follower is awake. [`Gate`] blocks many threads, which one
+//! call releases.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
@@ -11,21 +12,21 @@ use rustix::thread::futex;
 /// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Woken {
-    /// Something may have happened, or the time is over: look.
+    /// The condition may hold, or the time is over: check.
     Look,
     /// Stop.
     Stop,
 }
 
-/// Whether somebody waits for what the follower does.
+/// Tells whether a reader waits for the follower's work.
 pub(crate) type IsAwaited = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// One thread waits, any number ring.
+/// One thread waits; any number of threads ring.
 #[derive(Default)]
 pub(crate) struct Signal {
-    /// The follower is, or is about to be, asleep.
+    /// The follower sleeps, or is about to.
     is_asleep: AtomicBool,
-    /// It rests, and nobody waits for it.
+    /// The follower rests because no reader waits.
     is_resting: AtomicBool,
     is_awaited: OnceLock<IsAwaited>,
     is_stopped: Mutex<bool>,
@@ -33,22 +34,23 @@ pub(crate) struct Signal {
 }
 
 impl Signal {
-    /// Wakes the follower; one atomic read while it is awake.
+    /// Wakes the follower. Costs one atomic read while it is awake.
     pub(crate) fn ring(&self) {
-        // SeqCst pairs with `wait_until`: either this sees the sleeper, or the sleeper's second
-        // look sees what the caller did before ringing.
+        // SeqCst pairs with `wait`: either this call sees the sleeper, or the sleeper's second
+        // check sees the caller's change.
         if self.is_asleep.load(Ordering::SeqCst) && self.is_asleep.swap(false, Ordering::SeqCst) {
             let _guard = self.is_stopped.lock();
             self.changed.notify_one();
         }
     }
 
-    /// Registers the one way to know who waits; without one somebody always does.
+    /// Registers the function that knows of waiting readers. Without it, a reader is assumed to
+    /// wait.
     pub(crate) fn set_awaited(&self, is_awaited: IsAwaited) {
         let _ = self.is_awaited.set(is_awaited);
     }
 
-    /// Ends a rest: somebody waits now. One atomic read while the follower does not rest.
+    /// Ends a rest because a reader waits. Costs one atomic read while the follower does not rest.
     pub(crate) fn hurry(&self) {
         fence(Ordering::SeqCst); // pairs with `rest`, as in `ring`
         if self.is_resting.load(Ordering::SeqCst) && self.is_resting.swap(false, Ordering::SeqCst) {
@@ -57,7 +59,7 @@ impl Signal {
         }
     }
 
-    /// Rests for `at_most`, however many ring, unless somebody waits or comes to wait meanwhile.
+    /// Rests for `at_most`, ignoring rings, unless a reader waits already or begins to.
     pub(crate) fn rest(&self, at_most: Duration) {
         let mut is_stopped = self.is_stopped.lock();
         self.is_resting.store(true, Ordering::SeqCst);
@@ -69,17 +71,17 @@ impl Signal {
         self.is_resting.store(false, Ordering::SeqCst);
     }
 
-    /// Makes every later wait answer [`Woken::Stop`].
+    /// Makes all later waits return [`Woken::Stop`].
     pub(crate) fn stop(&self) {
         *self.is_stopped.lock() = true;
         self.changed.notify_all();
     }
 
-    /// Waits until a ring, a stop or the end of `at_most`, unless `is_news` holds already.
+    /// Waits for a ring, a stop or the end of `at_most`; does not wait if `is_news` returns true.
     pub(crate) fn wait(&self, at_most: Option<Duration>, is_news: impl Fn() -> bool) -> Woken {
         let mut is_stopped = self.is_stopped.lock();
         self.is_asleep.store(true, Ordering::SeqCst);
-        // A ring before this store saw nobody asleep; what it told of is visible now.
+        // An earlier ring saw no sleeper, but the change that it announced is visible now.
         if !*is_stopped && !is_news() {
             match at_most {
                 Some(at_most) => drop(self.changed.wait_for(&mut is_stopped, at_most)),
@@ -95,37 +97,38 @@ impl Signal {
     }
 }
 
-/// Closed until it is opened; then closed again for those that come later.
+/// A gate that is closed until it is opened, and is then closed again for later threads.
 ///
-/// A condition variable hands its mutex from one thread to the next: each must run before the
-/// next may. What these threads wait for is read without a lock, so that none is needed.
+/// A condition variable would pass its mutex from thread to thread, so each must run before the
+/// next may. These threads read their condition without a lock, so they need no mutex.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     opened: AtomicU32,
 }
 
 impl Gate {
-    /// How often it was opened: read before the decision to wait.
+    /// Number of openings. Read it before deciding to wait.
     pub(crate) fn opened(&self) -> u32 {
         self.opened.load(Ordering::SeqCst)
     }
 
-    /// Waits until it was opened more often than `seen`, or the time is over, or for no reason.
+    /// Waits until the number of openings exceeds `seen` or the time is over; may return
+    /// spuriously.
     pub(crate) fn wait(&self, seen: u32, at_most: Duration) {
-        // Longer than the system's clock can tell is for ever.
+        // A time beyond the system's range means forever.
         let at_most = futex::Timespec::try_from(at_most).ok();
-        // Every way to come back means to look again.
+        // After any result the caller checks again.
         let _ = futex::wait(&self.opened, futex::Flags::PRIVATE, seen, at_most.as_ref());
     }
 
-    /// Opens it. Nobody wakes before [`Gate::release`].
+    /// Opens the gate. No thread wakes before [`Gate::release`].
     pub(crate) fn open(&self) {
         self.opened.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Wakes who waits since before it was opened.
+    /// Wakes the threads that have waited since before the opening.
     pub(crate) fn release(&self) {
-        // Fails for no valid address.
+        // Cannot fail, because the address is valid.
         let _ = futex::wake(&self.opened, futex::Flags::PRIVATE, i32::MAX.unsigned_abs());
     }
 }
@@ -159,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rest_ends_when_somebody_waits() {
+    fn a_rest_ends_when_a_reader_waits() {
         const LONG: Duration = Duration::from_secs(60);
         let signal = Arc::new(Signal::default());
         signal.rest(LONG); // nobody can tell: it does not rest
@@ -193,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn all_go_at_once_or_when_their_time_is_over() {
+    fn all_threads_wake_at_once_or_after_their_time() {
         let gate = Arc::new(Gate::default());
         let seen = gate.opened();
         let threads: Vec<_> = (0..8)
