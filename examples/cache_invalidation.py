@@ -4,8 +4,9 @@
     python examples/cache_invalidation.py --namesrv 127.0.0.1:9876
 
 With model="broadcasting" each member of the group gets every message. A cache starts empty, so it
-needs no message from before its start: it reads from "latest" on and keeps no offsets. Give prices
-a maximum age too: a thread that has read the old price when the message comes may still cache it.
+needs no message from before its start: it reads from "latest" and keeps no offsets. Give prices a
+maximum age too: a thread that read the old price just before the message arrived may still cache
+it.
 """
 
 import argparse
@@ -19,12 +20,12 @@ database = {"tea": 3, "coffee": 4}  # in production, a server that is slower tha
 
 
 def say(line: str) -> None:
-    """Print a line by one write, so that lines of several threads do not mix."""
+    """Print a line with one write, so that lines of several threads do not mix."""
     sys.stdout.write(f"{line}\n")
 
 
 class PriceCache:
-    """Prices by name. name: of this cache, for the output."""
+    """A cache of prices. name: the cache's name in the output."""
 
     def __init__(self, name: str, namesrv: str | None) -> None:
         self.name = name
@@ -34,7 +35,7 @@ class PriceCache:
         self.consumer.on_message(TOPIC)(self._drop)
 
     def price(self, item: str) -> int:
-        """The price of an item, from the cache if it is there."""
+        """The price of an item, from the cache or else from the database."""
         if item not in self._prices:
             self._prices[item] = database[item]
             say(f"{self.name} reads the price of {item}: {database[item]}")
@@ -48,7 +49,7 @@ class PriceCache:
 
 
 def main() -> None:
-    """Change a price that two caches hold."""
+    """Change a price that two caches have."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--namesrv", help="NameServer host:port; default: NAMESRV_ADDR")
     arguments = parser.parse_args()

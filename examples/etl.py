@@ -1,11 +1,10 @@
 """Load a topic into a table of SQLite, each message exactly once.
 
-    python examples/etl.py --namesrv 127.0.0.1:9876 --database clicks.db    # again and again
+    python examples/etl.py --namesrv 127.0.0.1:9876 --database clicks.db    # run it repeatedly
 
-The rows and the positions behind them are written in one transaction of the database. The next
-run seeks to these positions, so that a crash loses nothing and repeats nothing. The offsets that
-are committed at the broker after each write only show the job's progress (mqadmin
-consumerProgress -g clicks_etl).
+The rows and the next positions are written in one database transaction. The next run seeks to these
+positions, so a crash loses nothing and repeats nothing. The offsets committed at the broker after
+each write only show the job's progress (mqadmin consumerProgress -g clicks_etl).
 """
 
 import argparse
@@ -27,7 +26,7 @@ def queue_of(message: ReceivedMessage) -> MessageQueue:
 
 
 def seek(consumer: LitePullConsumer, database: sqlite3.Connection) -> None:
-    """Read every queue from where the table ends."""
+    """Seek every queue to its position in the table."""
     queues = consumer.queues(TOPIC)
     consumer.assign(queues)
     for queue in queues:
@@ -40,7 +39,7 @@ def seek(consumer: LitePullConsumer, database: sqlite3.Connection) -> None:
 
 
 def load(consumer: LitePullConsumer, database: sqlite3.Connection) -> int:
-    """Write messages until none came for 2 seconds; returns their number."""
+    """Write messages until none has arrived for 2 seconds; returns their number."""
     count = 0
     while batch := consumer.poll(max_messages=1000, timeout=2.0):
         rows = [(m.msg_id, m.born_timestamp_ms, m.tags, m.body.decode()) for m in batch]
@@ -54,7 +53,7 @@ def load(consumer: LitePullConsumer, database: sqlite3.Connection) -> int:
 
 
 def main() -> None:
-    """Load what is new."""
+    """Load the new messages."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--namesrv", help="NameServer host:port; default: NAMESRV_ADDR")
     parser.add_argument("--database", default="clicks.db")

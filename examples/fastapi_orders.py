@@ -1,6 +1,6 @@
 """A FastAPI service that sends orders and consumes them.
 
-Both clients run on the service's event loop, from the start of its lifespan to the end.
+Both clients run on the service's event loop, from the start to the end of its lifespan.
 
     pip install fastapi uvicorn
     python examples/fastapi_orders.py --namesrv 127.0.0.1:9876 --port 8000
@@ -23,7 +23,7 @@ TOPIC = "WebOrders"
 
 
 class Order(BaseModel):
-    """What a customer orders."""
+    """An order of a customer."""
 
     id: str
     amount: int
@@ -42,7 +42,7 @@ def service(namesrv: str | None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None]:
         async with producer, consumer:
-            yield  # requests are served here; after it, handlers end and offsets are committed
+            yield  # requests are served here; then handlers finish and offsets are committed
 
     app = FastAPI(lifespan=lifespan)
 
@@ -52,8 +52,8 @@ def service(namesrv: str | None) -> FastAPI:
         try:
             result = await producer.send(message)
         except RocketMQError as error:
-            # After a timeout the order may be stored nevertheless: customers may try again
-            # because handlers know an order by its id.
+            # After a timeout the order may still have been stored. Customers can retry safely,
+            # because handlers recognise an order by its id.
             raise HTTPException(503, f"try again later: {error}") from error
         return {"msg_id": result.msg_id}
 

@@ -1,11 +1,11 @@
-"""The steps of each order are handled in order, while different orders are handled at once.
+"""The steps of each order are handled in order, while different orders are handled in parallel.
 
     mqadmin updateTopic -n 127.0.0.1:9876 -c DefaultCluster -t OrderSteps -r 8 -w 8
     python examples/ordered_orders.py --namesrv 127.0.0.1:9876
 
-Order holds within a queue. The order's id is therefore the order key of its messages, which chooses
-their queue, and the consumer is orderly: one thread at a time handles a queue, and a step that
-fails is handled again before the next one.
+RocketMQ keeps the order within a queue. Therefore the order's id is the order key of its messages,
+which selects their queue, and the consumer is orderly: one thread at a time handles a queue, and a
+failed step is retried before the next one.
 """
 
 import argparse
@@ -20,7 +20,7 @@ ORDERS = [f"order-{number}" for number in range(1, 6)]
 
 
 def send(namesrv: str | None) -> None:
-    """Send every step of every order, the orders mixed."""
+    """Send every step of all orders, interleaved."""
     with Producer(namesrv) as producer:
         for step in STEPS:
             for order in ORDERS:
@@ -39,7 +39,7 @@ def main() -> None:
     @consumer.on_message(TOPIC)
     def handle(message: ReceivedMessage) -> None:
         order, step = message.keys or "", message.body.decode()
-        with lock:  # handlers of different queues run at once
+        with lock:  # handlers of different queues run in parallel
             seen[order].append(step)
             print(f"{order} is {step}", flush=True)
             if all(len(seen[each]) >= len(STEPS) for each in ORDERS):

@@ -1,12 +1,13 @@
-"""Orders are stored in SQLite and announced by messages: both happen, or neither does.
+"""Stores orders in SQLite and announces them by messages: both happen, or neither does.
 
     python examples/outbox.py --namesrv 127.0.0.1:9876 order-1 order-2
-    python examples/outbox.py --crash order-3     # dies between the database and the message
-    python examples/outbox.py --wait              # the broker asks for order-3, and gets it sent
+    python examples/outbox.py --crash order-3     # dies after the database commit
+    python examples/outbox.py --wait              # answers the broker's check of order-3
 
-The message is stored first, out of consumers' sight. The commit of the database decides. If the
-process dies before it tells the broker, the broker asks another process of the producer group,
-which looks into the table (by default after 6 seconds, then every minute).
+The broker first stores the message as a half message, which consumers do not see. The database
+commit decides its fate. If the process dies before it reports the result, the broker asks another
+process of the producer group, which looks the order up in the table (by default after 6 seconds,
+then every minute).
 """
 
 import argparse
@@ -22,19 +23,19 @@ checked = threading.Event()
 
 
 def database(path: str) -> sqlite3.Connection:
-    """Open the table of orders; each thread opens it for itself."""
+    """Open the table of orders; each thread needs its own connection."""
     connection = sqlite3.connect(path)
     connection.execute("create table if not exists orders (id text primary key)")
     return connection
 
 
 def main() -> None:
-    """Place orders, or wait for a question of the broker."""
+    """Place orders, or wait for a transaction check of the broker."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--namesrv", help="NameServer host:port; default: NAMESRV_ADDR")
     parser.add_argument("--database", default="orders.db")
-    parser.add_argument("--crash", action="store_true", help="die after the database's commit")
-    parser.add_argument("--wait", action="store_true", help="wait for a question of the broker")
+    parser.add_argument("--crash", action="store_true", help="exit after the database commit")
+    parser.add_argument("--wait", action="store_true", help="wait for a check of the broker")
     parser.add_argument("orders", nargs="*")
     arguments = parser.parse_args()
 

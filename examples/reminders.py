@@ -1,9 +1,10 @@
-"""Reminders that arrive later.
+"""Sends reminders that arrive after a delay.
 
     python examples/reminders.py --namesrv 127.0.0.1:9876 5s=tea 1s=stretch
 
-The broker keeps a delayed message until it is due, also across restarts. RocketMQ 4 knows 18
-delays, numbered from 1: those of `DELAYS`, unless the broker's messageDelayLevel says otherwise.
+The broker keeps a delayed message until it is due, also across restarts. RocketMQ 4 has 18 delay
+levels, numbered from 1. `DELAYS` lists the default levels; the broker's setting messageDelayLevel
+can change them.
 """
 
 import argparse
@@ -21,7 +22,7 @@ DELAYS = [
 
 
 def reminder(text: str) -> Message:
-    """The message for "5s=tea"; ValueError for a delay that brokers do not know."""
+    """The message for "5s=tea"; ValueError if there is no such delay level."""
     delay, _, what = text.partition("=")
     if delay not in DELAYS or not what:
         raise ValueError(f"{text!r} is not DELAY=TEXT; the delays are {' '.join(DELAYS)}")

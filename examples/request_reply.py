@@ -1,10 +1,10 @@
-"""A service that answers requests, and a client that asks it.
+"""A service that answers requests, and a client that sends them.
 
     python examples/request_reply.py --namesrv 127.0.0.1:9876 serve
     python examples/request_reply.py --namesrv 127.0.0.1:9876 ask EUR USD    # another terminal
 
-Requests wait at the broker while no server runs; servers of one group share them. Replies go to
-the client that asked, and are not stored.
+Requests wait at the broker while no server runs; servers of one group share them. Replies go to the
+client that sent the request, and are not stored.
 """
 
 import argparse
@@ -17,7 +17,7 @@ RATES = {"EUR": "1.00", "USD": "1.08", "CHF": "0.95"}
 
 
 def serve(namesrv: str | None) -> None:
-    """Answer requests until a signal."""
+    """Answer requests until Ctrl-C or SIGTERM."""
     with Producer(namesrv) as producer:
         consumer = PushConsumer("rates", namesrv, consume_from="earliest")
 
@@ -32,7 +32,7 @@ def serve(namesrv: str | None) -> None:
 
 
 def ask(namesrv: str | None, currencies: list[str], timeout: float) -> None:
-    """Print the rate of each currency. timeout: seconds to wait for a reply."""
+    """Print the rate of each currency. timeout: seconds to wait for each reply."""
     with Producer(namesrv) as producer:
         for currency in currencies:
             try:
@@ -43,14 +43,14 @@ def ask(namesrv: str | None, currencies: list[str], timeout: float) -> None:
 
 
 def main() -> None:
-    """Serve or ask."""
+    """Run the service or the client."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--namesrv", help="NameServer host:port; default: NAMESRV_ADDR")
     roles = parser.add_subparsers(dest="role", required=True)
     roles.add_parser("serve")
     asking = roles.add_parser("ask")
     asking.add_argument("currencies", nargs="+", metavar="CURRENCY")
-    asking.add_argument("--timeout", type=float, default=10.0, help="seconds; default 10")
+    asking.add_argument("--timeout", type=float, default=10.0, help="seconds to wait; default 10")
     arguments = parser.parse_args()
     if arguments.role == "serve":
         serve(arguments.namesrv)

@@ -1,10 +1,10 @@
-"""A worker that handles jobs until it is told to stop.
+"""A worker that handles jobs until a signal stops it.
 
     python examples/worker.py --namesrv 127.0.0.1:9876
     mqclient send Jobs "resize 1.png"       # in another terminal
 
-Ctrl-C and SIGTERM (systemd, Kubernetes, docker stop) end `run()`: the worker takes no new job,
-finishes those in hand, and commits them. Give it more time than its longest job takes.
+Ctrl-C and SIGTERM (systemd, Kubernetes, docker stop) end `run()`: the worker takes no new jobs,
+finishes the running ones and commits them. Give it more time to stop than its longest job takes.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from mqclient import PushConsumer, ReceivedMessage
 
 
 def work(message: ReceivedMessage) -> None:
-    """Handle one job; an exception would have it delivered again later."""
+    """Handle one job; after an exception the broker delivers it again later."""
     job = message.body.decode()
     print(f"began {job}", flush=True)
     time.sleep(1.0)
@@ -22,7 +22,7 @@ def work(message: ReceivedMessage) -> None:
 
 
 def main() -> None:
-    """Work until a signal."""
+    """Handle jobs until Ctrl-C or SIGTERM."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--namesrv", help="NameServer host:port; default: NAMESRV_ADDR")
     arguments = parser.parse_args()

@@ -1,11 +1,11 @@
-"""Jobs that move topics into a lake and back, on Spark; the command `mqpipeline` runs them.
+"""Spark jobs that copy topics to a lake and back; the command `mqpipeline` runs them.
 
     from mqpipeline import to_lake
 
     report = to_lake("/data/lake", ["Orders"], {"nameserver": "127.0.0.1:9876"})
 
-A lake is a folder of Parquet files, partitioned by topic, day and hour. Names are imported when
-they are first used, because each job needs PySpark and pyarrow.
+A lake is a folder of Parquet files, partitioned by topic, day and hour. The names are imported at
+their first use, because each job needs PySpark and pyarrow.
 """
 
 from importlib import import_module

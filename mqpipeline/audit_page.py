@@ -1,4 +1,4 @@
-"""The audit as one HTML page: tables and plots in it, nothing from the network."""
+"""The audit as one HTML page with tables and plots; it loads nothing from the network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DELAYS = ("p50Ms", "p95Ms", "p99Ms", "maxMs")
 
 
 def page(report: AuditReport, title: str) -> str:
-    """The page's text."""
+    """The HTML text of the page."""
     parts = [f"<h1>{escape(title)}</h1>", "<h2>Topics</h2>", _table(report.topics)]
     for topic in [row["topic"] for row in report.topics]:
         hours = [row for row in report.hours if row["topic"] == topic]

@@ -1,4 +1,4 @@
-"""The column `value`: bodies decoded as JSON or Avro, by Spark's own functions."""
+"""The column `value`: bodies decoded as JSON or Avro with Spark's own functions."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _AVRO_CLASS = "org.apache.spark.sql.avro.AvroDataToCatalyst"
 
 
 class Body(NamedTuple):
-    """How bodies are written. kind: json or avro.
+    """The format of message bodies. kind: json or avro.
 
-    schema: for json Spark's, as in "a int, b string"; for avro the path of a schema file.
+    schema: for json a Spark schema such as "a int, b string"; for avro the path of a schema file.
     """
 
     kind: Literal["json", "avro"]
     schema: str
 
     def check(self) -> None:
-        """Raise UsageError if the schema cannot be used, as far as that is seen without Java."""
+        """Raise UsageError if the schema is wrong, as far as this can be checked without Java."""
         if self.kind == "json":
             if not self.schema.strip():
                 raise UsageError("--schema is empty: give columns, as in 'a int, b string'")
@@ -42,7 +42,7 @@ class Body(NamedTuple):
 
 
 def with_value(spark: Any, frame: Any, body: Body | None) -> Any:
-    """The DataFrame with the column `value`; null in rows whose body does not fit the schema."""
+    """Add the column `value`; it is null in rows whose body does not match the schema."""
     if body is None:
         return frame
     return _json(frame, body.schema) if body.kind == "json" else _avro(spark, frame, body.schema)
@@ -90,7 +90,7 @@ def _avro(spark: Any, frame: Any, file: str) -> Any:
     kind = decoded.schema[VALUE].dataType
     if not isinstance(kind, StructType):
         return decoded
-    # A body that does not fit becomes a record whose fields are all null.
+    # Spark decodes a body that does not match into a record whose fields are all null.
     value = functions.col(VALUE)
     some = reduce(operator.or_, (value[name].isNotNull() for name in kind.names))
     return decoded.withColumn(VALUE, functions.when(some, value))

@@ -1,8 +1,8 @@
-"""A lake that is a Delta table: its files belong to the table once its log names them.
+"""A lake that is a Delta table: a file belongs to the table once the table's log names it.
 
-The log is written by delta-rs (`pip install 'mqstack[delta]'`), so no session needs Delta's jar.
-Each commit carries the job's name and how many messages the job has written: a commit that a
-killed run had made is seen in the log and not made again.
+delta-rs writes the log (`pip install 'mqstack[delta]'`), so Spark does not need Delta's jar. Each
+commit contains the job's name and the number of messages that the job has written. After a kill,
+the next run finds its last commit in the log by these, and does not repeat it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["DeltaLog", "is_table"]
 
 LOG = "_delta_log"
 PARTITIONS = {"topic": pa.string(), "day": pa.date32(), "hour": pa.int32()}
-"""Columns that the folders of a lake stand for."""
+"""Columns whose values are in the folder names of a lake."""
 
 
 def is_table(lake: Lake) -> bool:
@@ -31,20 +31,20 @@ def is_table(lake: Lake) -> bool:
 
 
 class DeltaLog:
-    """The log of one lake. Raises UsageError where the lake is not on a local path."""
+    """The log of one lake. Raises UsageError if the lake is not on a local path."""
 
     def __init__(self, lake: Lake) -> None:
         if not lake.is_local:
-            raise UsageError(f"--format delta needs a local path, and {lake.where} is none")
+            raise UsageError(f"--format delta needs a local path, but the lake is {lake.where}")
         self._deltalake = extras.load("deltalake", "Delta")
         self._lake = lake
         self._uri = lake.full("").rstrip("/")
 
     def prepare(self, moves: Sequence[tuple[str, str]]) -> None:
-        """Make the table if there is none; UsageError if files have other columns than it.
+        """Create the table if it does not exist; UsageError if the files have other columns.
 
-        moves: where each file is, and where it goes. Nothing that may fail for the files' sake is
-        left to `commit`, which cannot go back.
+        moves: the current path and the final path of each file. All checks of the files happen
+        here, because `commit` cannot be undone.
         """
         for path, target in moves:
             schema, columns = self._schema(path, target), list(_partition(target))
@@ -58,9 +58,10 @@ class DeltaLog:
                 )
 
     def commit(self, name: str, messages: int, added: Sequence[str]) -> None:
-        """Make files of the lake part of the table, unless this commit was made before.
+        """Add files of the lake to the table, unless this commit is already in the log.
 
-        name: of the job. messages: that it has written, with these files.
+        name: the job's name. messages: total number that the job has written, including these
+        files.
         """
         if not added:
             return
@@ -70,7 +71,8 @@ class DeltaLog:
         if seen is not None and seen > messages:
             raise PipelineError(
                 f"job {name} has written {messages} messages to lake {self._lake.where}, but the "
-                f"table has {seen} of it: its state was deleted; use another --name"
+                f"table's log has {seen} of this job: the job's state was deleted; "
+                f"use another --name"
             )
         if seen != messages:
             transaction = self._deltalake.Transaction(application, messages)
@@ -99,14 +101,14 @@ class DeltaLog:
         )
 
     def _schema(self, path: str, target: str) -> Any:
-        """The table's schema, by one of its files and the folder where it belongs."""
+        """The table's schema, from a file and from the folders of its final path."""
         schema = pq.read_schema(self._lake.full(path)).remove_metadata()
         for column in _partition(target):
             schema = schema.append(pa.field(column, PARTITIONS[column]))
         return self._deltalake.Schema.from_arrow(schema)
 
     def _flush(self) -> None:
-        """Put the newest commit on the disk."""
+        """Flush the newest commit to the disk."""
         table = self._table()
         files.sync_file(self._lake.full(f"{LOG}/{table.version():020d}.json"))
         for folder in (LOG, ""):
@@ -114,6 +116,6 @@ class DeltaLog:
 
 
 def _partition(path: str) -> dict[str, str]:
-    """What the folders of a file say, as the log writes it."""
+    """The partition values in the folder names of a file, in the format of the log."""
     pairs = (part.split("=", 1) for part in path.split("/")[:-1])
     return {name: str(int(value)) if name == "hour" else unquote(value) for name, value in pairs}

@@ -1,7 +1,7 @@
-"""What a job refuses or cannot do, said in one line.
+"""Errors of the jobs; each text is one line for the user.
 
 PipelineError
-+-- UsageError      the caller named something that cannot be: a path, a schema, a topic
++-- UsageError      an argument is wrong: a path, a schema, a topic
 +-- BusyError       another run works on the same lake
 """
 
@@ -9,11 +9,11 @@ __all__ = ["BusyError", "PipelineError", "UsageError"]
 
 
 class PipelineError(Exception):
-    """A job ended before its work was done; the text says why, and what to do."""
+    """A job failed; the text gives the reason and what to do."""
 
 
 class UsageError(PipelineError):
-    """An argument names something that is not there or cannot be used."""
+    """An argument names something that does not exist or cannot be used."""
 
 
 class BusyError(PipelineError):

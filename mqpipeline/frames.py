@@ -1,4 +1,4 @@
-"""DataFrames of messages for the jobs that count: from topics, or from the files of a lake."""
+"""DataFrames of messages, from topics or from the files of a lake."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def of_topics(
     pieces: Sequence[Piece],
     schema: str,
 ) -> Any:
-    """Exactly these pieces. schema: columns with their types; only these are decoded."""
+    """The messages of these pieces. schema: columns with types; only these are decoded."""
     given = {"failOnDataLoss": "false", **source_options(namesrv, options, pieces)}
     return session.read.format("rocketmq").options(**given).schema(schema).load()
 
 
 def lake_topics(lake: Lake) -> list[str]:
-    """The topics that have files in a lake. Raises UsageError when it is none."""
+    """The topics that have files in a lake. Raises UsageError if it is not a usable lake."""
     if not lake.exists:
-        raise UsageError(f"lake {lake.where} is not there")
+        raise UsageError(f"lake {lake.where} does not exist")
     found = (layout.parse_path(path) for path, _ in lake.walk(".parquet"))
     for job, known in state.all_states(lake):
         if known.step == state.COMMITTING:
             raise UsageError(
-                f"job {job} was killed while it moved files of {lake.where}: run it again first, "
-                f"it ends what it began"
+                f"job {job} was killed while it moved files of {lake.where}: run it again "
+                f"first, so that it finishes"
             )
     topics = sorted({file.topic for file in found if file is not None})
     if not topics:
@@ -45,7 +45,7 @@ def lake_topics(lake: Lake) -> list[str]:
 
 
 def of_lake(session: Any, lake: Lake, topics: Sequence[str]) -> Any:
-    """The messages of these topics in a lake. Raises UsageError for one that it has not."""
+    """The messages of these topics, default all. Raises UsageError for an unknown topic."""
     known = lake_topics(lake)
     for topic in topics:
         if topic not in known:
@@ -56,19 +56,19 @@ def of_lake(session: Any, lake: Lake, topics: Sequence[str]) -> Any:
 
 
 def of_files(session: Any, lake: Lake, files: Sequence[LakeFile]) -> Any:
-    """The messages of these files of a lake, with the columns that the path holds."""
+    """The messages of these files of a lake, with the columns that are in the path."""
     from pyspark.sql import functions
 
-    # Otherwise a topic named 007 becomes the number 7.
+    # Otherwise Spark reads the topic name 007 as the number 7.
     session.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
     options = {"mergeSchema": "true", "basePath": lake.where}
     paths = [f"{lake.where}/{_for_spark(file.path)}" for file in files]
     frame = session.read.options(**options).parquet(*paths)
-    if "broker_name" not in frame.columns:  # `recover` wrote it
+    if "broker_name" not in frame.columns:  # `recover` writes files without it
         frame = frame.withColumn("broker_name", functions.lit(""))
     return frame
 
 
 def _for_spark(path: str) -> str:
-    """A path without characters that Hadoop would read as a pattern."""
+    """A path whose characters are escaped where Hadoop would read them as a pattern."""
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)

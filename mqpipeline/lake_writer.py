@@ -1,4 +1,4 @@
-"""Arrow batches of messages become Parquet files: one for each topic, source and hour or day."""
+"""Writes Arrow batches of messages to Parquet files: one per topic, source and hour or day."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from mqpipeline.storage import Lake
 __all__ = ["VALUE", "LakeWriter", "WrittenFile"]
 
 VALUE = "value"
-"""The column with the decoded body; null where the body does not fit the schema."""
+"""The column with the decoded body; null if the body does not match the schema."""
 OPEN_FILES_MAX = 256
-"""Most files that one task writes at a time; the one that was used longest ago is closed."""
+"""Most open files per task; above this, the least recently used file is closed."""
 BUFFERED_MAX = 256 << 20
-"""Most bytes that one task collects for all its files; then the largest part is written."""
+"""Most bytes buffered per task; above this, the largest buffers are written."""
 BUFFER_BYTES = 16 << 20
-"""A file's rows are collected up to here, then written as one row group."""
+"""Bytes buffered per file before they are written as one row group."""
 HOUR_US, DAY_US = 3_600_000_000, 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A file that a task wrote: where it lies below its staging folder is where it goes."""
+    """A file that a task wrote. path: in the staging folder, and later the same in the lake."""
 
     path: str
     topic: str
@@ -40,26 +40,26 @@ class WrittenFile:
     """Rows whose column `value` is null."""
 
     def to_json(self) -> dict[str, Any]:
-        """The fields by name."""
+        """The fields as a dictionary."""
         return asdict(self)
 
 
 class _OpenFile:
-    """A file that is being written, under a name of its own until its last offset is known."""
+    """An unfinished file; it has a temporary name until its last offset is known."""
 
     def __init__(self, writer: LakeWriter, folder: str, topic: str, source: str) -> None:
         self._writer = writer
         self._folder, self._topic, self._source = folder, topic, source
         self._buffer: list[pa.Table] = []
         self.buffered = 0
-        """Bytes that wait to be written."""
+        """Bytes in the buffer."""
         self._rows = self._unparsed = 0
         self._first = self._last = -1
         self._parquet: Any = None
         self._part = f"{writer.staging}/{folder}/.{source}.{writer.next_number()}.part"
 
     def add(self, rows: pa.Table, offsets: Any) -> None:
-        """Take rows of this file, in order."""
+        """Add rows of this file, in order."""
         if self._first < 0:
             self._first = offsets[0].as_py()
         self._last = offsets[-1].as_py()
@@ -72,7 +72,7 @@ class _OpenFile:
             self.flush()
 
     def flush(self) -> None:
-        """Write what was collected, as one row group."""
+        """Write the buffered rows as one row group."""
         table = pa.concat_tables(self._buffer)
         if self._parquet is None:
             self._parquet = self._writer.open(self._part, table.schema)
@@ -80,7 +80,7 @@ class _OpenFile:
         self._buffer, self.buffered = [], 0
 
     def close(self) -> WrittenFile:
-        """Write what is left; the file has its name, and its bytes are on the disk."""
+        """Write the remaining rows, flush the file to the disk and give it its final name."""
         if self._buffer:
             self.flush()
         self._parquet.close()
@@ -96,9 +96,9 @@ class _OpenFile:
 class LakeWriter:
     """Writes the messages of one task below a staging folder of a lake.
 
-    by: `hour` or `day`. store: the path of the store whose files are read; None for queues.
-    ranges: of queues, the offsets [first, end) to write, by "broker|topic|queue". Other messages
-    are dropped: a queue that appears after the plan was made is read by the next run.
+    by: `hour` or `day`. store: path of the store that the messages come from; None for queues.
+    ranges: for queues, the offsets [first, end) to write, by "broker|topic|queue". Other messages
+    are dropped: a queue that was created after the plan is left to the next run.
     """
 
     def __init__(
@@ -124,11 +124,11 @@ class LakeWriter:
         return self._count
 
     def open(self, path: str, schema: pa.Schema) -> Any:
-        """A Parquet writer of a new file."""
+        """A Parquet writer for a new file."""
         return self._lake.new_parquet(path, schema)
 
     def finish(self, part: str, path: str) -> int:
-        """Make the bytes of a file durable, give the file its name, and return its size."""
+        """Flush a file to the disk, give it its final name, and return its size."""
         return self._lake.finish(part, path)
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -146,7 +146,7 @@ class LakeWriter:
             max(self._files.values(), key=lambda file: file.buffered).flush()
 
     def _planned(self, rows: pa.RecordBatch, key: tuple[Any, ...]) -> pa.RecordBatch:
-        """The rows of a queue that the plan names."""
+        """The rows of a queue that are in the range of the plan."""
         topic, _, broker, queue_id = key
         first, end = self._ranges.get(f"{broker}|{topic}|{queue_id}", (0, 0))
         offsets = rows.column("queue_offset")
@@ -154,10 +154,10 @@ class LakeWriter:
         return rows if pc.all(inside).as_py() else rows.filter(inside)
 
     def _groups(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, tuple[Any, ...]]]:
-        """The rows that belong to one file, in order, and the key that names it.
+        """Split a batch into the rows of each file, in order, with the key of the file.
 
-        Rows are copied where a batch has several groups: a slice would keep all of the batch in
-        memory for as long as its file collects rows.
+        If a batch has several groups, the rows are copied: a slice would keep the whole batch in
+        memory as long as the file buffers the rows.
         """
         stored = batch.column("store_timestamp").cast(pa.timestamp("us", "UTC"))
         keys = {"topic": batch.column("topic")}
@@ -183,21 +183,21 @@ class LakeWriter:
                 layout.store_source(self._store) if self._store else layout.queue_source(*queue)
             )
             found = _OpenFile(self, folder, topic, source)
-        self._files[key] = found  # at the end: used last
+        self._files[key] = found  # at the end of the dict: most recently used
         return found
 
     def _close(self, key: tuple[Any, ...]) -> None:
         self._written.append(self._files.pop(key).close())
 
     def close(self) -> list[WrittenFile]:
-        """Close all files and say what they are."""
+        """Close all files and return them."""
         for key in list(self._files):
             self._close(key)
         return self._written
 
 
 def _in_utc(schema: pa.Schema) -> pa.Schema:
-    """The schema with timestamps in UTC, whatever the time zone of the session: same instants."""
+    """The schema with timestamps in UTC instead of the session's time zone; same instants."""
     return pa.schema([field.with_type(_type_in_utc(field.type)) for field in schema])
 
 

@@ -1,4 +1,4 @@
-"""The sink of `compact`: each row names files of a lake, and its task merges them into one."""
+"""The sink of `compact`: each row names files of a lake, which the task merges into one file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LISTING = "merged.json"
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Files of one folder, and the file that takes their place."""
+    """Files of one folder, and the file that replaces them."""
 
     target: str
     files: tuple[str, ...]
@@ -31,7 +31,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """A merged file: where it lies below the staging folder, and its rows and bytes."""
+    """A merged file. staged: its path in the staging folder. target: its path in the lake."""
 
     staged: str
     target: str
@@ -45,7 +45,8 @@ class _Done(WriterCommitMessage):  # type: ignore[misc]  # pyspark is not typed 
 
 
 class MergeSink(DataSource):  # type: ignore[misc]
-    """format("mqpipeline-merge"): options lake, staging; the only column is a `Merge` as JSON."""
+    """format("mqpipeline-merge") with the options lake and staging; its column is a `Merge` in
+    JSON."""
 
     @classmethod
     def name(cls) -> str:
@@ -53,7 +54,7 @@ class MergeSink(DataSource):  # type: ignore[misc]
         return FORMAT
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
-        """A writer that merges."""
+        """A writer that merges the files of each row."""
         return _Writer(self.options["lake"], self.options["staging"])
 
 
@@ -62,7 +63,7 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
         self._where, self._staging = where, staging
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Carry out the merges of one task attempt."""
+        """Merge the files of one task attempt."""
         lake, attempt = Lake(self._where), uuid4().hex[:12]
         merged = []
         for batch in iterator:
@@ -73,7 +74,7 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
         return _Done(merged)
 
     def commit(self, messages: list[Any]) -> None:
-        """List the files of the attempts that count."""
+        """Write the list of the files of the successful attempts."""
         listed = [
             {"staged": m.staged, "target": m.target, "rows": m.rows, "bytes": m.bytes}
             for message in messages
@@ -82,11 +83,11 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
         Lake(self._where).replace(f"{self._staging}/{LISTING}", json.dumps(listed).encode())
 
     def abort(self, messages: list[Any]) -> None:
-        """Nothing: the next run deletes the staging folder."""
+        """Do nothing: the next run deletes the staging folder."""
 
 
 def _merge(lake: Lake, plan: Merge, staging: str, staged: str) -> Merged:
-    """Write the rows of some files into one, in the order of the files."""
+    """Copy the rows of some files to one file, in the order of the files."""
     sources = [pq.ParquetFile(lake.full(path), filesystem=lake.fs) for path in plan.files]
     schema = pa.unify_schemas([source.schema_arrow for source in sources])
     part = f"{staging}/{staged}.part"
@@ -103,7 +104,7 @@ def _merge(lake: Lake, plan: Merge, staging: str, staged: str) -> Merged:
             _write(writer, waiting)
     expected = sum(source.metadata.num_rows for source in sources)
     if rows != expected:
-        raise ValueError(f"{plan.target}: {rows} rows were merged, but there are {expected}")
+        raise ValueError(f"{plan.target}: merged {rows} rows, but the files have {expected}")
     return Merged(staged, plan.target, rows, lake.finish(part, f"{staging}/{staged}"))
 
 
@@ -114,7 +115,7 @@ def _write(writer: Any, waiting: list[pa.Table]) -> None:
 
 
 def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with all columns of a schema; those that it lacks are null."""
+    """The table with all columns of a schema; missing columns are null."""
     columns = [
         table[field.name] if field.name in table.column_names
         else pa.nulls(table.num_rows, field.type)
@@ -124,7 +125,7 @@ def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def merge(session: Any, lake: Lake, staging: str, plans: Sequence[Merge]) -> list[Merged]:
-    """Merge files into staged ones."""
+    """Merge files with a Spark job; returns the merged files in the staging folder."""
     session.dataSource.register(MergeSink)
     rows = [(json.dumps({"target": plan.target, "files": plan.files}),) for plan in plans]
     options: Mapping[str, str] = {"lake": lake.where, "staging": staging}

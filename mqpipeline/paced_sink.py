@@ -1,4 +1,4 @@
-"""format("rocketmq") as a sink that keeps a pace: messages a second, or the original one."""
+"""A sink that sends to format("rocketmq") at a rate or at the original speed."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ __all__ = ["Pace", "PacedSink", "send"]
 FORMAT = "mqpipeline-paced"
 STORED = "store_timestamp"
 SLICE_S = 0.5
-"""Messages of about this time are sent together."""
+"""Seconds of messages that are sent together, about."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """rate: messages a second, 0 for no limit. speed: times the original pace, 0 to ignore it.
+    """A sending speed.
 
-    started_s, first_us: the wall clock, and the store time of the first message, when the replay
-    began; they are the same for all tasks.
+    rate: messages per second, 0 for no limit. speed: multiple of the original speed, 0 to ignore
+    it. started_s: wall clock time at the start of the replay. first_us: store time of the first
+    message. The last two are the same for all tasks.
     """
 
     rate: float = 0.0
@@ -39,13 +40,13 @@ class Pace:
 
     @property
     def is_set(self) -> bool:
-        """Whether there is a pace to keep; then one task sends everything, in order."""
+        """Whether there is a rate or a speed; then one task sends all messages in order."""
         return bool(self.rate or self.speed)
 
     def slices(self, batch: pa.RecordBatch) -> Iterator[tuple[float, pa.RecordBatch]]:
-        """Parts of a batch, and for each the wall clock before which it may not be sent.
+        """Split a batch into parts, each with the wall clock time before which it must not be sent.
 
-        With `rate` alone this is 0, and the caller waits after each part.
+        With only a `rate` this time is 0, and the caller waits after each part.
         """
         if not self.speed:
             most = max(int(self.rate * SLICE_S), 1)
@@ -64,13 +65,13 @@ class Pace:
 
 @dataclass
 class _Sent(WriterCommitMessage):  # type: ignore[misc]  # pyspark is not typed for us
-    """What one task sent."""
+    """The number of messages that one task sent."""
 
     messages: int
 
 
 class PacedSink(DataSource):  # type: ignore[misc]
-    """format("mqpipeline-paced"): options lake, listing, rate, ..., and `to` for the topic's."""
+    """format("mqpipeline-paced"). Options: lake, listing, pace, and `to` for format("rocketmq")."""
 
     @classmethod
     def name(cls) -> str:
@@ -78,7 +79,8 @@ class PacedSink(DataSource):  # type: ignore[misc]
         return FORMAT
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """A writer of messages; the column `store_timestamp` gives the pace and is not sent."""
+        """A writer of messages; the column `store_timestamp` is used for the speed and is not
+        sent."""
         target = _options(json.loads(self.options["to"]))
         sent = StructType([field for field in schema if field.name != STORED])
         inner = RocketMQDataSource(target).writer(sent, overwrite)
@@ -93,7 +95,7 @@ def _options(given: Mapping[str, str]) -> Any:
 
 
 class PacedWriter(DataSourceArrowWriter):  # type: ignore[misc]
-    """Gives the writer of format("rocketmq") its rows when they are due."""
+    """Passes rows to the writer of format("rocketmq") when they are due."""
 
     def __init__(
         self,
@@ -130,13 +132,13 @@ class PacedWriter(DataSourceArrowWriter):  # type: ignore[misc]
             self._sleep(left_s)
 
     def commit(self, messages: list[Any]) -> None:
-        """Say how many messages were sent."""
+        """Write the number of sent messages to the listing."""
         lake, listing = self._where
         total = sum(message.messages for message in messages)
         Lake(lake).replace(listing, json.dumps({"messages": total}).encode())
 
     def abort(self, messages: list[Any]) -> None:
-        """Nothing: what is sent cannot be taken back."""
+        """Do nothing: sent messages cannot be taken back."""
 
 
 class _Counted:
@@ -155,7 +157,7 @@ def _without_time(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def send(frame: Any, lake: Lake, listing: str, pace: Pace, to: Mapping[str, str]) -> int:
-    """Send the rows of a DataFrame; returns how many. to: options of format("rocketmq")."""
+    """Send the rows of a DataFrame; returns their number. to: options of format("rocketmq")."""
     frame.sparkSession.dataSource.register(PacedSink)
     options = {
         "lake": lake.where,

@@ -1,4 +1,4 @@
-"""The Spark session of a job, or a clear word about what is missing."""
+"""Opens the Spark session of a job, with a clear error if something is missing."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
-"""A driver that has all its workers in its own process is not for the network."""
+"""With a local master the workers run on this machine, so the driver needs only loopback."""
 
 
 def open_session(
     master: str = "local[*]", conf: Mapping[str, str] | None = None, application: str = "mqpipeline"
 ) -> Any:
-    """The session for a master; the one that this process has already, if there is one.
+    """The session for a master; reuses the session of this process if there is one.
 
-    conf: Spark's settings, above those of the jobs. Raises PipelineError that says what to install.
+    conf: Spark settings, which override the settings of the jobs. Raises PipelineError with the
+    package to install.
     """
     require_spark(master)
     from pyspark.sql import SparkSession
@@ -48,12 +49,12 @@ def open_session(
 
 
 def require_spark(master: str) -> None:
-    """Raise PipelineError unless PySpark is there, and Java where the driver needs it."""
+    """Raise PipelineError if PySpark is missing, or Java and the driver needs it."""
     try:
         found = version("pyspark")
     except PackageNotFoundError:
         raise PipelineError(
-            "the jobs need PySpark: pip install 'pyspark>=4.2' (beside 'mqstack[pipeline]')"
+            "the jobs need PySpark: pip install 'mqstack[pipeline]' 'pyspark>=4.2'"
         ) from None
     if tuple(int(part) for part in found.split(".")[:2]) < PYSPARK_MIN:
         raise PipelineError(f"PySpark {found} is too old: pip install 'pyspark>=4.2'")
@@ -66,7 +67,7 @@ def require_spark(master: str) -> None:
 
 
 def read_pairs(pairs: tuple[str, ...], flag: str) -> dict[str, str]:
-    """The words KEY=VALUE of an option. Raises UsageError."""
+    """Parse the KEY=VALUE values of an option. Raises UsageError."""
     found = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")

@@ -1,8 +1,8 @@
-"""The sink of the jobs: Spark hands it Arrow batches, it writes Parquet files to a staging folder.
+"""The sink of the jobs: writes Spark's Arrow batches to Parquet files in a staging folder.
 
-It is a data source and not `mapInArrow`, because that one needs pandas. What the tasks wrote goes
-into one list beside their files, and only files of this list are moved into the lake: files of
-task attempts that failed or were overtaken are not on it.
+It is a data source because `mapInArrow` would need pandas. The commit writes a list of the files
+next to them, and only files of this list are moved to the lake: it does not contain files of failed
+or superseded task attempts.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ LISTING = "written.json"
 
 @dataclass
 class _Written(WriterCommitMessage):  # type: ignore[misc]  # pyspark is not typed for us
-    """The files of one task attempt, and the folder below the staging folder they lie in."""
+    """The files of one task attempt. attempt: their folder in the staging folder."""
 
     attempt: str
     files: list[WrittenFile] = field(default_factory=list)
 
 
 class LakeSink(DataSource):  # type: ignore[misc]
-    """format("mqpipeline-lake"): options lake, staging, by, and store or ranges."""
+    """format("mqpipeline-lake") with the options lake, staging, by, and store or ranges."""
 
     @classmethod
     def name(cls) -> str:
@@ -62,7 +62,7 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
         return _Written(attempt, writer.close())
 
     def commit(self, messages: list[Any]) -> None:
-        """List the files of the attempts that count."""
+        """Write the list of the files of the successful attempts."""
         listed = [
             {"staged": f"{message.attempt}/{file.path}", **file.to_json()}
             for message in messages
@@ -72,7 +72,7 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
         Lake(self._options["lake"]).replace(path, json.dumps(listed).encode())
 
     def abort(self, messages: list[Any]) -> None:
-        """Nothing: the next run deletes the staging folder."""
+        """Do nothing: the next run deletes the staging folder."""
 
 
 def write(
@@ -83,10 +83,10 @@ def write(
     store: str | None = None,
     ranges: Mapping[str, tuple[int, int]] | None = None,
 ) -> list[tuple[str, WrittenFile]]:
-    """Write the messages of a DataFrame to a staging folder; for each file, where it lies there.
+    """Write the messages of a DataFrame to a staging folder; returns each file with its path there.
 
-    store: the store that the messages were read from; None for messages of queues. ranges: of these
-    queues; messages outside them are dropped.
+    store: the store that the messages were read from; None for messages of queues. ranges: offset
+    ranges of the queues; messages outside them are dropped.
     """
     frame.sparkSession.dataSource.register(LakeSink)
     options = {"lake": lake.where, "staging": staging, "by": by}

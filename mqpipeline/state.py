@@ -1,4 +1,4 @@
-"""The state of a job on a lake, `_mqpipeline/NAME.json`: what is done, and what is under way."""
+"""The state of a job on a lake, `_mqpipeline/NAME.json`: its progress and its current step."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ IDLE, WRITING, COMMITTING = "idle", "writing", "committing"
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """One job's state. It changes in three steps, each one a new file.
+    """One job's state. It goes through three steps; each step replaces the file.
 
-    `writing`: a run plans `plan` and writes its files to its staging folder, nobody sees them.
-    `committing`: all files are written; `moves` and `deletes` are being carried out, and a restart
-    carries them out again. `idle`: the lake has the files, `done` says how far the job is.
+    `writing`: a run writes the files of `plan` to its staging folder, invisible to readers.
+    `committing`: all files are written, and the run executes `moves` and `deletes`; after a crash
+    the next start executes them again. `idle`: the files are in the lake, and `done` has the
+    progress.
     """
 
     version: int = VERSION
     job: str
     step: str = IDLE
     run: str = ""
-    """The run that may change the state; another one in this place ends it."""
+    """Id of the run that may change the state; a run that finds another id here must stop."""
     settings: dict[str, str] = {}
-    """What must stay the same from run to run, such as `by`."""
+    """Settings that must not change between runs, such as `by`."""
     done: dict[str, int] = {}
-    """The next offset of each queue or store."""
+    """The next offset to read, of each queue or store."""
     plan: dict[str, tuple[int, int]] = {}
     """The range of each queue or store that is being written."""
     moves: list[tuple[str, str]] = []
@@ -49,7 +50,7 @@ class _Version(msgspec.Struct):
 
 
 def load(lake: Lake, name: str, job: str) -> State:
-    """The state of a job, a new one if it never ran; UsageError if it cannot be used."""
+    """The state of a job, a new one if the job never ran; UsageError if it cannot be used."""
     if not layout.is_job_name(name):
         raise UsageError(f"--name {name!r}: give letters, digits, '_' and '-', but not 'lake'")
     path = layout.state_path(name)
@@ -60,14 +61,14 @@ def load(lake: Lake, name: str, job: str) -> State:
         version = msgspec.json.decode(content, type=_Version).version
         if version > VERSION:
             raise UsageError(
-                f"{lake.full(path)} is of version {version}, this mqpipeline knows {VERSION}: "
-                f"use the newer one"
+                f"{lake.full(path)} has version {version}, but this mqpipeline knows only "
+                f"{VERSION}: use a newer mqpipeline"
             )
         state = msgspec.json.decode(content, type=State)
     except msgspec.DecodeError as error:
         raise PipelineError(
-            f"{lake.full(path)} is damaged ({error}): restore it; without it the job would read "
-            f"all messages again"
+            f"{lake.full(path)} is damaged ({error}): restore it from a backup; without it the job "
+            f"would read all messages again"
         ) from None
     if state.job != job:
         raise UsageError(f"--name {name} belongs to a {state.job} job of this lake: use another")
@@ -75,7 +76,7 @@ def load(lake: Lake, name: str, job: str) -> State:
 
 
 def all_states(lake: Lake) -> Iterator[tuple[str, State]]:
-    """Name and state of every job of a lake, without those that cannot be read."""
+    """Name and state of every job of a lake; skips states that cannot be decoded."""
     for file in lake.names(layout.CONTROL):
         name, dot, _ = file.partition(".json")
         content = lake.read(layout.state_path(name)) if dot else None

@@ -1,7 +1,8 @@
-"""A lake's folder on any file system that pyarrow has: local, S3, GCS, HDFS.
+"""A lake's folder on any file system of pyarrow: local, S3, GCS, HDFS.
 
-On a local disk, state is replaced durably and jobs hold locks. Elsewhere a written object appears
-as a whole, and only the run's id in the state keeps two runs apart.
+On a local disk, state files are replaced durably and jobs hold locks. On other file systems a
+written object becomes visible as a whole, and only the run id in the state prevents two runs from
+mixing.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["Lake"]
 
 
 GCS_RETRY_SECONDS = 60
-"""How long a call of Google's storage is tried again, unless the URI says it; its own limit is 15
+"""Seconds to retry a call of Google Cloud Storage, unless the URI sets a limit; its default is 15
 minutes."""
 
 
@@ -38,7 +39,7 @@ def _bounded(uri: str) -> str:
 class Lake:
     """The folder of a lake; paths are relative to it and use "/".
 
-    where: a path, or a URI such as s3://bucket/lake. Raises UsageError when it cannot be used.
+    where: a path, or a URI such as s3://bucket/lake. Raises UsageError if it cannot be used.
     """
 
     def __init__(self, where: str) -> None:
@@ -51,15 +52,15 @@ class Lake:
             raise UsageError(f"lake {where} cannot be used: {error}") from None
         self.is_local = isinstance(self.fs, fs.LocalFileSystem)
         if found.type == fs.FileType.File:
-            raise UsageError(f"lake {where} is a file: name a folder, it need not exist")
+            raise UsageError(f"lake {where} is a file: give a folder, which need not exist yet")
         self.exists = found.type == fs.FileType.Directory
 
     def full(self, path: str) -> str:
-        """The path as the file system knows it."""
+        """The full path on the file system."""
         return f"{self._root}/{path}"
 
     def read(self, path: str) -> bytes | None:
-        """A file's bytes, None when there is none."""
+        """A file's bytes; None if it does not exist."""
         try:
             with self.fs.open_input_stream(self.full(path)) as file:
                 content: bytes = file.read()
@@ -68,7 +69,7 @@ class Lake:
             return None
 
     def replace(self, path: str, content: bytes) -> None:
-        """Put `content` into a file; a reader sees the old content or the new one."""
+        """Replace a file's content; a reader sees either the old content or the new one."""
         full = self.full(path)
         self._make_folder(full.rpartition("/")[0])
         if self.is_local:
@@ -78,21 +79,23 @@ class Lake:
             file.write(content)
 
     def report(self, path: str) -> Any:
-        """The JSON that a sink wrote when its tasks had ended."""
+        """The JSON that a sink wrote after its tasks had ended."""
         content = self.read(path)
         if content is None:
-            raise FileNotFoundError(f"{self.full(path)} is missing: did its disk change?")
+            raise FileNotFoundError(
+                f"{self.full(path)} is missing: do driver and workers see the same files?"
+            )
         return json.loads(content)
 
     def new_parquet(self, path: str, schema: pa.Schema) -> pq.ParquetWriter:
-        """A writer of a new Parquet file, in a folder that is made if it is missing."""
+        """A writer for a new Parquet file; creates its folder if it is missing."""
         full = self.full(path)
         self._make_folder(full.rpartition("/")[0])
-        # A path, not a stream: the writer closes only what it opened.
+        # Pass the path, not a stream: the writer closes only a file that it opened itself.
         return pq.ParquetWriter(full, schema, filesystem=self.fs, compression="zstd")
 
     def finish(self, part: str, path: str) -> int:
-        """Give a written file its name, with its bytes on the disk; returns its size."""
+        """Flush a written file to the disk and give it its final name; returns its size."""
         if self.is_local:
             files.sync_file(self.full(part))
         self.fs.move(self.full(part), self.full(path))
@@ -100,37 +103,37 @@ class Lake:
         return size
 
     def move(self, source: str, target: str) -> None:
-        """Rename a file; one that was moved before is left as it is."""
+        """Rename a file; does nothing if it was already moved."""
         full = self.full(target)
         if self.fs.get_file_info(self.full(source)).type == fs.FileType.File:
             self._make_folder(full.rpartition("/")[0])
             self.fs.move(self.full(source), full)
         elif self.fs.get_file_info(full).type != fs.FileType.File:
-            raise FileNotFoundError(f"{full} is gone, and so is {self.full(source)}")
+            raise FileNotFoundError(f"neither {self.full(source)} nor its target {full} exists")
 
     def sync(self, folders: set[str]) -> None:
-        """Flush the names in these folders to a local disk."""
+        """Flush these directories, if the lake is on a local disk."""
         for folder in folders if self.is_local else ():
             files.sync_directory(self.full(folder))
 
     def delete(self, path: str) -> None:
-        """Delete a file, if it is there."""
+        """Delete a file, if it exists."""
         if self.fs.get_file_info(self.full(path)).type == fs.FileType.File:
             self.fs.delete_file(self.full(path))
 
     def delete_folder(self, path: str) -> None:
-        """Delete a folder with all that is in it, if it is there."""
+        """Delete a folder with its content, if it exists."""
         if self.fs.get_file_info(self.full(path)).type == fs.FileType.Directory:
             self.fs.delete_dir(self.full(path))
 
     def names(self, folder: str) -> list[str]:
-        """The names of the files in a folder, none when it is not there."""
+        """The names of the files in a folder; empty if the folder does not exist."""
         chosen = fs.FileSelector(self.full(folder), allow_not_found=True)
         found = self.fs.get_file_info(chosen)
         return sorted(info.base_name for info in found if info.type == fs.FileType.File)
 
     def walk(self, suffix: str) -> Iterator[tuple[str, int]]:
-        """Path and size of the files below that end in `suffix`, without hidden folders."""
+        """Path and size of all files that end with `suffix`, without hidden folders."""
         chosen = fs.FileSelector(self._root, recursive=True, allow_not_found=True)
         for info in sorted(self.fs.get_file_info(chosen), key=lambda info: info.path):
             path = info.path[len(self._root) + 1 :]
@@ -140,9 +143,9 @@ class Lake:
 
     @contextmanager
     def locked(self, path: str, busy: str, shared: bool = False) -> Iterator[None]:
-        """Hold a lock that ends with the process; does nothing where there are no locks.
+        """Hold a lock, which ends with the process; does nothing on file systems without locks.
 
-        busy: the text of the BusyError when another process holds it.
+        busy: the text of the BusyError if another process holds the lock.
         """
         if not self.is_local:
             yield
@@ -162,7 +165,7 @@ class Lake:
 
 
 def _lock(descriptor: int, mode: int) -> bool:
-    """Lock a file unless another process has it."""
+    """Lock a file; False if another process has locked it."""
     try:
         fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""What is to be read from topics: queues and offsets, asked before Spark starts."""
+"""Finds the queues and offsets to read from topics, before Spark starts."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from mqstore.message import MessageQueue
 __all__ = ["Backlog", "Moment", "Piece", "look", "parse_options", "source_options"]
 
 Moment = Literal["earliest", "latest"] | int
-"""Where to begin or end: by time, in milliseconds since the epoch, or at what a queue holds."""
+"""A start or an end: the first or last offset of a queue, or a time in ms since the epoch."""
 
 _OF_THE_JOB = (
     *("topic", "topics", "topicPattern", "queues", "startingOffsets", "startingTimestamp"),
     *("endingOffsets", "endingTimestamp", "nameserver", "namesrv"),
 )
-"""Options of the source that a job gives itself."""
+"""Options of the source that a job sets itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,30 +36,30 @@ class Piece:
 
     @property
     def key(self) -> str:
-        """The queue as a key of offsets: "broker|topic|queue"."""
+        """The queue as "broker|topic|queue", the key of offsets."""
         return offset_key(self.queue)
 
     @property
     def rows(self) -> int:
-        """Offsets in the piece."""
+        """Number of offsets in the piece."""
         return self.end - self.first
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What is to be read of all queues of some topics, queues with nothing new included."""
+    """The offsets to read, for all queues of some topics, including queues with nothing new."""
 
     pieces: list[Piece]
     lost: list[Piece]
-    """What the brokers deleted before it was read."""
+    """Offsets that the brokers deleted before they were read."""
 
     @property
     def rows(self) -> int:
-        """Offsets to be read."""
+        """Number of offsets to read."""
         return sum(piece.rows for piece in self.pieces)
 
     def rounds(self, rows_max: int) -> Iterator[list[Piece]]:
-        """The same in turns: at most `rows_max` offsets of each queue in one."""
+        """Split the pieces into rounds of at most `rows_max` offsets per queue."""
         left = self.pieces
         while any(piece.rows for piece in left):
             yield [
@@ -73,7 +73,7 @@ class Backlog:
 
 
 def parse_options(namesrv: str | None, given: Mapping[str, str]) -> Options:
-    """The source's options, checked. Raises UsageError."""
+    """Parse and check the source's options. Raises UsageError."""
     for name in given:
         if name.lower() in {word.lower() for word in _OF_THE_JOB}:
             raise UsageError(f"--option {name}: the job sets this itself, see its other options")
@@ -88,7 +88,7 @@ def _lower(given: Mapping[str, str]) -> _AnyCase:
 
 
 class _AnyCase(dict[str, str]):
-    """Names in any case, as Spark has them."""
+    """A dictionary whose names are not case-sensitive, as in Spark."""
 
     def __getitem__(self, name: str) -> str:
         return super().__getitem__(name.lower())
@@ -107,10 +107,10 @@ def look(
     start: Moment = "earliest",
     end: Moment = "latest",
 ) -> Backlog:
-    """Ask the brokers what is new since `done`.
+    """Ask the brokers for the offsets that are new since `done`.
 
-    start: where a queue begins that `done` does not name. Raises mqclient's errors for a topic
-    that does not exist, a broker that does not answer, and offsets that are gone.
+    start: where to start queues that are not in `done`. Raises mqclient's errors for a topic that
+    does not exist, a broker that does not answer, and deleted offsets.
     """
     with Cluster(options) as cluster:
         queues = [queue for topic in dict.fromkeys(topics) for queue in cluster.queues(topic)]
@@ -119,8 +119,8 @@ def look(
         fewer = fewer_queues(cluster, of_topics, queues, options)
         if fewer and options.fail_on_data_loss:
             raise DataLossError(
-                f"the progress of the last run knows more: {fewer}; to leave these messages out: "
-                f"--option failOnDataLoss=false"
+                f"the last run read queues that are missing now: {fewer}; to continue without "
+                f"them: --option failOnDataLoss=false"
             )
         fresh = {q: extent for q, extent in extents.items() if offset_key(q) not in done}
         first = _offsets(cluster, fresh, start)
@@ -130,8 +130,8 @@ def look(
         begin = done.get(offset_key(queue), first.get(queue, 0))
         if begin > extent.end:
             raise DataLossError(
-                f"{queue} ends at {extent.end}, but was read up to {begin} before: the queue began "
-                f"anew; read it into another lake, under another --name"
+                f"{queue} ends at {extent.end}, but was read up to {begin} before: the queue was "
+                f"created again; read it into another lake, with another --name"
             )
         if begin < extent.first:
             lost.append(Piece(queue, begin, extent.first))
@@ -140,8 +140,8 @@ def look(
     if lost and options.fail_on_data_loss:
         gone = lost[0]
         raise DataLossError(
-            f"{gone.queue}: offsets {gone.first} to {gone.end - 1} are gone from the broker, it "
-            f"goes on at {gone.end}; to read what is left: --option failOnDataLoss=false"
+            f"{gone.queue}: the broker deleted offsets {gone.first} to {gone.end - 1} before they "
+            f"were read; to continue at {gone.end}: --option failOnDataLoss=false"
         )
     return Backlog(pieces, lost)
 
@@ -150,8 +150,8 @@ def _all_reachable(extents: Mapping[MessageQueue, Extent | None]) -> dict[Messag
     away = sorted({queue.broker_name for queue, extent in extents.items() if extent is None})
     if away:
         raise UnreachableError(
-            f"broker {', '.join(away)} does not answer; its address is what it told the NameServer "
-            f"(--option addressMap=FROM=TO replaces it)"
+            f"broker {', '.join(away)} does not answer at the address that it registered with the "
+            f"NameServer (--option addressMap=FROM=TO replaces it)"
         )
     return {queue: extent for queue, extent in extents.items() if extent is not None}
 
@@ -159,7 +159,7 @@ def _all_reachable(extents: Mapping[MessageQueue, Extent | None]) -> dict[Messag
 def _offsets(
     cluster: Cluster, extents: Mapping[MessageQueue, Extent], moment: Moment
 ) -> dict[MessageQueue, int]:
-    """Where a moment is in each queue."""
+    """The offset of a moment in each queue."""
     if moment == "earliest":
         return {queue: extent.first for queue, extent in extents.items()}
     if moment == "latest":
@@ -174,7 +174,7 @@ def _offsets(
 def source_options(
     namesrv: str | None, given: Mapping[str, str], pieces: Sequence[Piece]
 ) -> dict[str, str]:
-    """The options of format("rocketmq") that read exactly these pieces."""
+    """Options of format("rocketmq") to read exactly these pieces."""
     import json
 
     return {

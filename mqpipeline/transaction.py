@@ -1,15 +1,15 @@
-"""Files become part of a lake all together, and once, wherever a run is killed.
+"""Adds files to a lake atomically and exactly once, even if a run is killed.
 
-1. `begin` saves the plan with a new run id. Files of earlier runs that were never committed lie in
-   staging folders that no later step reads; they are deleted.
-2. The job writes its files below the run's staging folder.
-3. `commit` saves the list of renames. From here on the run counts as done.
-4. It renames the files into the lake, and deletes those that they replace. Where the lake is a
+1. `begin` saves the plan with a new run id, and deletes the staging folders of earlier runs that
+   were never committed.
+2. The job writes its files to the run's staging folder.
+3. `commit` saves the list of renames. From now on the run counts as done.
+4. It renames the files into the lake, and deletes the files that they replace. If the lake is a
    Delta table, it adds the files to the table's log.
-5. It saves how far the job is now.
+5. It saves the new progress of the job.
 
-A run that is killed before 3 has changed nothing. One that is killed after it is carried on by
-the next start. A task that outlives its driver writes into a staging folder that nobody commits.
+A run that is killed before step 3 has changed nothing. After step 3, the next start completes it. A
+Spark task that outlives its driver writes to a staging folder that is never committed.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from mqpipeline.storage import Lake
 __all__ = ["Observer", "Transaction", "check", "opened"]
 
 Observer = Callable[[str], None]
-"""Told each step that was made."""
+"""Called after each step with the step's name."""
 
 
 class Transaction:
-    """One job's run on a lake. Use `opened`."""
+    """One run of a job on a lake; created by `opened`."""
 
     def __init__(self, lake: Lake, name: str, found: State, on_step: Observer) -> None:
         self.lake = lake
@@ -45,11 +45,11 @@ class Transaction:
 
     @property
     def staging(self) -> str:
-        """The folder below which this run writes its files."""
+        """The folder for the files of this run."""
         return f"{layout.staging_path(self._name)}/{self._run}"
 
     def begin(self, plan: Mapping[str, tuple[int, int]]) -> None:
-        """Save what will be written; whatever ran before under this name must not go on."""
+        """Save the plan with a new run id, which stops an earlier run of this name."""
         self._run = uuid.uuid4().hex
         self.state = replace(self.state, run=self._run, step=WRITING, plan=dict(plan))
         state.save(self.lake, self._name, self.state)
@@ -63,7 +63,8 @@ class Transaction:
         rows: int,
         deletes: Sequence[str] = (),
     ) -> None:
-        """Make staged files part of the lake. moves: from below `staging`, to the lake's path."""
+        """Move staged files into the lake. moves: each path in `staging` and its path in the
+        lake."""
         self._on_step("staged")
         staged = [(f"{self.staging}/{source}", target) for source, target in moves]
         if self._log is not None:
@@ -79,9 +80,9 @@ class Transaction:
         self._carry_out()
 
     def finish(self) -> bool:
-        """Carry out what an earlier run has committed to; whether there was anything."""
+        """Complete the commit of a killed run; returns whether there was one."""
         if self.state.step != COMMITTING:
-            if self.lake.is_local:  # nobody else has the lock, so no live run writes there
+            if self.lake.is_local:  # this run has the lock, so no other run writes there
                 self.lake.delete_folder(layout.staging_path(self._name))
             return False
         self._run = self.state.run
@@ -106,12 +107,12 @@ class Transaction:
         self.lake.delete_folder(layout.staging_path(self._name))
 
     def _save(self, new: State) -> None:
-        """Save, unless another run has taken over."""
+        """Save the state; raises BusyError if another run has taken over."""
         found = state.load(self.lake, self._name, new.job)
         if found.run != self._run:
             raise BusyError(
-                f"another run of {self._name} took over this lake; this one ends, and what it "
-                f"has not committed is dropped"
+                f"another run of {self._name} took over this lake; this run stops without its "
+                f"uncommitted files"
             )
         state.save(self.lake, self._name, new)
         self.state = new
@@ -126,16 +127,16 @@ def opened(
     on_step: Observer = lambda step: None,
     alone: bool = False,
 ) -> Iterator[Transaction]:
-    """The only run of a job on a lake; first it finishes what an earlier one committed to.
+    """Start the only run of a job on a lake, after completing the commit of a killed run.
 
-    settings: what must be as it was when the job first ran. alone: no other job may work on the
-    lake. Raises BusyError, UsageError.
+    settings: must be the same as in the first run of the job. alone: whether no other job may work
+    on the lake. Raises BusyError, UsageError.
     """
     check(lake, name, job, settings)
-    whole = f"lake {lake.where} is being compacted: start again when that has ended"
+    whole = f"lake {lake.where} is being compacted: start again after the compaction"
     if alone:
-        whole = f"a job works on lake {lake.where}: start again when it has stopped"
-    busy = f"another run of {name} works on lake {lake.where}: let it end, or use another --name"
+        whole = f"a job works on lake {lake.where}: start again after it has stopped"
+    busy = f"another run of {name} works on lake {lake.where}: wait for it, or use another --name"
     with (
         lake.locked(layout.lock_path("lake"), whole, shared=not alone),
         lake.locked(layout.lock_path(name), busy),
@@ -147,21 +148,21 @@ def opened(
 
 
 def check(lake: Lake, name: str, job: str, settings: Mapping[str, str]) -> State:
-    """The state of a job; UsageError if its settings were others before, or the lake's format."""
+    """The state of a job; UsageError if its settings or the lake's format have changed."""
     found = state.load(lake, name, job)
     _check_format(lake, found, settings.get("format", "parquet"))
     for key, value in settings.items():
         before = found.settings.get(key, value)
         if before != value:
             raise UsageError(
-                f"job {name} of this lake ran with {key} = {before}, now it is {value}: keep it, "
-                f"or use another --name and lake"
+                f"job {name} of this lake ran with {key} = {before} before, not {value}: keep "
+                f"{before}, or use another --name and lake"
             )
     return found
 
 
 def _check_format(lake: Lake, found: State, wanted: str) -> None:
-    """Files that a Delta table's log does not name would never be read from it."""
+    """Refuse to mix formats: readers of a Delta table ignore files that its log does not name."""
     if is_table(lake) and wanted != "delta":
         raise UsageError(
             f"lake {lake.where} is a Delta table, and this job writes plain Parquet: use to-lake "

@@ -1,6 +1,6 @@
 """Writes the page of the client's options from the settings classes.
 
-`python -m scripts.client_options_page > docs/client-options.md` renews the page; a test compares
+`python -m scripts.client_options_page > docs/client-options.md` updates the page; a test compares
 the page with the classes.
 """
 
@@ -37,7 +37,7 @@ SECTIONS: dict[str, tuple[type[Any], type[Any], type[Any]]] = {
     "Push consumer": (consumers.ConsumerSettings, object, consumers.ConsumerOptions),
     "Lite pull consumer": (consumers.LitePullSettings, object, consumers.LitePullOptions),
 }
-"""By title: the settings, those that they extend, and the types of the arguments."""
+"""By title: the settings class, its base class, and the types of the arguments."""
 NOTES = {"Transaction producer": "It takes the options of a producer too."}
 
 
@@ -69,7 +69,7 @@ def _rows(settings: type[Any], base: type[Any], options: type[Any]) -> Iterator[
 
 
 def explained(settings: type[Any]) -> dict[str, str]:
-    """What the docstring says of each field: "name, other: text. next: text."."""
+    """The meaning of each field, from a docstring of the form "name, other: text. next: text."."""
     names = "|".join(item.name for item in fields(settings))
     text = " ".join((inspect.getdoc(settings) or "").split())
     parts = re.split(rf"(?:^|(?<=\. ))((?:{names})(?:, (?:{names}))*): ", text)

@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: a page for each public package, and no links out of the site."""
+"""mkdocs hooks: generate an API page for each public package, and remove links out of the site."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PACKAGES = (
     *("mqclient", "mqclient.aio", "mqclient.admin", "mqclient.serializers", "mqclient.logging"),
     *("mqclient.otel", "mqclient.oms", "mqstore", "mqserver.testing", "mqpipeline"),
 )
-"""Those whose `__all__` is public."""
+"""Packages whose `__all__` is public."""
 MORE = {
     "mqclient.admin": (
         *("topics.Topics", "brokers.Brokers", "groups.Groups", "producers.Producers"),
@@ -19,12 +19,12 @@ MORE = {
         "access.Access",
     )
 }
-"""What a page has besides: the types of attributes, here those of `Admin`."""
+"""Additional classes on a page: the types of the attributes of `Admin`."""
 OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./[^)]*\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Make the pages of the API."""
+    """Generate the API pages."""
     for package in PACKAGES:
         names = [package, *(f"{package}.{name}" for name in MORE.get(package, ()))]
         text = f"# {package}\n\n" + "".join(f"::: {name}\n\n" for name in names)
@@ -33,5 +33,5 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """A link to a file of the repository that is no page becomes its text."""
+    """Replace links to files outside the site by their text."""
     return OUTSIDE.sub(r"\1", markdown)

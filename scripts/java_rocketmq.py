@@ -1,8 +1,8 @@
-"""Java RocketMQ for the interop tests and the side-by-side benches: jars, drivers, flags, homes.
+"""Java RocketMQ for the interop tests and the comparing benches: jars, drivers, flags, homes.
 
-Nothing has to be installed first but a JDK and Maven: `fetch()` copies the jars of a project's
-`pom.xml` from Maven Central into its `lib/` (ignored by git), once; `compile_drivers()` compiles
-its `src/` when it has changed.
+Only a JDK and Maven must be installed. `fetch()` copies the jars of a project's `pom.xml` from
+Maven Central into its `lib/` (ignored by git), once. `compile_drivers()` compiles its `src/` after
+a change.
 
     python scripts/java_rocketmq.py        # fetches, compiles, prints the class path
 """
@@ -24,9 +24,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Project:
-    """A folder with a `pom.xml` that lists RocketMQ artefacts, and maybe drivers in `src/`.
+    """A folder with a `pom.xml` that lists RocketMQ artefacts, and optional drivers in `src/`.
 
-    uses: the project whose jars the drivers are compiled against; its own without one.
+    uses: the project whose jars the drivers are compiled against; None for its own jars.
     """
 
     home: Path
@@ -34,7 +34,7 @@ class Project:
 
     @property
     def pom(self) -> Path:
-        """What to fetch."""
+        """The file that lists the artefacts to fetch."""
         return self.home / "pom.xml"
 
     @property
@@ -49,17 +49,17 @@ class Project:
 
 
 INTEROP = Project(ROOT / "tests" / "interop" / "java")
-"""4.9.7: servers, client and tools, with the drivers of the interop tests."""
+"""RocketMQ 4.9.7: servers, client and tools, with the drivers of the interop tests."""
 VERSUS = Project(ROOT / "benches" / "versus_java" / "java", uses=INTEROP)
-"""5.3.3: servers; its driver, the Java load, uses the client of 4.9.7."""
+"""RocketMQ 5.3.3: servers. Its driver, the Java load, uses the client of 4.9.7."""
 
-#: What RocketMQ 4.9 needs on Java 17.
+#: JVM flags that RocketMQ 4.9 needs on Java 17.
 OPEN_FLAGS = (
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
     "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
 )
-#: A JVM that starts fast rather than runs fast; without TLS no server makes a key at its start.
+#: Flags for a fast start at the cost of speed. Without TLS, a server generates no key at its start.
 QUICK_START_FLAGS = (
     "-XX:TieredStopAtLevel=1",
     "-XX:+UseSerialGC",
@@ -78,11 +78,11 @@ LOGBACK = """<configuration>
 
 
 class JavaMissing(RuntimeError):
-    """There is no JDK or Maven here, or Maven could not fetch: the text says which."""
+    """JDK or Maven is missing, or Maven could not fetch; the text gives the reason."""
 
 
 def missing(project: Project = INTEROP) -> str | None:
-    """What keeps Java RocketMQ from running here, or None."""
+    """The reason why Java RocketMQ cannot run here; None if it can."""
     absent = [tool for tool in ("java", "javac") if shutil.which(tool) is None]
     if shutil.which("mvn") is None and not _is_stamped(project.lib, [project.pom]):
         absent.append("mvn")
@@ -91,7 +91,7 @@ def missing(project: Project = INTEROP) -> str | None:
 
 
 def prepare_home(home: Path) -> Path:
-    """A rocketmq.home.dir whose logging stays inside it."""
+    """Create a rocketmq.home.dir whose log files stay inside it."""
     conf = home / "conf"
     conf.mkdir(parents=True, exist_ok=True)
     for who in ("broker", "namesrv", "tools"):
@@ -101,7 +101,7 @@ def prepare_home(home: Path) -> Path:
 
 
 def fetch(project: Project = INTEROP, timeout: float = 600.0) -> Path:
-    """The folder of RocketMQ's jars; fetched by Maven when absent or when pom.xml has changed."""
+    """The folder with RocketMQ's jars; runs Maven if it is missing or pom.xml has changed."""
     with _locked(project):
         if not _is_stamped(project.lib, [project.pom]):
             goal = ["dependency:copy-dependencies", f"-DoutputDirectory={project.lib}"]
@@ -112,7 +112,7 @@ def fetch(project: Project = INTEROP, timeout: float = 600.0) -> Path:
 
 
 def compile_drivers(project: Project = INTEROP, timeout: float = 120.0) -> Path:
-    """The folder of the compiled driver classes; compiled when a source has changed."""
+    """The folder with the driver classes; compiles them if a source has changed."""
     jars = fetch(project.uses or project)
     inputs = [(project.uses or project).pom, *sorted((project.home / "src").glob("*.java"))]
     with _locked(project):
@@ -130,7 +130,7 @@ def class_path(project: Project = INTEROP) -> str:
 
 
 def _run(command: list[str], timeout: float) -> None:
-    """Run a tool; raise JavaMissing with the end of what it said when it fails."""
+    """Run a tool; raises JavaMissing with the end of its output if it fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -141,7 +141,7 @@ def _run(command: list[str], timeout: float) -> None:
 
 @contextmanager
 def _locked(project: Project) -> Iterator[None]:
-    """One fetch or compile at a time, also among parallel test workers."""
+    """Allow one fetch or compile at a time, also among parallel test workers."""
     with (project.home / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -1,6 +1,7 @@
-"""The page of request codes, written from the tables that the servers route by.
+"""Writes the page of request codes from the routing tables of the servers.
 
-`python -m scripts.protocol_page > docs/protocol.md` renews it; a test holds it to the tables.
+`python -m scripts.protocol_page > docs/protocol.md` updates the page; a test compares it with the
+tables.
 """
 
 from __future__ import annotations
@@ -19,22 +20,22 @@ ROUTE = RUST / "server/src/route.rs"
 CODES = RUST / "format/src/codes.rs"
 HEAD = """# Request codes
 
-Written by `python -m scripts.protocol_page` from the tables that the servers route by.
+Written by `python -m scripts.protocol_page` from the routing tables of the servers.
 
 The column *served* says who answers:
 
 - *native*: the Rust data plane answers, or passes the request to the Python processor if its
   published tables do not allow an answer.
-- *native when published*: the data plane repeats the body that the processor made last.
-- *Python*: the Python processor always answers.
+- *native when published*: the data plane repeats the last body that the processor encoded.
+- *Python*: always the Python processor.
 
-With `dataPlane=python` the processors answer everything.
+With `dataPlane=python` the processors answer all requests.
 
-The column *admin* says who may ask:
+The column *admin* says who may send the request:
 
-- *yes*: only this machine and `adminAllowAddresses`, and with access control only an account with
-  `admin: true`.
-- *with ACL*: with access control only an account with `admin: true`.
+- *yes*: only clients on this machine and at `adminAllowAddresses`; with access control also only
+  accounts with `admin: true`.
+- *with ACL*: with access control, only accounts with `admin: true`.
 
 The column *tests* names families of the differential suite
 (`tests/interop/differential/tables`). The suite sends the same requests to RocketMQ 4.9.7: most
@@ -51,7 +52,7 @@ PUBLISHED = ("ConsumerList", "TopicRoute")
 
 
 def natives(kind: str) -> dict[int, str]:
-    """Codes that a kind of server may answer natively, and the variant that does."""
+    """Codes that a kind of server may answer natively, each with its variant of `Native`."""
     text = ROUTE.read_text()
     constants = dict(re.findall(r"pub const (\w+): i32 = (\d+);", CODES.read_text()))
     found = {}
@@ -101,7 +102,7 @@ def _table(rows: dict[int, str], native: dict[int, str], *, namesrv: bool) -> li
 
 
 def _tests(code: int, namesrv: bool) -> list[str]:
-    """The families that send this code to this server; Java does not know ours."""
+    """The families that send this code to this server; RocketMQ does not know our own codes."""
     if code in OUR_CODES:
         return ["mqstack's own"]
     return [
@@ -113,7 +114,7 @@ def _tests(code: int, namesrv: bool) -> list[str]:
 
 
 def _calls() -> list[str]:
-    """What the broker asks of clients, and the families in which they listen for it."""
+    """Rows of the requests from broker to clients, with the families that test them."""
     heard: dict[int, dict[str, None]] = {}
     for family, cases in FAMILIES.items():
         for case in cases:

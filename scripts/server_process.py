@@ -1,4 +1,4 @@
-"""Processes for tests and benches: started, awaited by a line they print, always stopped."""
+"""Starts a process for tests and benches, waits for a line of its output, and always stops it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 class ServerProcess:
-    """A child process whose output is kept, line by line, and which never outlives its test.
+    """A child process whose output lines are kept, and which never outlives its test.
 
     ready: text of the line to wait for; a process that does not print it is killed.
     """
@@ -47,17 +47,17 @@ class ServerProcess:
             self._await_ready(ready)
 
     def again(self) -> ServerProcess:
-        """The same command in a new process, once this one has ended."""
+        """Start the same command in a new process, after this one has ended."""
         return ServerProcess(self.command, **self._how)
 
     @property
     def pid(self) -> int:
-        """Of the child."""
+        """The child's process id."""
         return self._child.pid
 
     @property
     def has_ended(self) -> bool:
-        """Whether the child is gone."""
+        """Whether the child has ended."""
         return self._child.poll() is not None
 
     @property
@@ -74,7 +74,7 @@ class ServerProcess:
             raise
 
     def await_line(self, text: str, timeout: float = 120.0) -> str:
-        """The first printed line that contains `text`; fails if the process ends before."""
+        """The first line of output with `text`; fails if the process ends without printing it."""
         deadline = time.monotonic() + timeout
         seen = 0
         with self._news:
@@ -99,7 +99,8 @@ class ServerProcess:
         self._child.stdin.flush()
 
     def stop(self, timeout: float = 60.0) -> int:
-        """SIGTERM, then wait; SIGKILL when it does not end in time. Returns the exit code."""
+        """Send SIGTERM and wait; then SIGKILL if it has not ended in time. Returns the exit
+        code."""
         if self._child.poll() is None:
             self._child.send_signal(signal.SIGTERM)
             try:
@@ -109,7 +110,7 @@ class ServerProcess:
         return self._reap()
 
     def kill(self) -> int:
-        """SIGKILL: a crash."""
+        """Send SIGKILL, to simulate a crash. Returns the exit code."""
         if self._child.poll() is None:
             self._child.kill()
             self._child.wait(60)

@@ -1,17 +1,18 @@
-"""A shop that announces its orders: what the tests beside it test."""
+"""A shop that announces its orders; test_shop.py tests it."""
 
 from mqclient import Message, Producer, RocketMQError
 
 
 class Shop:
-    """Takes orders. producer: a started one; its owner closes it. topic: for the orders."""
+    """Takes orders. producer: a started producer; the caller closes it. topic: topic of the
+    orders."""
 
     def __init__(self, producer: Producer, topic: str = "Orders") -> None:
         self._producer = producer
         self._topic = topic
 
     def order(self, number: str, article: str) -> str:
-        """Announce an order. Returns what the customer is told."""
+        """Announce an order. Returns the answer for the customer."""
         message = Message(self._topic, article.encode(), tags="Placed", keys=number)
         try:
             self._producer.send(message)

@@ -1,9 +1,9 @@
-"""Tests of the shop, against a real broker in this process and against a scripted one.
+"""Tests of the shop with a real broker in this process and with a scripted transport.
 
     pytest examples/pytest_project
 
-The fixtures come with mqstack. `mq_broker` starts when the first test uses it, on free ports and
-in a temporary folder; the tests of a session share it, so each takes a topic of its own.
+The fixtures come with mqstack. `mq_broker` starts when the first test uses it, on free ports and in
+a temporary folder. The tests of a session share it, so each test uses its own topic.
 """
 
 from shop import Shop
@@ -15,7 +15,7 @@ from mqserver import Standalone
 
 
 def test_an_order_becomes_a_message(mq_broker: Standalone) -> None:
-    """The broker's own messages are the proof; no consumer is needed."""
+    """Reads the stored messages from the broker, without a consumer."""
     topic = mq_broker.topic()
     with Producer(mq_broker.namesrv) as producer:
         assert Shop(producer, topic).order("order-1", "tea") == "order-1 is on its way"
@@ -23,8 +23,8 @@ def test_an_order_becomes_a_message(mq_broker: Standalone) -> None:
     assert (message.body, message.tags, message.keys) == (b"tea", "Placed", "order-1")
 
 
-def test_customers_are_told_when_no_server_answers() -> None:
-    """A scripted transport fails at once, where a real one would wait for a time-out."""
+def test_an_order_fails_politely_without_a_server() -> None:
+    """A scripted transport fails at once; a real one would wait for a timeout."""
 
     def down(address: str, _request: Frame) -> UnreachableError:
         return UnreachableError("no route to host", address)

@@ -1,6 +1,6 @@
-"""The command `mqpipeline`: jobs that move topics into a lake and back, on Spark.
+"""The command `mqpipeline`: Spark jobs that copy topics to a lake and back.
 
-Exit codes: 0 all is well, 1 failed, 2 wrong usage, 3 unreachable, 4 denied, 5 damage was left out.
+Exit codes: 0 success, 1 failed, 2 wrong usage, 3 unreachable, 4 denied, 5 damage was skipped.
 """
 
 from mqstore.commands.shortage import telling_shortage

@@ -39,7 +39,11 @@ COLUMNS = {
 @click.option("--lake", help="audit the files of this lake instead of a cluster")
 @moment_option("--from", "start", "earliest", "where to begin: earliest or a time")
 @moment_option("--until", "end", "latest", "where to end: latest or a time")
-@click.option("--html", type=click.Path(dir_okay=False), help="also write a page with plots here")
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False),
+    help="also write an HTML page with plots to this file",
+)
 @namesrv_options
 @job_options
 @click.pass_context
@@ -54,9 +58,9 @@ def audit(
     run: Run,
     **moments: Any,
 ) -> None:
-    """Look for gaps and repeated messages in TOPICS, and say how long messages take.
+    """Find gaps and repeated messages in TOPICS, and report the delays of messages.
 
-    Exits 5 when offsets are missing between the first and the last one of a queue.
+    Exits with 5 if offsets are missing between the first and the last one of a queue.
     """
     if not topics and lake is None:
         raise click.UsageError("name topics, or --lake")
@@ -64,7 +68,7 @@ def audit(
         raise UsageError(f"--html {html}: there is no such folder")
     if run.dry_run:
         if lake is not None:
-            raise click.UsageError("--dry-run goes with topics of a cluster")
+            raise click.UsageError("--dry-run works only with topics of a cluster, not with --lake")
         plan = job.plan_audit(topics, options, namesrv=namesrv, **moments)
         write_rows(map(piece_row, plan.pieces), PIECE_COLUMNS, run.output)
         return
@@ -83,7 +87,8 @@ def audit(
 
 
 def _write(report: job.AuditReport, output: str) -> None:
-    """A table for each kind of row; other formats have all rows, each with its kind."""
+    """Write a table for each kind of row; other formats have all rows in one list, with the
+    kind."""
     kinds = {name: getattr(report, name) for name in COLUMNS}
     if output != "table":
         rows = [{"kind": kind, **row} for kind, found in kinds.items() for row in found]

@@ -22,7 +22,7 @@ PLAN_COLUMNS = ("folder", "files", "bytes")
     type=click.IntRange(1),
     default=job.TARGET_BYTES >> 20,
     show_default=True,
-    help="MiB; files are merged until they have about this size",
+    help="size to which files are merged, in MiB",
 )
 @job_options
 def compact(
@@ -30,7 +30,7 @@ def compact(
     target_mib: int,
     run: Run,
 ) -> None:
-    """Merge the small files of LAKE, hour by hour or day by day; its jobs must have stopped."""
+    """Merge the small files of LAKE within each hour or day. Stop its other jobs first."""
     target_bytes = target_mib << 20
     if run.dry_run:
         plans = job.plan_compact(lake, target_bytes=target_bytes)

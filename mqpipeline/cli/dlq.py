@@ -27,7 +27,7 @@ SAMPLE_COLUMNS = ("group", "stored", "queue", "offset", "tags", "keys", "retries
 @click.command()
 @click.argument("groups", nargs=-1)
 @click.option(
-    "--sample", type=click.IntRange(0), default=0, help="show this many of the newest of each group"
+    "--sample", type=click.IntRange(0), default=0, help="newest messages to show per group"
 )
 @namesrv_options
 @job_options
@@ -38,7 +38,7 @@ def dlq(
     options: dict[str, str],
     run: Run,
 ) -> None:
-    """Report what lies in the dead-letter topics of GROUPS, of all groups unless some are named."""
+    """Report the messages in the dead-letter topics of GROUPS, default all groups."""
     if run.dry_run:
         plan = job.plan_dlq(groups, options, namesrv=namesrv)
         write_rows(map(piece_row, plan), PIECE_COLUMNS, run.output)

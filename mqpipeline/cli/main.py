@@ -1,4 +1,4 @@
-"""The group of jobs, and how they end."""
+"""The command group of the jobs, and their exit codes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ __all__ = ["cli", "main"]
 COMMANDS = {
     "audit": Listed(
         "mqpipeline.cli.audit",
-        "Look for gaps and repeats in topics, and say how long messages take.",
+        "Find gaps and repeated messages in topics, and report delays.",
     ),
     "compact": Listed("mqpipeline.cli.compact", "Merge the small files of a lake."),
-    "dlq": Listed("mqpipeline.cli.dlq", "Report what lies in dead-letter topics."),
+    "dlq": Listed("mqpipeline.cli.dlq", "Report the messages in dead-letter topics."),
     "recover": Listed(
         "mqpipeline.cli.recover", "Write the messages of store directories to a lake."
     ),
     "replay": Listed("mqpipeline.cli.replay", "Send messages of a lake to a topic again."),
-    "to-lake": Listed("mqpipeline.cli.to_lake", "Write what is new in topics to a lake, once."),
+    "to-lake": Listed("mqpipeline.cli.to_lake", "Write new messages of topics to a lake, once."),
 }
 
 
@@ -34,19 +34,19 @@ COMMANDS = {
 )
 @click.version_option(package_name="mqstack", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Move topics into a lake of Parquet files and back, on Spark."""
+    """Copy topics to a lake of Parquet files and back, with Spark."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code.
 
-    arguments: without the program's name; None takes those of the process.
+    arguments: the command line without the program's name; None for `sys.argv`.
     """
     return running.run("mqpipeline", lambda: invoke(cli, "mqpipeline", arguments), _judge)
 
 
 EXTRA = ("pyarrow", "pygal")
-"""Packages that the extra `pipeline` installs."""
+"""Packages of the extra `pipeline`."""
 
 
 def _judge(error: Exception) -> running.Failure | None:
@@ -65,7 +65,7 @@ def _judge(error: Exception) -> running.Failure | None:
 
 
 def _cause(text: str) -> str:
-    """The line of a Python traceback in Spark's error that says what was wrong, else its first."""
+    """The error line of the Python traceback in Spark's error text; without one, its first line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     ends = (at for at, line in enumerate(lines) if line.startswith("Traceback (most recent"))
     for at in reversed(list(ends)):
@@ -74,4 +74,4 @@ def _cause(text: str) -> str:
             is_error = kind.replace(".", "").replace("_", "").isalnum() and kind[:1].isalpha()
             if colon and is_error and not line.startswith("File "):
                 return said
-    return lines[0] if lines else "Spark failed without a word"
+    return lines[0] if lines else "Spark failed without an error message"

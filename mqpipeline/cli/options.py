@@ -1,4 +1,4 @@
-"""Options that jobs share, and how they report."""
+"""Options and output that the jobs share."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ __all__ = [
 F = TypeVar("F", bound=Callable[..., Any])
 
 SPARK_OPTIONS = {"address_map": "addressMap", "credentials": "credentials", "tls": "tlsConfig"}
-"""Options of format("rocketmq") by the argument of a client that they stand for."""
+"""Options of format("rocketmq"), by the client argument with the same meaning."""
 PIECE_COLUMNS = ("topic", "broker", "queue", "first", "end", "rows")
-"""What a plan shows of each queue."""
+"""Columns of a plan; a row is a queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How a job runs. master, conf: Spark's. output: the form of what it reports."""
+    """How a job runs. master, conf: for Spark. output: format of the report."""
 
     master: str
     conf: tuple[str, ...]
@@ -52,24 +52,24 @@ class Run:
     output: str | None
 
     def session(self, job: str) -> Callable[[], Any]:
-        """How a job gets its session; what Spark needs is looked for at once."""
+        """A function that opens the job's session; checks at once that Spark can start."""
         settings: Mapping[str, str] = read_pairs(self.conf, "--conf")
         require_spark(self.master)
         return partial(open_session, self.master, settings, f"mqpipeline {job}")
 
 
 def job_options(command: F) -> F:
-    """--master, --conf, --dry-run and --output; the command gets them as `run`, a Run."""
+    """Add --master, --conf, --dry-run and --output; the command gets them as `run`, a Run."""
     add = [
         click.option(
             "--master", default="local[*]", show_default=True, envvar="SPARK_MASTER",
             help="Spark's master, or sc://HOST of a Spark Connect server",
         ),
         click.option(
-            "--conf", multiple=True, metavar="KEY=VALUE", help="a setting of Spark; may be repeated"
+            "--conf", multiple=True, metavar="KEY=VALUE", help="a Spark setting; may be repeated"
         ),
         click.option(
-            "--dry-run", is_flag=True, help="say what would be done; start no Spark, write nothing"
+            "--dry-run", is_flag=True, help="print the plan; starts no Spark, writes nothing"
         ),
         output_option,
     ]  # fmt: skip
@@ -84,20 +84,20 @@ def job_options(command: F) -> F:
 
 
 def namesrv_options(command: F) -> F:
-    """-n/--namesrv, the connection options of other commands, and --option.
+    """Add -n/--namesrv, the connection options of other commands, and --option.
 
-    The command gets all but the first as `options`, those of format("rocketmq").
+    The command gets -n as `namesrv`, and the others as `options`, for format("rocketmq").
     """
     option = click.option(
         "--option", "options", multiple=True, metavar="KEY=VALUE",
         callback=lambda context, _option, pairs: _texts(context) | _pairs(pairs, "--option"),
-        help="an option of format(\"rocketmq\"), as tag; may be repeated",
+        help="an option of format(\"rocketmq\"), such as tag=A; may be repeated",
     )  # fmt: skip
     return all_options(NAMESRV_OPTION, *map(_connection_option, OPTIONS), option)(command)
 
 
 def _connection_option(known: ConnectionOption) -> Callable[[F], F]:
-    """An option of every client whose text Spark's tasks read themselves."""
+    """A connection option whose text is passed on to Spark's tasks."""
 
     def note(context: click.Context, _option: click.Parameter, text: str | None) -> None:
         if text is not None:
@@ -122,7 +122,7 @@ def _pairs(pairs: tuple[str, ...], flag: str) -> dict[str, str]:
 
 
 def moment_option(flag: str, argument: str, default: str | None, text: str) -> Callable[[F], F]:
-    """An option that is earliest, latest or a time."""
+    """An option whose value is earliest, latest or a time."""
     return click.option(
         flag,
         argument,
@@ -153,7 +153,7 @@ def piece_row(piece: Piece) -> dict[str, Any]:
 
 @contextmanager
 def progress_bar(job: str, unit: str = "rows") -> Iterator[Callable[[int, int], None]]:
-    """A bar, and what is left, on standard error if that is a terminal."""
+    """Show a progress bar with the lag on standard error, if it is a terminal."""
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return
@@ -175,9 +175,10 @@ def progress_bar(job: str, unit: str = "rows") -> Iterator[Callable[[int, int], 
 
 @contextmanager
 def until_stopped() -> Iterator[Callable[[float], bool]]:
-    """A function that waits for some seconds and says whether SIGTERM came.
+    """A function that waits for some seconds and returns whether SIGTERM has arrived.
 
-    The first SIGTERM ends nothing: the caller asks, between two rounds. The second one does.
+    The first SIGTERM only sets the flag, which the caller checks between two rounds. A second
+    SIGTERM ends the process.
     """
     came = Ending()
 

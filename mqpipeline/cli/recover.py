@@ -22,16 +22,18 @@ PLAN_COLUMNS = ("store", "first", "end")
 @click.command()
 @click.argument("stores", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False))
 @click.option("--lake", required=True, help="a folder, or s3://BUCKET/PATH, gs://..., hdfs://...")
-@click.option("--name", default=job.JOB, show_default=True, help="of the job's state in the lake")
-@topic_option("only this topic")
+@click.option(
+    "--name", default=job.JOB, show_default=True, help="name of the job's state in the lake"
+)
+@topic_option("recover only this topic")
 @click.option(
     "--by",
     type=click.Choice(["hour", "day"]),
     default="hour",
     show_default=True,
-    help="a folder for each hour or day of the store time, in UTC",
+    help="write one folder per hour or per day of the store time, in UTC",
 )
-@click.option("--skip-damage", is_flag=True, help="leave damaged records out, count them, exit 5")
+@click.option("--skip-damage", is_flag=True, help="skip and count damaged records, and exit with 5")
 @job_options
 @click.pass_context
 def recover(
@@ -45,8 +47,9 @@ def recover(
 ) -> None:
     """Write the messages in the files of STORES to a lake.
 
-    A store is the directory of a broker, dead or live, ours or Java's. Driver and workers must see
-    the same path. The lake remembers what was read; the next run goes on from there.
+    A store is the store directory of a broker, ours or Java's; the broker may run or not. The path
+    must be the same for driver and workers. The lake saves the progress, and the next run continues
+    from there.
     """
     if run.dry_run:
         plan = job.plan_recover(lake, stores, **chosen)
@@ -65,5 +68,5 @@ def recover(
     rows = [msgspec.to_builtins(store) for store in report.stores.values()]
     write_rows(rows, COLUMNS, chosen_format(run.output))
     if report.damaged:
-        click.echo("mqpipeline: damaged records were left out: mqstore verify STORE", err=True)
+        click.echo("mqpipeline: skipped damaged records; see mqstore verify STORE", err=True)
         context.exit(DAMAGED)

@@ -19,18 +19,22 @@ PLAN_COLUMNS = ("unit", "file", "first", "last")
 
 @click.command()
 @click.argument("lake")
-@topic_option("where to send; the topic must exist", argument="target", required=True)
-@click.option("--of", "topics", multiple=True, help="only this topic of the lake; may be repeated")
-@milliseconds_option("--from", "start_ms", "only stored then or later")
-@milliseconds_option("--until", "end_ms", "only stored before", "--to")
+@topic_option("topic to send to; it must exist", argument="target", required=True)
+@click.option(
+    "--of", "topics", multiple=True, help="replay only this topic of the lake; may be repeated"
+)
+@milliseconds_option("--from", "start_ms", "only messages stored at this time or later")
+@milliseconds_option("--until", "end_ms", "only messages stored before this time", "--to")
 @tags_option()
-@click.option("--rate", type=click.FloatRange(0, min_open=True), help="messages a second")
+@click.option("--rate", type=click.FloatRange(0, min_open=True), help="messages per second")
 @click.option(
     "--speed",
     type=click.FloatRange(0, min_open=True),
-    help="times the original pace, by store time",
+    help="replay at this multiple of the original speed, by store time",
 )
-@click.option("--name", default=job.JOB, show_default=True, help="of the job's state in the lake")
+@click.option(
+    "--name", default=job.JOB, show_default=True, help="name of the job's state in the lake"
+)
 @namesrv_options
 @job_options
 def replay(
@@ -49,8 +53,8 @@ def replay(
 ) -> None:
     """Send messages of LAKE to a topic again.
 
-    Every message has the property mqpipelineOrigin. A run that was killed goes on with the first
-    file that it had not finished, and repeats that file's messages.
+    Every sent message gets the property mqpipelineOrigin. After a kill, the next run continues with
+    the first unfinished file and sends that file's messages again.
     """
     if rate and speed:
         raise click.UsageError("give --rate or --speed, not both")

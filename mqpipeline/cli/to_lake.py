@@ -29,44 +29,46 @@ COLUMNS = ("topic", "queues", "messages", "bytes", "files", "unparsed", "lost", 
 @click.command("to-lake")
 @click.argument("topics", nargs=-1, required=True)
 @click.option("--lake", required=True, help="a folder, or s3://BUCKET/PATH, gs://..., hdfs://...")
-@click.option("--name", default=job.JOB, show_default=True, help="of the job's state in the lake")
-@moment_option(
-    "--from", "start", "earliest", "where a new queue begins: earliest, latest or a time"
+@click.option(
+    "--name", default=job.JOB, show_default=True, help="name of the job's state in the lake"
 )
-@moment_option("--until", "end", "latest", "where this run ends: latest or a time")
+@moment_option(
+    "--from", "start", "earliest", "where to start a new queue: earliest, latest or a time"
+)
+@moment_option("--until", "end", "latest", "where to end this run: latest or a time")
 @click.option(
     "--by",
     type=click.Choice(["hour", "day"]),
     default="hour",
     show_default=True,
-    help="a folder for each hour or day of the store time, in UTC",
+    help="write one folder per hour or per day of the store time, in UTC",
 )
 @click.option(
     "--rows",
     type=click.IntRange(1),
     default=job.ROWS_MAX,
     show_default=True,
-    help="most messages of a queue in one round; a killed run repeats its last round",
+    help="most messages per queue in a round; after a kill, the last round is repeated",
 )
 @click.option(
     "--body", type=click.Choice(["json", "avro"]), help="decode bodies into the column `value`"
 )
-@click.option("--schema", help="of bodies: 'a int, b string' for json, an .avsc file for avro")
+@click.option("--schema", help="json: a schema such as 'a int, b string'; avro: an .avsc file")
 @click.option(
     "--format",
     "file_format",
     type=click.Choice(["parquet", "delta"]),
     default="parquet",
     show_default=True,
-    help="of the lake: plain Parquet files, or a Delta table",
+    help="format of the lake: plain Parquet files, or a Delta table",
 )
-@click.option("--follow", is_flag=True, help="go on until SIGTERM, which ends after a round")
+@click.option("--follow", is_flag=True, help="run until SIGTERM; it ends after the current round")
 @click.option(
     "--every",
     type=click.FloatRange(min=0.1),
     default=60.0,
     show_default=True,
-    help="with --follow: seconds between two looks",
+    help="with --follow: seconds between two checks for new messages",
 )
 @namesrv_options
 @job_options
@@ -82,10 +84,10 @@ def to_lake(
     run: Run,
     **chosen: Any,
 ) -> None:
-    """Write what is new in TOPICS to a lake, each message once.
+    """Write the new messages of TOPICS to a lake, each message once.
 
-    The lake's folder _mqpipeline remembers how far each queue was read, so the next run goes on
-    from there, after a crash too.
+    The folder _mqpipeline of the lake stores the progress of each queue; the next run continues
+    from there, also after a crash.
     """
     chosen["rows_max"] = chosen.pop("rows")
     if run.dry_run:
@@ -114,5 +116,5 @@ def to_lake(
 
 def _body(kind: Any, schema: str | None) -> Body | None:
     if (kind is None) != (schema is None):
-        raise click.UsageError("--body and --schema go together")
+        raise click.UsageError("--body and --schema must be given together")
     return None if kind is None or schema is None else Body(kind, schema)

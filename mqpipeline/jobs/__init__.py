@@ -1,1 +1,1 @@
-"""One file for each job: a function, without a command line."""
+"""One file per job, with the job as a function; the command line is in `mqpipeline.cli`."""

@@ -1,4 +1,4 @@
-"""audit: gaps, repeated messages, and how long messages take, of topics or of a lake."""
+"""audit: gaps, repeated messages and delays of messages, in topics or in a lake."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ SELECT get(part, 0) AS kind, try_cast(get(part, 1) AS long) AS at, get(part, 3) 
 FROM (SELECT split(piece, char(1)) AS part FROM (
   SELECT explode(split(cast(body AS string), char(2))) AS piece FROM {traces}))
 """
-"""`TraceDataEncoder.encoderFromContextBean`: records end with character 2, fields with 1. The third
-field is the group of the producer or consumer, the sixth of a `SubBefore` counts retries."""
+"""Format: `TraceDataEncoder.encoderFromContextBean`. Records end with character 2, fields with 1.
+Field 3 is the group of the producer or consumer; field 6 of a `SubBefore` counts retries."""
 
 DELAYS = f"""
 SELECT topic, hour, count(*) AS messages, percentile_approx(delay, {QUANTILES}) AS p,
@@ -64,20 +64,20 @@ GROUP BY topic, reader, hour ORDER BY topic, reader, hour
 
 
 class AuditReport(msgspec.Struct, kw_only=True):
-    """What was found; each list has one row for a topic, a queue, an hour."""
+    """The result; each list has one row per topic, per queue or per hour."""
 
     topics: list[dict[str, Any]]
-    """Messages, and how many of them have the unique id of another one."""
+    """Number of messages, and of messages whose unique id occurs more than once."""
     queues: list[dict[str, Any]]
-    """First and last offset, gaps between them, and offsets that are there twice."""
+    """First and last offset, gaps between them, and repeated offsets."""
     hours: list[dict[str, Any]]
-    """Milliseconds from the producer to the store."""
+    """Delay from the producer to the store, in milliseconds."""
     consumption: list[dict[str, Any]]
-    """Milliseconds from the producer to a consumer group, where clients send traces."""
+    """Delay from the producer to a consumer group, in milliseconds, if clients send traces."""
 
     @property
     def gaps(self) -> int:
-        """How many gaps there are in all queues."""
+        """The number of gaps in all queues."""
         return sum(queue["gaps"] for queue in self.queues)
 
 
@@ -89,7 +89,7 @@ def plan_audit(
     start: Moment = "earliest",
     end: Moment = "latest",
 ) -> Backlog:
-    """Say what `audit` would read; starts no Spark."""
+    """What `audit` would read; does not start Spark."""
     return look(parse_options(namesrv, options or {}), topics, {}, start, end)
 
 
@@ -102,7 +102,7 @@ def audit(
     end: Moment = "latest",
     spark: Callable[[], Any] = open_session,
 ) -> AuditReport:
-    """Audit topics of a cluster. The arguments are as in `to_lake`."""
+    """Audit topics of a cluster. For the arguments see `to_lake`."""
     options = options or {}
     pieces = plan_audit(topics, options, namesrv=namesrv, start=start, end=end).pieces
     try:
@@ -120,7 +120,7 @@ def audit(
 def audit_lake(
     lake: str, topics: Sequence[str] = (), *, spark: Callable[[], Any] = open_session
 ) -> AuditReport:
-    """Audit the files of a lake, all topics unless some are named."""
+    """Audit the files of a lake. topics: default all."""
     opened = Lake(lake)
     known = frames.lake_topics(opened)
     session = spark()

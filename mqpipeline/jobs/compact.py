@@ -1,4 +1,4 @@
-"""compact: merges the small files of a lake, folder by folder."""
+"""compact: merges the small files of each folder of a lake."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["CompactReport", "compact", "plan_compact"]
 
 JOB = "compact"
 TARGET_BYTES = 256 << 20
-"""Files are merged until they have about this size."""
+"""Default size of a merged file."""
 ROUND_MERGES = 64
-"""Merges that become visible together, and that a killed run repeats."""
+"""Number of merges in one commit; after a kill, the next run repeats the uncommitted ones."""
 
 
 class CompactReport(msgspec.Struct, kw_only=True, rename="camel"):
-    """What a run did. before, after: files and bytes of the merged files."""
+    """The result of a run. before, after: numbers for the merged files only."""
 
     folders: int = 0
     files_before: int = 0
@@ -36,7 +36,7 @@ class CompactReport(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class FolderPlan(msgspec.Struct, frozen=True, rename="camel"):
-    """Files of one folder that become one."""
+    """Files of one folder that are merged into one."""
 
     folder: str
     files: tuple[str, ...]
@@ -44,7 +44,7 @@ class FolderPlan(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def plan_compact(lake: str, *, target_bytes: int = TARGET_BYTES) -> list[FolderPlan]:
-    """Say what `compact` would merge; writes nothing and starts no Spark."""
+    """What `compact` would merge; writes nothing and does not start Spark."""
     opened_lake = Lake(lake)
     frames.lake_topics(opened_lake)
     return list(_plans(opened_lake, target_bytes))
@@ -58,11 +58,11 @@ def compact(
     on_step: Observer = lambda step: None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> CompactReport:
-    """Merge the small files of a lake whose jobs have stopped.
+    """Merge the small files of a lake. No other job may run on the lake.
 
-    Rows stay in the order of queue and offset. A run that is killed while it exchanges files is
-    carried on by the next one; until then the other jobs refuse the lake. Raises BusyError while a
-    job works on the lake. on_progress: told files.
+    Rows stay in the order of queue and offset. If a run is killed while it replaces files, the next
+    run completes it; until then other jobs refuse the lake. on_progress: called with the number of
+    merged files and of all files. Raises BusyError while a job works on the lake.
     """
     opened_lake = Lake(lake)
     report = CompactReport()
@@ -93,7 +93,7 @@ def compact(
 
 
 def _plans(lake: Lake, target_bytes: int) -> Iterator[FolderPlan]:
-    """Neighbouring small files of each folder, in the order of source and offset."""
+    """Groups of adjacent small files of each folder, in the order of source and offset."""
     sizes = dict(lake.walk(".parquet"))
     files = [file for path in sizes if (file := layout.parse_path(path)) is not None]
     files.sort(key=lambda file: (file.folder, file.source, file.first))
@@ -112,7 +112,8 @@ def _plans(lake: Lake, target_bytes: int) -> Iterator[FolderPlan]:
 
 
 def _target(plan: FolderPlan) -> str:
-    """The merged file: of one source it says the offsets, of several that they are merged."""
+    """The path of the merged file. Its name has the source only if all files have the same
+    source."""
     files = [file for path in plan.files if (file := layout.parse_path(path)) is not None]
     sources = {file.source for file in files}
     source = sources.pop() if len(sources) == 1 else f"merged.{uuid.uuid4().hex[:12]}"

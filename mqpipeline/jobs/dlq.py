@@ -1,4 +1,4 @@
-"""dlq: what lies in the dead-letter topics of a cluster, group by group."""
+"""dlq: a report on the dead-letter topics of a cluster, by consumer group."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["GroupReport", "dlq", "plan_dlq"]
 
 JOB = "dlq"
 TOP = 3
-"""How many of the most frequent tags and keys are named."""
+"""Number of most frequent tags and keys in a report."""
 SCHEMA = (
     "topic string, queue_id int, queue_offset long, msg_id string, tags string, keys string, "
     "body binary, properties map<string,string>, reconsume_times int, store_timestamp timestamp"
@@ -62,10 +62,10 @@ class GroupReport(msgspec.Struct, kw_only=True, rename="camel"):
     retries_min: int | None = None
     retries_max: int | None = None
     tags: list[str] = []
-    """The most frequent ones, and so are the keys."""
+    """The most frequent tags; `keys` are the most frequent keys."""
     keys: list[str] = []
     samples: list[dict[str, Any]] = []
-    """The newest messages, the first 200 characters of their bodies."""
+    """The newest messages, with the first 200 characters of the body."""
 
 
 def plan_dlq(
@@ -74,7 +74,7 @@ def plan_dlq(
     *,
     namesrv: str | None = None,
 ) -> list[Piece]:
-    """Say what `dlq` would read; starts no Spark."""
+    """What `dlq` would read; does not start Spark."""
     parsed = parse_options(namesrv, options or {})
     topics = _topics(parsed, groups)
     return look(parsed, topics, {}).pieces if topics else []
@@ -88,9 +88,9 @@ def dlq(
     samples: int = 0,
     spark: Callable[[], Any] = open_session,
 ) -> list[GroupReport]:
-    """Report the dead letters of consumer groups, of all that have some unless groups are named.
+    """Report the dead letters of consumer groups. groups: default all with a dead-letter topic.
 
-    samples: how many of the newest messages of each group to show. Raises mqclient's errors.
+    samples: number of newest messages to show per group. Raises mqclient's errors.
     """
     options = options or {}
     pieces = plan_dlq(groups, options, namesrv=namesrv)
@@ -108,7 +108,7 @@ def dlq(
 
 
 def _topics(options: Options, groups: Sequence[str]) -> list[str]:
-    """The dead-letter topics that there are."""
+    """The dead-letter topics of these groups, or of all groups; UsageError for a missing one."""
     with Admin(
         options.nameserver, address_map=options.address_map, tls=options.tls, **options.account
     ) as admin:
@@ -116,8 +116,8 @@ def _topics(options: Options, groups: Sequence[str]) -> list[str]:
     for group in groups:
         if dead_letter_topic(group) not in known:
             raise UsageError(
-                f"group {group!r} has no dead-letter topic: none of its messages failed so often, "
-                f"or the name is wrong"
+                f"group {group!r} has no dead-letter topic: either no message has used up its "
+                f"retries, or the name is wrong"
             )
     return sorted(map(dead_letter_topic, groups) if groups else known)
 

@@ -1,4 +1,4 @@
-"""store -> lake: the messages in the files of store directories, without a broker."""
+"""recover: copies messages from the files of store directories to a lake, without a broker."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ __all__ = ["RecoverReport", "StorePiece", "plan_recover", "recover"]
 
 JOB = "recover"
 ROUND_BYTES = 8 << 30
-"""Bytes of a store's log that one round reads, and a killed run repeats."""
+"""Bytes of a store's log that one round reads; after a kill, the last round is repeated."""
 TASK_BYTES = 256 << 20
 TASKS_MIN = 4
 
 
 class StorePiece(msgspec.Struct, frozen=True):
-    """Records that start in [first, end) of a store's log, and the next place where one starts."""
+    """A part of a store's log: the records that start in [first, end)."""
 
     store: str
     first: int
@@ -37,7 +37,7 @@ class StorePiece(msgspec.Struct, frozen=True):
 
 
 class StoreReport(msgspec.Struct, kw_only=True, rename="camel"):
-    """What became of one store."""
+    """The result for one store."""
 
     store: str
     messages: int = 0
@@ -46,18 +46,18 @@ class StoreReport(msgspec.Struct, kw_only=True, rename="camel"):
     topics: int = 0
     damaged_places: int = 0
     damaged_bytes: int = 0
-    """Damaged records that were left out; counted where failOnDataLoss is off."""
+    """Bytes of skipped damage; counted only with fail_on_data_loss=False."""
 
 
 class RecoverReport(msgspec.Struct, kw_only=True):
-    """What a run did, store by store."""
+    """The result of a run, by store."""
 
     stores: dict[str, StoreReport] = {}
     rounds: int = 0
 
     @property
     def damaged(self) -> bool:
-        """Whether anything was left out."""
+        """Whether damage was skipped."""
         return any(store.damaged_places for store in self.stores.values())
 
 
@@ -70,7 +70,7 @@ def plan_recover(
     topic: str | None = None,
     round_bytes: int = ROUND_BYTES,
 ) -> list[StorePiece]:
-    """Say what `recover` would read, round by round; writes nothing and starts no Spark."""
+    """What `recover` would read in each round; writes nothing and does not start Spark."""
     state = check(Lake(lake), name, JOB, _settings(by, topic))
     return [piece for path in _paths(stores) for piece in _pieces(path, state.done, round_bytes)]
 
@@ -88,11 +88,12 @@ def recover(
     on_step: Observer = lambda step: None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> RecoverReport:
-    """Write the records of stores to a lake; a second run goes on where the first one ended.
+    """Write the records of stores to a lake; the next run continues where this one ended.
 
-    stores: directories, of dead or live brokers, ours or Java's. topic: only this one.
-    fail_on_data_loss: damage is an error; with False it is left out and counted. on_progress:
-    told bytes of the logs. Raises StoreDamaged and StoreError of mqstore, and PipelineError.
+    stores: store directories of brokers, running or not, ours or Java's. topic: recover only this
+    topic. fail_on_data_loss: True fails on damage, False skips and counts it. on_progress: called
+    with the bytes read and the bytes to read. Raises StoreDamaged and StoreError of mqstore, and
+    PipelineError.
     """
     paths = _paths(stores)
     report = RecoverReport(stores={path: StoreReport(store=path) for path in paths})
@@ -124,12 +125,13 @@ def _paths(stores: Sequence[str]) -> list[str]:
     paths = list(dict.fromkeys(str(Path(store).resolve()) for store in stores))
     for path in paths:
         if not (Path(path) / "commitlog").is_dir():
-            raise UsageError(f"{path} is no store: it has no folder commitlog")
+            raise UsageError(f"{path} is not a store directory: it has no folder commitlog")
     return paths
 
 
 def _pieces(path: str, done: dict[str, int], round_bytes: int) -> Iterator[StorePiece]:
-    """Whole log files, about `round_bytes` at a time; each begins where a record starts."""
+    """Split the log into pieces of whole files, of about `round_bytes`; each starts with a
+    record."""
     store = open_store(path)
     end = store.end_physical_offset(store.queued_end())
     file_bytes = store.layout.commit_log_file_bytes or 1
@@ -143,9 +145,9 @@ def _pieces(path: str, done: dict[str, int], round_bytes: int) -> Iterator[Store
 
 
 def _next_record(store: StoreReader, done: int, end: int) -> int:
-    """Where to go on after `done`, `end` when there is nothing new.
+    """Offset of the first record at or after `done`; `end` if there is none.
 
-    A live broker may have filled up the log file, so its next record starts in the next one.
+    If the broker has ended the log file since then, the next record is in the next file.
     """
     at = max(done, store.min_physical_offset)
     for chunk in store.chunks(at):
@@ -185,13 +187,13 @@ def _round(
 
 
 def _count_damage(report: StoreReport, piece: StorePiece) -> None:
-    """Read the log once more, natively, for what was left out: workers only log it."""
+    """Read the piece again to count its damage, because Spark's workers only log it."""
     gaps: list[Gap] = []
     wanted = Wanted(stop=piece.end, check_crc=True)
     store = open_store(piece.store)
     for _ in store.columns(["commit_log_offset"], piece.first, wanted, gaps.append):
         pass
-    if gaps and gaps[-1].end > piece.end:  # what follows belongs to the next piece
+    if gaps and gaps[-1].end > piece.end:  # the rest of the gap belongs to the next piece
         gaps[-1] = Gap(gaps[-1].start, piece.end)
     report.damaged_places += len(gaps)
     report.damaged_bytes += sum(gap.end - gap.start for gap in gaps)

@@ -1,4 +1,4 @@
-"""lake -> topic: messages of a lake are sent again, at full speed, a rate, or their old pace."""
+"""replay: sends messages of a lake again, at full speed, at a rate, or at their original speed."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = ["ORIGIN", "ReplayPlan", "ReplayReport", "plan_replay", "replay"]
 
 JOB = "replay"
 ORIGIN = "mqpipelineOrigin"
-"""Property that names a replayed message: "broker|topic|queue|offset" of the one in the lake."""
+"""Property of a replayed message: "broker|topic|queue|offset" of the original message."""
 UNIT_BYTES = 512 << 20
-"""Files of about this many bytes are sent by one Spark job; a killed run repeats its last one."""
+"""Bytes of files that one Spark job sends, about; after a kill, the last job is repeated."""
 SLICE_TASKS = 8
 
 
 class ReplayReport(msgspec.Struct, kw_only=True, rename="camel"):
-    """What a run sent. unit: some files, sent by one Spark job."""
+    """The result of a run. units: number of Spark jobs, each of which sent some files."""
 
     topic: str
     messages: int = 0
@@ -41,13 +41,13 @@ class ReplayReport(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class ReplayPlan(msgspec.Struct, frozen=True):
-    """The files that a run would read, unit by unit, without those that were sent before."""
+    """The files that a run would read, by unit, without files that were sent before."""
 
     units: list[list[LakeFile]]
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """Which messages of the lake. start_ms, end_ms: of the store time, the end left out."""
+    """A selection of messages. start_ms, end_ms: range of the store time, without the end."""
 
     topics: tuple[str, ...] = ()
     start_ms: int | None = None
@@ -55,7 +55,7 @@ class Selection(msgspec.Struct, frozen=True):
     tags: tuple[str, ...] = ()
 
     def settings(self, target: str) -> dict[str, str]:
-        """What must be the same when the job goes on."""
+        """The settings that must not change between runs of the job."""
         return {
             "target": target,
             "topics": ",".join(self.topics),
@@ -65,7 +65,7 @@ class Selection(msgspec.Struct, frozen=True):
         }
 
     def has(self, file: LakeFile) -> bool:
-        """Whether a file may have such messages, by its topic and its hour or day."""
+        """Whether a file can have selected messages, judged by its topic and its hour or day."""
         if self.topics and file.topic not in self.topics:
             return False
         first_ms, last_ms = _slot_ms(file.folder)
@@ -82,7 +82,7 @@ def plan_replay(
     name: str = JOB,
     in_order_of_time: bool = False,
 ) -> ReplayPlan:
-    """Say what `replay` would read; sends nothing and starts no Spark."""
+    """What `replay` would read; sends nothing and does not start Spark."""
     opened_lake = Lake(lake)
     _check(opened_lake, chosen)
     done = check(opened_lake, name, JOB, chosen.settings(target)).done
@@ -105,9 +105,10 @@ def replay(
 ) -> ReplayReport:
     """Send messages of a lake to the topic `target`.
 
-    Each one has the property `ORIGIN`; a run that was killed repeats the messages of its last
-    files, and this property tells them. rate: messages a second. speed: times the original pace,
-    by store timestamp. on_progress: told files. Raises mqclient's errors and PipelineError.
+    Each message gets the property `ORIGIN`. After a kill, the next run repeats the messages of the
+    last files; consumers can recognise these by the property. rate: messages per second. speed:
+    multiple of the original speed, by store timestamp. on_progress: called with the number of sent
+    files and of all files. Raises mqclient's errors and PipelineError.
     """
     if rate and speed:
         raise UsageError("give a rate or a speed, not both")
@@ -115,7 +116,7 @@ def replay(
     opened_lake = Lake(lake)
     _check(opened_lake, chosen)
     with Cluster(parse_options(namesrv, options or {})) as cluster:
-        cluster.queues(target)  # an error when there is none
+        cluster.queues(target)  # raises an error if the topic does not exist
     to = {**(options or {}), **({"nameserver": namesrv} if namesrv else {}), "topic": target}
     report = ReplayReport(topic=target)
     with opened(opened_lake, name, JOB, chosen.settings(target), on_step) as run:
@@ -145,7 +146,7 @@ def _check(lake: Lake, chosen: Selection) -> None:
 
 
 def _slot_ms(folder: str) -> tuple[int, int]:
-    """Begin and end of the hour or day of a folder, milliseconds since the epoch."""
+    """Start and end of a folder's hour or day, in milliseconds since the epoch."""
     parts = dict(part.split("=", 1) for part in folder.split("/"))
     day = datetime.fromisoformat(parts["day"]).replace(tzinfo=UTC)
     first = day.replace(hour=int(parts.get("hour", 0)))
@@ -155,7 +156,7 @@ def _slot_ms(folder: str) -> tuple[int, int]:
 
 
 def _first_us(lake: Lake, units: Sequence[Sequence[LakeFile]], start_ms: int | None) -> int:
-    """When the first message was stored, as the statistics of the first files say."""
+    """Store time of the first message in microseconds, from the statistics of the first files."""
     stored = []
     for file in units[0] if units else ():
         metadata = pq.read_metadata(lake.full(file.path), filesystem=lake.fs)
@@ -169,7 +170,7 @@ def _first_us(lake: Lake, units: Sequence[Sequence[LakeFile]], start_ms: int | N
 def _units(
     lake: Lake, chosen: Selection, done: Mapping[str, int], in_order_of_time: bool
 ) -> Iterator[list[LakeFile]]:
-    """Files that are sent together, hour by hour (or day by day), in order of queue and offset."""
+    """Groups of files that one Spark job sends, by hour or day, in order of queue and offset."""
     sizes = dict(lake.walk(".parquet"))
     files = [file for path in sizes if (file := layout.parse_path(path)) is not None]
     files = [file for file in files if chosen.has(file) and file.path not in done]
@@ -189,7 +190,7 @@ def _units(
 def _rows(
     session: Any, lake: Lake, files: Sequence[LakeFile], chosen: Selection, pace: Pace
 ) -> Any:
-    """The messages of some files, with their origin, in the order in which they are sent."""
+    """The messages of some files in the order of sending, with the property `ORIGIN`."""
     from pyspark.sql import functions as sql
 
     frame = frames.of_files(session, lake, files)

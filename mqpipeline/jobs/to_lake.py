@@ -1,4 +1,4 @@
-"""topic -> lake: each message once, wherever the job is killed."""
+"""to-lake: copies the messages of topics to a lake, each once, even if the job is killed."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ TASKS_MIN = 8
 
 Format = Literal["parquet", "delta"]
 Progress = Callable[[int, int], None]
-"""Told how many messages are written, and how many were there when the job looked."""
+"""Called with the number of written messages, and with the number that the run found at its
+start."""
 
 
 class TopicReport(msgspec.Struct, kw_only=True, rename="camel"):
-    """What became of one topic."""
+    """The result for one topic."""
 
     topic: str
     queues: int = 0
@@ -40,21 +41,21 @@ class TopicReport(msgspec.Struct, kw_only=True, rename="camel"):
     bytes: int = 0
     files: int = 0
     unparsed: int = 0
-    """Messages whose body does not fit the schema."""
+    """Messages whose body does not match the schema."""
     lost: int = 0
     """Offsets that the brokers deleted before the job read them."""
     lag: int = 0
-    """Offsets that are left to read."""
+    """Offsets that are still unread at the end of the run."""
 
 
 class LakeReport(msgspec.Struct, kw_only=True):
-    """What a run did, topic by topic."""
+    """The result of a run, by topic."""
 
     topics: dict[str, TopicReport] = {}
     rounds: int = 0
 
     def add(self, files: Sequence[WrittenFile]) -> int:
-        """Count the files of a round; returns its rows."""
+        """Count the files of a round; returns the number of its rows."""
         for file in files:
             of_topic = self.topics[file.topic]
             of_topic.messages += file.rows
@@ -66,7 +67,7 @@ class LakeReport(msgspec.Struct, kw_only=True):
 
 
 class LakePlan(msgspec.Struct, frozen=True):
-    """What a run would read now."""
+    """The plan of a run: what it would read now."""
 
     backlog: Backlog
     rounds: int
@@ -85,7 +86,7 @@ def plan_to_lake(
     by: Interval = "hour",
     file_format: Format = "parquet",
 ) -> LakePlan:
-    """Say what `to_lake` would do; writes nothing and starts no Spark."""
+    """What `to_lake` would do; writes nothing and does not start Spark."""
     parsed = parse_options(namesrv, options or {})
     done = check(Lake(lake), name, JOB, _settings(by, file_format)).done
     _refuse_other_readers(Lake(lake), name, topics)
@@ -111,15 +112,15 @@ def to_lake(
     on_progress: Progress = lambda done, total: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> LakeReport:
-    """Write what is new in topics to a lake, and remember how far it got.
+    """Write the new messages of topics to a lake, and save the progress there.
 
-    lake: a folder, or a URI that pyarrow knows. options: of format("rocketmq"), such as `tag` or
-    `addressMap`. name: of the job; each one has a state in the lake. start, end: where a queue
-    begins that the job has never read, and where all end. rows_max: most messages of a queue in
-    one round; what a round has written is kept. by: hour or day, of the store timestamp in UTC.
-    file_format: parquet, or delta for a Delta table, which needs the extra `delta`.
-    spark: gives the session; called once there is something to read. stopped: asked between
-    rounds. Raises mqclient's errors, and PipelineError.
+    lake: a folder, or a URI that pyarrow supports. options: options of format("rocketmq"), such as
+    `tag` or `addressMap`. name: name of the job's state in the lake. start: where to start queues
+    that the job has never read. end: where to end all queues. rows_max: most messages per queue in
+    one round; a finished round is committed. by: one folder per hour or day of the store timestamp,
+    in UTC. file_format: parquet, or delta for a Delta table, which needs the extra `delta`.
+    spark: returns the Spark session; called only if there is something to read. stopped: called
+    before each round; True ends the run. Raises mqclient's errors, and PipelineError.
     """
     parsed = parse_options(namesrv, options or {})
     if body is not None:
@@ -146,7 +147,7 @@ def _settings(by: Interval, file_format: Format) -> dict[str, str]:
 
 
 def _refuse_other_readers(lake: Lake, name: str, topics: Sequence[str]) -> None:
-    """A topic that two jobs read would be in the lake twice. Raises UsageError."""
+    """Raise UsageError if another job reads one of these topics: it would be in the lake twice."""
     for other, known in state.all_states(lake):
         if other != name and known.job == JOB:
             read = {key.split("|", 1)[1].rpartition("|")[0] for key in {**known.done, **known.plan}}
@@ -165,7 +166,7 @@ def _round(
     body: Body | None,
     spark: Callable[[], Any],
 ) -> list[WrittenFile]:
-    """Read these pieces into staged files, and make them part of the lake."""
+    """Read these pieces into staged files, and commit the files to the lake."""
     session = spark()
     tasks = max(TASKS_MIN, -(-sum(piece.rows for piece in pieces) // ROWS_PER_TASK))
     options = {"partitions": str(tasks), **source(pieces)}

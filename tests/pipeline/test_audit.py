@@ -120,7 +120,7 @@ def test_what_cannot_be_audited_is_said_before_spark_starts(mq, lake, tmp_path, 
         audit(["Missing"], namesrv=mq.namesrv, spark=no_session)
     for words, said in [
         ([], "name topics, or --lake"),
-        (["--lake", str(tmp_path / "none")], "is not there"),
+        (["--lake", str(tmp_path / "none")], "does not exist"),
         (["--lake", str(lake), "--html", "/none/x.html"], "there is no such folder"),
     ]:
         assert main(["audit", *words]) == 2

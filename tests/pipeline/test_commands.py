@@ -66,7 +66,7 @@ def test_to_lake_from_plan_to_summary(run, mq, topic, tmp_path):
         (("TOPIC", "--credentials", "/no/file.yml"), 1, "/no/file.yml: No such file"),
         (("TOPIC", "--conf", "x"), 2, "--conf 'x': give KEY=VALUE"),
         (("TOPIC", "--from", "noon"), 2, "'noon' is no time"),
-        (("TOPIC", "--body", "json"), 2, "--body and --schema go together"),
+        (("TOPIC", "--body", "json"), 2, "--body and --schema must be given together"),
         (("TOPIC", "--format", "orc"), 2, "'orc' is not one of"),
         (("TOPIC", "-n", "127.0.0.1:1", "--option", "timeout=1"), 3, "127.0.0.1:1"),
         (("TOPIC", "--name", "lake"), 2, "--name 'lake'"),
@@ -157,7 +157,7 @@ mqclient.spark.cluster.DataLossError: offset 5 is gone
 \tat org.apache.spark.api.python.BasePythonRunner
 """
     assert _cause(text) == "offset 5 is gone"
-    assert _cause("\n") == "Spark failed without a word"
+    assert _cause("\n") == "Spark failed without an error message"
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_it_is_refused_while_a_job_works_and_the_other_way_round(mq, topic, lake
         with pytest.raises(BusyError, match="a job works on lake"):
             compact(str(lake), spark=no_session)
         assert main(["compact", str(lake)]) == 1
-        assert "start again when it has stopped" in capsys.readouterr().err
+        assert "start again after it has stopped" in capsys.readouterr().err
     with (
         opened(Lake(str(lake)), "compact", "compact", {}, alone=True),
         pytest.raises(BusyError, match="is being compacted"),

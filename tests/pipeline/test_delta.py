@@ -133,7 +133,7 @@ def test_a_deleted_state_is_no_reason_to_write_again(mq, orders, plain, tmp_path
     job = {"namesrv": mq.namesrv, "spark": plain, "file_format": "delta"}
     to_lake(str(tmp_path), [orders], **job)
     (tmp_path / "_mqpipeline" / "to-lake.json").unlink()
-    with pytest.raises(PipelineError, match="its state was deleted"):
+    with pytest.raises(PipelineError, match="job's state was deleted"):
         to_lake(str(tmp_path), [orders], **job, rows_max=6)
 
 

@@ -226,7 +226,7 @@ def test_a_state_that_cannot_be_used_is_refused(mq, orders, plain, tmp_path):
     path = tmp_path / "_mqpipeline/to-lake.json"
     state = json.loads(path.read_text())
     path.write_text(json.dumps({**state, "version": 2, "new": 1}))
-    with pytest.raises(UsageError, match="is of version 2, this mqpipeline knows 1"):
+    with pytest.raises(UsageError, match="has version 2, but this mqpipeline knows only 1"):
         to_lake(str(tmp_path), [orders], **job)
     path.write_text("{")
     with pytest.raises(PipelineError, match="is damaged"):
@@ -242,7 +242,7 @@ def test_a_queue_that_lost_messages_obeys_the_option(mq, plain, tmp_path):
     state = json.loads(path.read_text())
     state["done"][f"broker-a|{topic}|0"] = 9
     path.write_text(json.dumps(state))
-    with pytest.raises(DataLossError, match="the queue began anew"):
+    with pytest.raises(DataLossError, match="the queue was created again"):
         to_lake(str(tmp_path), [topic], **job)
 
 
