@@ -1,7 +1,8 @@
-"""RocketMQ's store on disk: messages, the engine that writes them, tools that only read.
+"""RocketMQ's store on disk: messages, the engine that writes them, and read-only tools.
 
-`open(path)` reads a store directory, live or dead, without touching it; `Store` is the engine
-of a broker. Names load on first use, so that importing the package is cheap.
+`open(path)` reads a store directory without changing it, whether a broker runs on it or not.
+`Store` is the engine of a broker. Names are imported at their first use, so that importing the
+package is cheap.
 """
 
 from __future__ import annotations

@@ -70,13 +70,14 @@ class ReceivedMessage:
         """CRC-32 of the stored body, with the top bit cleared."""
     @property
     def properties(self) -> dict[str, str]:
-        """Every property by name, those of the system too, in stored order."""
+        """Every property by name, including RocketMQ's own ones, in stored order."""
     @property
     def stored_properties(self) -> bytes:
         """The properties text as stored."""
     @property
     def consume_start_ms(self) -> int:
-        """Start of its handler, milliseconds since the epoch; also a property once assigned."""
+        """When its handler started, milliseconds since the epoch; assigning it also sets a
+        property."""
     @consume_start_ms.setter
     def consume_start_ms(self, value: int) -> None: ...
     @property
@@ -144,9 +145,9 @@ def decompress_body(body: bytes, sys_flag: int) -> bytes:
 
 @final
 class UniqueIds:
-    """Makes UNIQ_KEY ids: a prefix that is fixed for a millisecond, and a counter.
+    """Generates UNIQ_KEY ids: a prefix that is fixed for a millisecond, and a counter.
 
-    head: gives the first 28 hex digits for a time in milliseconds since the epoch.
+    head: returns the first 28 hex digits for a time in milliseconds since the epoch.
     """
 
     def __new__(cls, head: Callable[[int], bytes]) -> UniqueIds: ...
@@ -200,9 +201,9 @@ def encode_batch(
     ids: UniqueIds,
     check: Callable[[Any], object],
 ) -> tuple[bytes, str]:
-    """Write the body of a batch; gives it and its messages' unique ids as a comma list.
+    """Encode the body of a batch; returns it and the messages' unique ids as a comma list.
 
-    kind, topic: of the messages. plain: WAIT as all of them have it. check: called with a
-    message that is not like that, delayed or empty; raises what is wrong with it, if anything.
+    kind, topic: class and topic of all messages. plain: their value of WAIT. check: called with a
+    message that differs from this, is delayed or is empty; raises an error if it is not allowed.
     Raises ValueError for properties of over 32767 bytes or with separators inside.
     """

@@ -66,7 +66,7 @@ __all__ = [
 _T = TypeVar("_T")
 
 OPTIMISED: Final[bool]
-"""Whether this is an optimised build; builds of the development profile are not."""
+"""Whether this is an optimised build, not a build of the development profile."""
 
 # --- errors (see mqstore/errors.py)
 
@@ -122,7 +122,8 @@ class Store:
         """Append one message, or with `batch` a batch body, and wait until it is durable.
 
         body, properties: the bytes to store; the properties have no WAIT. Hosts are "ip:port".
-        was_accepted: the store moves a message that it has, so `max_message_bytes` does not hold.
+        was_accepted: the store moves a message that it already has; `max_message_bytes` does not
+        apply.
         Waits until the message is as durable as configured, at most `sync_flush_timeout_ms`.
         A refusal is a status, not an exception. Raises ValueError for a host of another form.
         """
@@ -147,17 +148,17 @@ class Store:
     def end_transaction(self, number: int, commits: bool, is_open: bool = False) -> str:
         """End a transaction: "first", "repeated", "contrary" or "unknown".
 
-        number: queue offset of the transaction's first half message. is_open: the caller looked
-        at the log where the answer was "unknown".
+        number: queue offset of the transaction's first half message. is_open: the caller got
+        "unknown" before and has found in the log that the transaction is open.
         """
     def reopen_transaction(self, number: int) -> None:
-        """Take back an end that could not be stored."""
+        """Undo an end that could not be stored."""
     def note_ended(self, number: int) -> None:
-        """Note that a transaction is ended."""
+        """Record that a transaction has ended."""
     def is_ended(self, number: int) -> bool:
-        """Whether a transaction is known to be ended."""
+        """Whether a transaction is recorded as ended."""
     def know_transactions_from(self, number: int) -> None:
-        """Say that every ended transaction from this number on was noted."""
+        """Declare that every ended transaction with this or a higher number is recorded."""
     def query(
         self,
         topic: str,
@@ -229,7 +230,7 @@ class Store:
     def queues(self) -> dict[str, list[int]]:
         """Every existing consume queue: topic to queue ids."""
     def failures(self) -> dict[str, tuple[int, str | None]]:
-        """Threads that have failed: how many times, and why if they still do."""
+        """Failed threads: number of failures, and the reason if the thread still fails."""
     def runtime(self) -> dict[str, str]:
         """Figures of the store by RocketMQ's runtime keys."""
     def lock_held_ms(self) -> int:
@@ -283,7 +284,7 @@ def set_file_mode(mode: int) -> None:
     """Set the permission bits of new store files of this process."""
 
 def check_sql(text: str) -> None:
-    """Compile an SQL92 expression. Raises ValueError that says what is wrong."""
+    """Compile an SQL92 expression. Raises ValueError with the reason if it is wrong."""
 
 # --- logging (see mqstore/logs.py)
 
@@ -331,8 +332,8 @@ class RangeFailed(Exception):
 
     kind: "unreachable" or "timeout" (no reply until the retries ran out), "refused" (the broker
     answered with `code` and `remark`), or "broken", "closed", "bad_frame", "busy" for others.
-    address: "host:port" that was asked last. remark: the failure alone. text: names queue, address
-    and offset too.
+    address: "host:port" of the last request. remark: the failure alone. text: the failure with
+    queue, address and offset.
     """
 
 @final
@@ -340,14 +341,15 @@ class RangeReader:
     """Reads ranges of queues, one after another, with pulls of several ranges in flight.
 
     Joins no group, commits nothing. settings: as for `Connector`. Each plan is a mapping:
-    - master, slave: "host:port" of the broker's; one of them may be None. A slave is asked while
-      the master fails, and never says what is gone;
+    - master, slave: "host:port" of the broker's master and slave; one of them may be None. The
+      slave
+      is used while the master fails, but its answers never count as data loss;
     - broker_name, topic, queue_id, group, and the offsets first and end;
-    - tags: the list of tags wanted, or filter: an SQL92 condition; None for all messages;
+    - tags: the list of wanted tags, or filter: an SQL92 condition; None for all messages;
     - pull_count: messages that one pull asks for, at most; pulls_in_flight;
-    - waiting_bytes: replies that wait for `fill`; one larger reply may exceed it;
-    - timeout: seconds of one pull; retry_timeout: seconds for which a pull that fails for a passing
-      reason is tried again.
+    - waiting_bytes: most bytes of replies that wait for `fill`; one larger reply may exceed it;
+    - timeout: seconds of one pull; retry_timeout: seconds for which a pull is retried after a
+      transient failure.
 
     Raises ValueError for a field that is missing or outside its range. Starts one thread.
     """
@@ -360,7 +362,7 @@ class RangeReader:
 
         rows, size_bytes: what `builder` holds when it has enough; the last reply may exceed them.
         Returns whether the range ended, and its losses since the last call: offset, number of
-        offsets, and why. After the end of a range, the next range is the first.
+        offsets, and reason. After the end of a range, the next range is the first.
         Waits without the GIL; pulls are sent while this runs. Raises RangeFailed, DecodeError for a
         body that cannot be decompressed, RuntimeError when closed or in a forked process.
         """
@@ -555,7 +557,7 @@ class Server:
         The frame is None if the connection closed or the reply is too large.
         """
     def forget_client_reply(self, connection: int, opaque: int) -> None:
-        """Drop that reply if it still comes."""
+        """Drop this reply if it arrives later."""
     def connections(self) -> list[tuple[int, str, float]]:
         """Open connections: number, "ip:port", seconds since the last byte arrived."""
     def is_open(self, connection: int) -> bool:
@@ -567,9 +569,10 @@ class Server:
     def lock_batch(
         self, group: str, client: tuple[str, str], queues: Sequence[_Queue]
     ) -> tuple[list[_Queue], str | None]:
-        """Lock queues for a client, its id and IP address; return what it holds, and a remark."""
+        """Lock queues for a client (id and IP address); returns the queues that it holds, and a
+        remark."""
     def unlock_batch(self, group: str, client_id: str, queues: Sequence[_Queue]) -> None:
-        """Unlock those of the queues that the client holds."""
+        """Unlock these queues, if the client holds them."""
     def counters(self) -> dict[str, int]:
         """Counts since the start, and the work that waits now.
 
@@ -578,7 +581,7 @@ class Server:
         "parked": requests that wait until their client has taken the replies to earlier ones.
         """
     def failures(self) -> dict[str, tuple[int, str | None]]:
-        """Threads and tasks that have failed: how many times, and why if they still do."""
+        """Failed threads and tasks: number of failures, and the reason if it still fails."""
     def take_traffic(self) -> list[_Traffic]:
         """The traffic that was served natively since the last call.
 

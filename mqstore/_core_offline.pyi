@@ -19,20 +19,20 @@ class Scan:
     def layout(self) -> tuple[int | None, int | None, int | None, int | None]:
         """Bytes of a log file and of a queue file, slots and entries of an index file.
 
-        None for what no file tells.
+        None for values that no file shows.
         """
     def state(self) -> tuple[bool, bool, tuple[int, int, int] | None]:
         """Whether the store was closed cleanly (no `abort`), whether a broker holds the lock, and
         the checkpoint's log, queue and index time in milliseconds; None if there is no checkpoint.
         """
     def unread(self) -> list[tuple[str, str]]:
-        """Files of a newer RocketMQ that cannot be read: path in the store, what it is."""
+        """Files of a newer RocketMQ that cannot be read: path in the store, description."""
     def min_physical_offset(self) -> int:
         """Start of the log in bytes."""
     def max_physical_offset(self) -> int:
         """End of the last log file, at or after the end of the last record."""
     def records(self, offset: int, max_bytes: int, check_crc: bool) -> tuple[bytes, list[int], int]:
-        """The next whole records: bytes, where each starts, where the next chunk begins.
+        """The next whole records: bytes, offset of each, offset of the next chunk.
 
         Returns at least one record. At the end of the log or at damage it returns no records and
         `offset` itself.
@@ -50,7 +50,7 @@ class Scan:
         end_ms: int | None = None,
         check_crc: bool = False,
     ) -> tuple[bytes, int, int, str]:
-        """The next selected records: bytes, number, where the next one begins, why this one ended.
+        """The next selected records: bytes, number, offset of the next chunk, reason for the end.
 
         The reason is "more" (continue there, also after an empty chunk), "stop" (no later record
         matches) or "unreadable" (no record starts there: the log ends or is damaged, see
@@ -170,7 +170,8 @@ class LinesAhead:
         cls, scan: Scan, offset: int, chunk_bytes: int, wanted: Wanted, body: str
     ) -> Self: ...
     def step(self) -> tuple[Memory, int, str]:
-        """The next lines, where the lines after them begin, and why these ended (`Scan.select`).
+        """The next lines, the offset of the lines after them, and the reason for the end
+        (`Scan.select`).
 
         If the reason is not "more", this was the last step.
         """
@@ -200,7 +201,8 @@ class ColumnsAhead:
         tags: Set[str] | None = None,
     ) -> Self: ...
     def step(self) -> tuple[tuple[int, dict[str, tuple[Any, ...]]], int, str]:
-        """The next rows, where the rows after them begin, and why these ended (LinesAhead.step).
+        """The next rows, the offset of the rows after them, and the reason for the end
+        (LinesAhead.step).
 
         Rows are their number and the columns as in ColumnBuilder.take.
         """
@@ -276,7 +278,7 @@ def rebuild(
     exceptions and Ctrl-C stop the work. `root` is then unchanged or, in place, a store that the
     next open completes.
     delay_levels: messageDelayLevel, if it is not RocketMQ's default. index_slots, index_entries:
-    maxHashSlotNum and maxIndexNum, where the index files do not tell them.
+    maxHashSlotNum and maxIndexNum, needed only if the index files do not show them.
     Raises StoreLocked if a broker runs on the store, FileExistsError if `to` is not empty.
     """
 

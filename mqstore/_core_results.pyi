@@ -1,4 +1,4 @@
-"""The part of `mqstore._core` that the store answers.
+"""The part of `mqstore._core` with the results of store operations.
 
 There is no module of this name: `_core.pyi` re-exports all of it.
 """
@@ -14,7 +14,7 @@ class PutResult:
         """RocketMQ's name of the outcome, "PUT_OK" for success."""
     @property
     def physical_offset(self) -> int:
-        """Where the first record starts, in bytes from the start of the log; -1 if refused."""
+        """Physical offset of the first record; -1 if refused."""
     @property
     def size_bytes(self) -> int:
         """Size of all records together in bytes."""
@@ -23,7 +23,7 @@ class PutResult:
         """Queue offset of the first record."""
     @property
     def store_timestamp_ms(self) -> int:
-        """When the store took the message, in milliseconds since the epoch."""
+        """When the store accepted the message, in milliseconds since the epoch."""
     @property
     def record_offsets(self) -> list[int]:
         """Physical offset of each record; a single message has one record."""
@@ -37,7 +37,7 @@ class GetResult:
         """RocketMQ's GetMessageStatus, "FOUND" when there are messages."""
     @property
     def next_begin_offset(self) -> int:
-        """Where the next read should begin."""
+        """Queue offset for the next read."""
     @property
     def min_offset(self) -> int:
         """First readable offset of the queue."""

@@ -1,4 +1,4 @@
-"""The part of `mqstore._core` that writes rows of Arrow columns to brokers.
+"""The part of `mqstore._core` that sends rows of Arrow columns to brokers.
 
 There is no module of this name: `_core.pyi` re-exports all of it.
 """
@@ -23,35 +23,36 @@ class RowWriter:
     One task at a time, from one thread. Connections stay open from task to task. Every call
     raises RuntimeError in a forked child and after `close`.
 
-    settings: those of `Connector`. plan: group; topic of rows that have none, or None;
-    request_timeout and retry_timeout in seconds; message_bytes_max; rate, messages a second or
-    None; reserved, names of properties that rows may not set; first_queue, where the turn through
-    the queues begins. routes: called with a topic and whether a send to it failed, in the thread of
-    `write` and `finish`; gives the queues that take sends, in RocketMQ's order: broker's name,
-    address to connect, queue id.
+    settings: see `Connector`. plan: a mapping of group; topic for rows without one, or None;
+    request_timeout and retry_timeout in seconds; message_bytes_max; rate in messages per second, or
+    None; reserved, names of properties that rows must not set; first_queue, the queue at which the
+    round robin starts. routes: called in the thread of `write` and `finish` with a topic and
+    whether a send to it failed; returns the writable queues in RocketMQ's order: broker name,
+    address to connect to, queue id.
     """
 
     def __new__(
         cls, settings: dict[str, Any], plan: Mapping[str, Any], routes: _Routes
     ) -> Self: ...
     def start(self, row_id: str, id_prefix: str, month_ms: int) -> None:
-        """Begin a task; what is left of an earlier one is given up.
+        """Start a task; unfinished rows of an earlier task are dropped.
 
-        row_id: the property `sparkRowId` up to the number of the row. id_prefix, month_ms: see
-        `mqstore.message.unique_id_origin`.
+        row_id: the part of the property `sparkRowId` before the row number. id_prefix, month_ms:
+        see `mqstore.message.unique_id_origin`.
         """
     def write(self, rows: int, columns: dict[str, tuple[Any, ...]]) -> list[_Stored]:
-        """Add rows; returns once there is room for more, with what was stored since the last call.
+        """Add rows; waits until there is room for more. Returns the rows stored since the last
+        call.
 
-        columns, by name, with their buffers as Arrow has them, and None where nothing is null:
+        columns: by name, with their buffers in Arrow's layout; the validity is None without nulls:
         - body, topic, tags, order_key: (offset, length, validity, ends, values);
         - flag, delay_level: (offset, length, validity, values);
         - keys: as tags, or lists: (offset, length, validity, ends, items as tags);
         - properties: (offset, length, validity, ends, names as tags, values as tags).
 
-        Each part that was stored is (runs of rows as first and count, topic, broker's name, queue
-        id, queue offset of the first row). Raises ValueError for a row that cannot be a message,
-        SendFailed, and what `routes` raises; then only `progress` and `start` may follow.
+        Each stored part is (runs of rows as first and count, topic, broker name, queue id, queue
+        offset of the first row). Raises ValueError for a row that cannot be a message, SendFailed,
+        and the errors of `routes`; after an error only `progress` and `start` may be called.
         """
     def finish(self) -> list[_Stored]:
         """Wait until every row is stored. Returns and raises as `write` does."""

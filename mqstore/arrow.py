@@ -1,4 +1,4 @@
-"""Stored messages as Arrow record batches, built natively column by column.
+"""Stored messages as Arrow record batches, built column by column in native code.
 
 Needs pyarrow (`pip install mqstack[arrow]`).
 """
@@ -40,7 +40,8 @@ BATCH_BYTES = 8 << 20
 BATCH_ROWS_MIN = 1_000
 """Batches of a store have at least this many rows ..."""
 BATCH_BYTES_MIN = 1 << 20
-"""... or this many bytes, except the last: to join smaller ones costs less than to hand them on."""
+"""... or this many bytes, except the last: joining small batches is cheaper than passing them
+on."""
 
 _TYPES = {
     "int32": pa.int32(),
@@ -58,11 +59,11 @@ def arrow_schema(columns: Collection[str]) -> pa.Schema:
 
 
 class BatchBuilder:
-    """Collects records and gives them as RecordBatches of one schema.
+    """Collects records and returns them as RecordBatches of one schema.
 
-    schema: columns of COLUMN_LAYOUTS with their types; nothing else is decoded. constants:
-    text columns with the same value in every row, such as the broker's name.
-    Raises ValueError for a column that is neither.
+    schema: columns of COLUMN_LAYOUTS with their types; other columns are not decoded. constants:
+    text columns with the same value in every row, such as the broker's name. Raises ValueError for
+    a column that is in neither.
     """
 
     def __init__(self, schema: pa.Schema, constants: dict[str, str] | None = None) -> None:
@@ -141,11 +142,11 @@ def store_batches(
     on_gap: Callable[[Gap], None] | None = None,
     constants: dict[str, str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches from a walk that has to reach `end`, a physical offset.
+    """Batches from a walk that must reach the physical offset `end`.
 
-    store: the directory, for the error. on_gap: what the walk calls for each range without a
-    readable record; called for the last one here. constants: as of BatchBuilder.
-    Raises StoreDamaged without on_gap, after the last batch before such a range.
+    store: the directory, for the error text. on_gap: called with each range without a readable
+    record; a range at the end is reported here. constants: see BatchBuilder. Without on_gap, raises
+    StoreDamaged after the last batch before such a range.
     """
     yield from _whole_batches(iter(walk) if on_gap else _steps(walk), schema, constants)
     if walk.offset < end:

@@ -7,7 +7,7 @@ import queue
 __all__ = ["Ending"]
 
 SIGNAL_CHECK = 1.0
-"""Seconds between checks for a signal: one that another thread received does not end a wait."""
+"""Seconds between checks for a signal: a signal that another thread received ends no wait."""
 
 
 class Ending:
@@ -24,7 +24,7 @@ class Ending:
         self._inbox.put(None)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait up to `timeout` seconds, without one for as long as it takes; True if it is set."""
+        """Wait until the event is set, at most `timeout` seconds; returns whether it is set."""
         while True:
             try:
                 self._inbox.get(timeout=SIGNAL_CHECK if timeout is None else timeout)

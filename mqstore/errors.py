@@ -3,15 +3,15 @@
     Exception
       StoreError           an operation failed; says which, with which value, and what to do
         StoreLocked        another process has the store open
-        UnknownLayout      no store, or file sizes or a version that do not fit
-        StoreDamaged       damage other than a torn tail, and `damagePolicy` is to refuse
+        UnknownLayout      not a store, or other file sizes, or an unknown version
+        StoreDamaged       damage other than a torn tail, and `damagePolicy` is "refuse"
         StorePoisoned      a write or fsync failed earlier; reads only until reopened
     ValueError
       SettingError         a setting is unknown, of the wrong type or out of its range
       DecodeError          bytes that should be a stored message are not
 
-A failing file operation is the OSError of its kind (FileNotFoundError, PermissionError, ...)
-with errno and file name.
+A failed file operation raises the matching OSError (FileNotFoundError, PermissionError, ...) with
+errno and file name.
 """
 
 from mqstore._core import (

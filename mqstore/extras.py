@@ -1,4 +1,4 @@
-"""Packages that only an extra installs: imported on use, and named when they are missing."""
+"""Imports packages of extras on use, with a clear error if a package is missing."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def load(module: str, purpose: str) -> Any:
         return import_module(module)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != package:
-            raise  # the package is there and lacks one of its own
+            raise  # the package is installed, but one of its dependencies is missing
         raise ImportError(advice(package, purpose), name=package) from None
 
 
 def advice(package: str, purpose: str) -> str:
-    """The error for a package that is missing: what needs it, and how to install it."""
+    """The error text for a missing package: what needs it and how to install it."""
     installed_as = package.replace("_", "-")
     return f"{purpose} needs {installed_as}: pip install 'mqstack[{EXTRAS[package]}]'"

@@ -12,23 +12,23 @@ __all__ = ["RawKey", "dumps", "loads"]
 
 
 class RawKey(str):
-    """The JSON text of an object that is a key; `dumps` writes it without quotes.
+    """The JSON text of an object that is used as a key; `dumps` writes it without quotes.
 
-    RocketMQ's maps keyed by a message queue are written like that, and the Go client reads
-    nothing else.
+    RocketMQ writes maps with message queues as keys like this, and the Go client accepts only this
+    form.
     """
 
     __slots__ = ()
 
 
 def loads(text: bytes | str) -> object:
-    """Read fastjson's text.
+    """Parse fastjson's text.
 
     Keys are always `str`: a bare number becomes its digits, an object key becomes the string of
     that object's JSON (read it with `loads` again). Bytes that are not UTF-8 are replaced.
     Nesting is limited to 120 levels and text to 64 MiB; ValueError beyond that and on bad text.
-    Half of a surrogate pair becomes a question mark, as when Java writes it: such text could be
-    neither saved nor sent.
+    Half of a surrogate pair becomes a question mark, as when Java writes it, because such text
+    could not be encoded.
 
     >>> loads('{0:"a",{"queueId":1}:2}')
     {'0': 'a', '{"queueId":1}': 2}

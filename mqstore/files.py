@@ -25,8 +25,9 @@ T = TypeVar("T")
 class StateFile:
     """A file that is replaced atomically, like the state files of a store.
 
-    Its previous copy stays in `{path}.bak`, its checksum in `{own}/state`; unusable content
-    goes to `{own}/quarantine`. Links are not followed. own: `mqstack` beside the file unless given.
+    The previous copy stays in `{path}.bak`, the checksum in `{own}/state`; unusable content goes to
+    `{own}/quarantine`. Links are not followed. own: default is the folder `mqstack` next to the
+    file.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ def read_own(path: str | os.PathLike[str], bytes_max: int) -> bytes:
         if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", name)
         if found.st_size > bytes_max:
-            what = f"{found.st_size} bytes, at most {bytes_max} are read"
+            what = f"it has {found.st_size} bytes, but at most {bytes_max} are allowed"
             raise OSError(errno.EFBIG, what, name)
         return file.read(bytes_max)
 
@@ -73,10 +74,10 @@ def read_own(path: str | os.PathLike[str], bytes_max: int) -> bytes:
 def replace(
     path: str | os.PathLike[str], content: bytes, mode: int | None = None, backup: bool = False
 ) -> None:
-    """Put `content` into a file: temporary file, fsync, rename, fsync of the directory.
+    """Replace a file's content: temporary file, fsync, rename, fsync of the directory.
 
-    mode: permission bits of a new file, `new_file_mode()` unless given; a file that is replaced
-    keeps its own. backup: keep what the file held in `{path}.bak`. Raises OSError.
+    mode: permission bits of a new file, default `new_file_mode()`; a replaced file keeps its own.
+    backup: keep the old content in `{path}.bak`. Raises OSError.
     """
     with atomic_file(path, mode, backup) as file:
         file.write(content)
@@ -89,10 +90,10 @@ def atomic_file(
     backup: bool = False,
     temporary: str | None = None,
 ) -> Iterator[IO[bytes]]:
-    """A new file that takes the name `path`, durably, when the block ends without an exception.
+    """Write a new file that gets the name `path`, durably, if the block ends without an exception.
 
-    mode, backup: see `replace`. temporary: its path until then, `{path}.tmp` unless given; what
-    is there is removed. Raises OSError.
+    mode, backup: see `replace`. temporary: its path until then, default `{path}.tmp`; an existing
+    file with this path is removed. Raises OSError.
     """
     name = os.fspath(path)
     part = temporary or name + ".tmp"
@@ -120,17 +121,17 @@ def new_file_mode() -> int:
 
 
 def set_mode(mode: int) -> None:
-    """Set the permission bits of all new files of this process, those of the compiled store too.
+    """Set the permission bits of all new files of this process, also of the compiled store.
 
-    Users who may read or write such a file may also enter new folders. The umask of the process
-    is set to what they allow: the usual one would take the group's right to write away.
+    Users with access to such a file may also enter new folders. The process's umask is set to
+    match, because the usual umask would remove the group's write permission.
     """
     _use_mode(mode)
     os.umask(0o777 & ~_folder_mode())
 
 
 def restore_mode(mode: int, umask: int) -> None:
-    """Undo `set_mode`. mode, umask: as they were before."""
+    """Undo `set_mode`. mode, umask: the values from before."""
     _use_mode(mode)
     os.umask(umask)
 
@@ -142,7 +143,7 @@ def _use_mode(mode: int) -> None:
 
 
 def make_folders(path: str | os.PathLike[str]) -> None:
-    """Make a folder and those above it that are missing, durably. Raises OSError."""
+    """Create a folder and its missing parents, durably. Raises OSError."""
     name = os.fspath(path) or "."
     if os.path.isdir(name):
         return
@@ -172,7 +173,7 @@ def sync_file(path: str | os.PathLike[str]) -> None:
 
 
 def sync_directory(path: str | os.PathLike[str]) -> None:
-    """Flush the names in a directory to the disk. Raises OSError."""
+    """Flush a directory, so that new and removed names in it are durable. Raises OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

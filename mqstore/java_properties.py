@@ -1,9 +1,9 @@
-"""Java's properties text, which configuration files and answers hold, with line numbers.
+"""Java's properties format, used in configuration files and replies; with line numbers.
 
 Rules of java.util.Properties: a logical line is a natural line, continued by an odd number of
 trailing backslashes; the key ends at the first unescaped `=`, `:` or blank; leading blanks of
 the value are dropped, trailing ones are kept by Java. RocketMQ trims neither; we trim the end,
-because a blank after a number makes Java ignore the whole setting without a word.
+because with a blank after a number, Java silently ignores the whole setting.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ class Entry(NamedTuple):
 
 
 def parse(text: str) -> list[Entry]:
-    """Read properties text; later entries of a key win, so keep the order."""
+    """Parse properties text. Keep the order: if a key occurs twice, the later entry counts."""
     return [_entry(line, number) for number, line in _logical_lines(text)]
 
 
 def read(text: str) -> dict[str, str]:
-    """The value of each key; where a key comes twice the later entry counts."""
+    """The value of each key; if a key occurs twice, the later entry counts."""
     return {entry.key: entry.value for entry in parse(text)}
 
 
 def render(values: Mapping[str, str]) -> str:
-    """Write properties text that `parse` (and Java) reads back."""
+    """Write properties text that `parse` and Java can read."""
     return "".join(
         f"{_escaped_key(key)}={_escaped_value(value)}\n" for key, value in values.items()
     )
@@ -116,5 +116,5 @@ def _escaped_value(value: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Escape what would end a line, and the escape itself."""
+    """Escape line breaks and backslashes."""
     return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")

@@ -1,7 +1,7 @@
 """Passes the log lines of the compiled core to Python's logging.
 
-The loggers are `mqstore.core`, `mqserver.core` and `mqclient.core`, by the room of the core that
-writes. Its threads never wait for Python: they put lines into a bounded queue.
+The loggers are `mqstore.core`, `mqserver.core` and `mqclient.core`, for the part of the core that
+writes the line. The core's threads never wait for Python: they put lines into a bounded queue.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from mqstore import _core
 
 __all__ = ["deliver", "forward"]
 
-# Made at import and not at the first line. A thread of ours that made a logger later would change
-# the table of loggers, perhaps while another thread (of pytest, for example) walks over it.
+# Create the loggers at import: creating one later, in our thread, would change the table of loggers
+# while another thread (of pytest, for example) may iterate over it.
 _STORE, _SERVER, _CLIENT = (
     logging.getLogger(f"{package}.core") for package in ("mqstore", "mqserver", "mqclient")
 )
@@ -27,7 +27,7 @@ _forwarding_pid = 0
 
 
 def forward() -> None:
-    """Start forwarding the core's lines; once per process, and again in a forked child."""
+    """Start to forward the core's lines; needed once per process, and again in a forked child."""
     global _forwarding_pid
     with _lock:
         if _forwarding_pid == os.getpid():

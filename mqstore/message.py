@@ -1,6 +1,6 @@
-"""Messages, queues and their ids, which store, client and broker share.
+"""Messages, queues and their ids, shared by store, client and broker.
 
-`Message` is what a producer sends, `ReceivedMessage` what a consumer or a log reader gets.
+A producer sends a `Message`; a consumer or a log reader receives a `ReceivedMessage`.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ class Message:
     """A message to send.
 
     topic: its name. body: bytes, sent unchanged. tags: one tag, matched by consumers'
-    subscriptions. keys: one key or several, to find the message by later. Spaces separate keys,
-    as in `ReceivedMessage.keys`; a list has one key an item.
-    flag: a number for the application. properties: further text by name; names that RocketMQ
-    reserves are refused. delay_level: 1 to 18 (RocketMQ's default levels: 1 s to 2 h), 0 for none.
-    wait_store_ok: False acknowledges before the broker flushed. deliver_at: when consumers get it,
-    an aware datetime; only brokers of RocketMQ 5 can do this.
-    Raises TypeError or ValueError naming the argument that cannot be sent. To send on what was
-    received, see `from_received`.
+    subscriptions. keys: one key or several, for queries by key. In a str, spaces separate keys, as
+    in `ReceivedMessage.keys`; a list has one key per item.
+    flag: a number for the application. properties: more values by name; RocketMQ's reserved names
+    are refused. delay_level: 1 to 18 (RocketMQ's default levels: 1 s to 2 h), 0 for none.
+    wait_store_ok: with False the broker acknowledges before its flush. deliver_at: delivery time,
+    an aware datetime; supported only by brokers of RocketMQ 5.
+    Raises TypeError or ValueError that names the wrong argument. To forward a received message, see
+    `from_received`.
 
     >>> str(Message("TopicTest", b"Hi", tags="TagA", keys=["order-1", "user-7"]).keys)
     'order-1 user-7'
@@ -91,11 +91,12 @@ class Message:
     flag: int
     """A number for the application, 32 bits."""
     properties: dict[str, str]
-    """Every property that will be stored, tags and keys included, under RocketMQ's names."""
+    """Every property that will be stored, including tags and keys, under RocketMQ's names."""
     transaction_id: str | None
     """Set by a transactional send."""
     born_timestamp_ms: int | None
-    """Time of birth, milliseconds since the epoch; None (and a batch): the time of the send."""
+    """Creation time in milliseconds since the epoch; None, and any batch, uses the time of the
+    send."""
 
     def __init__(
         self,
@@ -138,12 +139,12 @@ class Message:
 
     @classmethod
     def from_received(cls, message: ReceivedMessage, topic: str | None = None) -> Message:
-        """A message to send on, with the body, tag, keys, flag and user properties of another.
+        """A message to forward, with the body, tag, keys, flag and user properties of another.
 
-        topic: where to; None is the topic of the message, and for one from a dead-letter or retry
-        topic the topic that it was sent to first. Nothing that a client of another language wrote
-        is refused. What RocketMQ noted about the message stays behind: its id, times, retries,
-        delay and transaction. Raises DecodeError if the body cannot be decompressed.
+        topic: destination; None uses the message's topic, or its original topic if it comes from a
+        dead-letter or retry topic. Values written by clients of other languages are never refused.
+        RocketMQ's own data about the message is not copied: its id, times, retries, delay and
+        transaction. Raises DecodeError if the body cannot be decompressed.
         """
         stored = message.properties
         if topic is None:
@@ -242,7 +243,7 @@ def _deliver_ms(deliver_at: datetime, delay_level: int) -> str:
 
 
 def _joined_keys(keys: str | Iterable[str]) -> str:
-    """Several keys as RocketMQ stores them; a query must find the message by each of them."""
+    """Join keys as RocketMQ stores them, so that a query finds the message by each key."""
     if isinstance(keys, bytes) or not isinstance(keys, Iterable):
         raise TypeError(f"keys must be str or a list of str, not {type(keys).__name__}")
     words = keys.split(" ") if isinstance(keys, str) else list(keys)
@@ -253,8 +254,8 @@ def _joined_keys(keys: str | Iterable[str]) -> str:
             raise TypeError(f"key {word!r} must be str")
         if not word or " " in word:
             raise ValueError(
-                f"key {word!r} is empty or holds a space, which separates keys; "
-                f"give each key as an item of its own"
+                f"key {word!r} is empty or contains a space, which separates keys; "
+                f"give each key as a separate item"
             )
     _check_separators("KEYS", *words)
     return " ".join(words)
@@ -306,7 +307,7 @@ class OffsetMessageId(NamedTuple):
     port: int
     """The broker's port."""
     physical_offset: int
-    """Where the record starts, bytes from the start of the log."""
+    """Physical offset of the record."""
 
 
 def queue_of(message: ReceivedMessage) -> MessageQueue:
@@ -315,9 +316,9 @@ def queue_of(message: ReceivedMessage) -> MessageQueue:
 
 
 def offset_msg_id(host: str, port: int, physical_offset: int) -> str:
-    """The id a broker gives a message: its own address and where the record starts.
+    """The offset message id: the broker's address and the offset of the record.
 
-    host: an IP address, not a name. Gives 32 upper-case hex digits, 56 with IPv6.
+    host: an IP address, not a name. Returns 32 upper-case hex digits, 56 with IPv6.
 
     >>> offset_msg_id("127.0.0.1", 10911, 190)
     '7F00000100002A9F00000000000000BE'
@@ -345,7 +346,7 @@ def parse_offset_msg_id(text: str) -> OffsetMessageId:
 
 
 def is_body_sound(stored_body: bytes, body_crc: int) -> bool:
-    """Whether a stored body matches its checksum; a record with the checksum 0 never got one."""
+    """Whether a stored body matches its checksum; the checksum 0 means that none was stored."""
     return not body_crc or zlib.crc32(stored_body) & 0x7FFFFFFF == body_crc
 
 
@@ -373,10 +374,10 @@ class DamagedRecord(NamedTuple):
 def decode_reply(
     body: bytes, broker_name: str = "", min_offset: int = -1, max_offset: int = -1
 ) -> tuple[list[ReceivedMessage], list[DamagedRecord]]:
-    """As `decode_messages`, but checks each record and its body's CRC.
+    """Like `decode_messages`, but checks each record and the CRC of its body.
 
-    Returns the whole messages, and the records that are damaged. Nothing of the reply can be read
-    after a record whose size is damaged.
+    Returns the good messages and the damaged records. After a record with a damaged size, the rest
+    of the reply cannot be read.
     """
     places = damaged_records(body)
     if not places:
@@ -405,7 +406,8 @@ def _header(record: bytes, broker_name: str) -> ReceivedMessage | None:
 
 
 class _Heads:
-    """The prefix of UNIQ_KEY ids: IP, pid, random (Java: class loader), time of the month."""
+    """The prefix of UNIQ_KEY ids: IP, pid, random number (Java: class loader), time in the
+    month."""
 
     def __init__(self) -> None:
         self._prefix = ""
@@ -426,7 +428,7 @@ class _Heads:
         return head[:12].decode() + os.urandom(4).hex().upper(), self._month_ms
 
     def forget(self) -> None:
-        """Make a new prefix in a forked child, which must not repeat its parent's ids."""
+        """Generate a new prefix in a forked child, which must not repeat its parent's ids."""
         self._prefix = ""
         _unique_ids.forget()
 
@@ -453,8 +455,10 @@ def unique_id() -> str:
 
 
 def unique_id_origin() -> tuple[str, int]:
-    """What native code makes unique ids of: a prefix of 20 digits that no other maker of ids has,
-    and the start of the month, milliseconds since the epoch.
+    """Values from which native code generates unique ids.
+
+    Returns a unique prefix of 20 digits, and the start of the month in milliseconds since the
+    epoch.
     """
     return _heads.origin()
 
@@ -462,9 +466,10 @@ def unique_id_origin() -> tuple[str, int]:
 def encode_batch(
     messages: Sequence[Message], check: Callable[[Message], object]
 ) -> tuple[bytes, str]:
-    """Write messages of one topic as the body of a batch, and their unique ids as a comma list.
+    """Encode messages of one topic as a batch; returns the body, and the unique ids as a comma
+    list.
 
-    check: called with a message that does not fit the batch of the first one; it must raise.
+    check: called with a message that does not match the first one; it must raise an error.
     Raises ValueError for properties of over 32127 bytes or with separators inside.
     """
     first = messages[0]

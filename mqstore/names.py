@@ -13,7 +13,7 @@ LIGHT_PREFIX = "%LMQ%"
 """Prefix of light queues and of their groups."""
 
 AUTO_CREATE_TOPIC = "TBW102"
-"""The template: a topic that a send creates gets its queues and permissions."""
+"""The template topic: a topic created by a send gets its queues and permissions."""
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
 BENCHMARK_TOPIC = "BenchmarkTest"
@@ -29,7 +29,7 @@ SYSTEM_PREFIX = "rmq_sys_"
 REPLY_SUFFIX = "_REPLY_TOPIC"
 
 TOOLS_GROUP = "TOOLS_CONSUMER"
-"""The group of tools that read and commit nothing; every broker has it."""
+"""The group of tools that read without committing; every broker has it."""
 OWNER_GROUP = "CID_ONSAPI_OWNER"
 INNER_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
 SCHEDULE_GROUP = "SCHEDULE_CONSUMER"
@@ -55,7 +55,7 @@ NO_SENDING = frozenset(
 """Topics that clients may not send to."""
 
 SYSTEM_TOPICS = NO_SENDING | {AUTO_CREATE_TOPIC, BENCHMARK_TOPIC, TRACE_TOPIC}
-"""Topics that clients may not create; a broker adds those with its cluster's and its own name."""
+"""Topics that clients may not create. A broker adds the topics named after it and its cluster."""
 
 SYSTEM_GROUPS = (
     TOOLS_GROUP,
@@ -70,12 +70,12 @@ SYSTEM_GROUPS = (
 
 
 def is_system_group(group: str) -> bool:
-    """Whether RocketMQ made a group for itself (`MixAll.isSysConsumerGroup`)."""
+    """Whether a group is one of RocketMQ's own groups (`MixAll.isSysConsumerGroup`)."""
     return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
 
 
 def has_legal_characters(name: str) -> bool:
-    """Whether a name of a topic or group has legal characters only, and at least one."""
+    """Whether the name of a topic or group is not empty and has only legal characters."""
     return _LEGAL.fullmatch(name) is not None
 
 
@@ -101,7 +101,7 @@ def retry_topic(group: str) -> str:
 
 
 def dead_letter_topic(group: str) -> str:
-    """The topic in which a group's messages end after their last delivery."""
+    """The topic that receives a group's messages after their last failed delivery."""
     return DLQ_PREFIX + group
 
 
@@ -111,12 +111,12 @@ def retry_groups(topics: list[str]) -> list[str]:
 
 
 def is_of_a_group(topic: str) -> bool:
-    """Whether a topic holds a group's retries or its dead letters."""
+    """Whether a topic contains a group's retries or dead letters."""
     return group_of(topic) is not None
 
 
 def group_of(topic: str) -> str | None:
-    """The group whose retries or dead letters a topic holds; None if it holds neither."""
+    """The group whose retries or dead letters a topic contains; None for other topics."""
     for prefix in (RETRY_PREFIX, DLQ_PREFIX):
         if topic.startswith(prefix):
             return topic[len(prefix) :]
@@ -133,7 +133,7 @@ def java_hash(text: str) -> int:
 
 
 def tags_of(expression: str) -> list[str]:
-    """The tags of an expression "A || B"; none for "*", which asks for every message."""
+    """The tags of an expression "A || B"; empty for "*", which selects every message."""
     if expression == "*":
         return []
     return [tag for part in expression.split("||") if (tag := part.strip())]

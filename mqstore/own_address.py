@@ -1,6 +1,6 @@
-"""The addresses of this machine: which one it has towards the network, and which are its own.
+"""The addresses of this machine: the outgoing address, and whether an address is its own.
 
-A connected datagram socket answers both. Connecting one sends nothing.
+Both use a connected datagram socket; connecting one sends no packet.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import socket
 
 _SIOCGIFADDR = 0x8915
 _DOCUMENTATION = "192.0.2.1"
-"""Documentation address of RFC 5737: the default route leads there, and no host has it."""
+"""Documentation address of RFC 5737: no host has it, so the default route is used for it."""
 
 
 def outgoing_address() -> str | None:
@@ -20,15 +20,15 @@ def outgoing_address() -> str | None:
 
 
 def own_address() -> str:
-    """The address that clients name themselves by: `outgoing_address`, else loopback."""
+    """The address that clients use in their ids: `outgoing_address`, or else loopback."""
     return outgoing_address() or "127.0.0.1"
 
 
 def is_own_address(host: str) -> bool:
     """Whether an IP address belongs to this machine now.
 
-    The system sends from an address to itself only if it is its own. That covers every interface
-    at once, in both families.
+    The kernel chooses an address as its own source only if the machine has it. This covers all
+    interfaces, for IPv4 and IPv6.
     """
     source = _source_towards(host)
     return source is not None and source.partition("%")[0] == host.partition("%")[0]
@@ -50,7 +50,7 @@ def interface_addresses() -> list[str]:
 
 
 def _source_towards(host: str) -> str | None:
-    """The address that datagrams to an IP address would come from; None if there is no way."""
+    """The source address of datagrams to an IP address; None if there is no route."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:

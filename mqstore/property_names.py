@@ -1,4 +1,4 @@
-"""Names of properties that RocketMQ keeps for itself.
+"""Names of properties that RocketMQ reserves.
 
 RocketMQ 4.9 and 5: `MessageConst`.
 """
@@ -23,4 +23,4 @@ _SET_BY_BROKERS = (
     "DLQ_ORIGIN_MESSAGE_ID INNER_NUM INNER_BASE __CRC32#"
 )
 SET_BY_BROKERS = frozenset(_SET_BY_BROKERS.split())
-"""Further names, with which brokers of RocketMQ 5 describe one stored message."""
+"""More reserved names, which brokers of RocketMQ 5 set on stored messages."""

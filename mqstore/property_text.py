@@ -1,8 +1,8 @@
 """A message's properties as the text on the wire and on disk: name \\x01 value \\x02 and so on.
 
 RocketMQ 4.9: `MessageDecoder.messageProperties2String`. `encode_properties` and
-`decode_properties` of `mqstore.message` turn whole mappings into this text and back; this module
-serves those who add a pair to a text, or must keep the other pairs as they came.
+`decode_properties` of `mqstore.message` convert whole mappings to this text and back. This module
+is for code that adds a pair to a text and must keep the other pairs unchanged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PAIR_END = "\x02"
 
 
 class Pair(NamedTuple):
-    """A property as it stands in a text."""
+    """A property of a text."""
 
     name: str
     value: str
@@ -25,7 +25,7 @@ class Pair(NamedTuple):
 
 
 def pairs_of(text: str) -> Iterator[Pair]:
-    """The properties of a text in their order; pieces without a name or a value are left out."""
+    """The properties of a text in order; skips parts without a name or a value."""
     for piece in text.split(PAIR_END):
         name, _, value = piece.partition(NAME_END)
         if name and value:
@@ -33,5 +33,5 @@ def pairs_of(text: str) -> Iterator[Pair]:
 
 
 def text_of(pairs: Iterable[Pair]) -> str:
-    """The text of properties whose names and values hold no separator."""
+    """The text of properties; their names and values must not contain a separator."""
     return PAIR_END.join(map(str, pairs))

@@ -1,4 +1,4 @@
-"""Options of the Spark formats: each is declared once, and read from text by its declaration."""
+"""Options of the Spark formats; each is declared once, with the function that parses its text."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = [
 ]
 
 Use = Literal["batch", "stream", "write"]
-"""What an option is given to: a batch read, a streaming read, or a write of either kind."""
+"""The use of an option: a batch read, a streaming read, or a batch or streaming write."""
 
 _OF_SPARK = frozenset({"path", "paths", "checkpointlocation", "serialization.format"})
-"""Options that Spark itself adds: by load(path) and save(path), for streams, for tables."""
+"""Options that Spark adds itself, for load(path) and save(path), for streams and for tables."""
 _USE_WORDS = {"batch": "batch reads", "stream": "streaming reads", "write": "writes"}
 _SIZE_UNITS = {"k": 10, "m": 20, "g": 30}
 
@@ -34,9 +34,9 @@ _SIZE_UNITS = {"k": 10, "m": 20, "g": 30}
 class Option:
     """One option of a format.
 
-    read: from the option's text to its value; raises ValueError that says what to give. meaning:
-    for the documentation. default: the value without the option. shown: the default as the
-    documentation shows it. aliases: other names. uses: the only uses of the option, empty for all.
+    read: parses the option's text; its ValueError says which values are allowed. meaning: text for
+    the documentation. default: the value without the option. shown: the default as text for the
+    documentation. aliases: other names. uses: the only uses of the option, empty for all.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Option:
         return (self.name, *self.aliases)
 
     def value(self, given: Mapping[str, str]) -> Any:
-        """The value in a map of options; empty text counts as not given.
+        """The value from a map of options; an empty text counts as not given.
 
         Raises ValueError if the text is wrong, or if several names are given.
         """
@@ -71,9 +71,9 @@ class Option:
 def read_options(
     given: Mapping[str, str], declared: Iterable[Option], use: Use | None = None
 ) -> dict[str, Any]:
-    """The value of every declared option by name, defaults included.
+    """The value of every declared option by name, including defaults.
 
-    given: Spark's map, keys in any case. use: what the options are for; None does not check it.
+    given: Spark's map, keys in any case. use: the use of the options; None skips this check.
     Raises ValueError for an option that is unknown, wrong, or meant for another use.
     """
     declared = list(declared)
@@ -88,7 +88,8 @@ def read_options(
 
 
 def _refuse_unknown(given: Iterable[str], known: Iterable[str]) -> None:
-    """Raise ValueError for an unknown option, naming the nearest; Spark ignores the case."""
+    """Raise ValueError for an unknown option, with the most similar name; ignores case, as
+    Spark."""
     names = {name.lower(): name for name in known}
     for name in given:
         if name.lower() in names or name.lower() in _OF_SPARK:
@@ -96,12 +97,12 @@ def _refuse_unknown(given: Iterable[str], known: Iterable[str]) -> None:
         near = get_close_matches(name.lower(), names, 1)
         hint = f"did you mean {names[near[0]]}? " if near else ""
         raise ValueError(
-            f"no option {name!r}; {hint}there are: {', '.join(sorted(names.values()))}"
+            f"no option {name!r}; {hint}the options are: {', '.join(sorted(names.values()))}"
         )
 
 
 def queue_numbers(text: str) -> frozenset[int]:
-    """Queue ids "0,2"."""
+    """Parse queue ids such as "0,2"."""
     try:
         return frozenset(int(word) for word in text.split(","))
     except ValueError:
@@ -109,38 +110,38 @@ def queue_numbers(text: str) -> frozenset[int]:
 
 
 def tag_names(text: str | None) -> frozenset[str] | None:
-    """The option `tag`: "TagA || TagB" to names, None for all."""
+    """Parse the option `tag`, such as "TagA || TagB"; None for all tags."""
     if text is None or text.strip() in ("", "*"):
         return None
     return frozenset(tags_of(text))
 
 
 def boolean(text: str) -> bool:
-    """Read "true" or "false", in any case."""
+    """Parse "true" or "false", in any case."""
     if text.lower() not in ("true", "false"):
         raise ValueError("give true or false")
     return text.lower() == "true"
 
 
 def count(text: str) -> int:
-    """A whole number above 0."""
+    """Parse a whole number above 0."""
     if not text.isdigit() or int(text) < 1:
         raise ValueError("give a number above 0")
     return int(text)
 
 
 def byte_count(text: str) -> int:
-    """A number of bytes above 0, as 67108864 or 64m."""
+    """Parse a number of bytes above 0, such as 67108864 or 64m."""
     words = text.strip().lower().removesuffix("b")
     shift = _SIZE_UNITS.get(words[-1:], 0)
     number = words[:-1] if shift else words
     if not number.isdigit() or int(number) < 1:
-        raise ValueError("give a number of bytes above 0, as 67108864 or 64m")
+        raise ValueError("give a number of bytes above 0, such as 67108864 or 64m")
     return int(number) << shift
 
 
 def seconds(text: str) -> float:
-    """A number of seconds above 0."""
+    """Parse a number of seconds above 0."""
     try:
         number = float(text)
     except ValueError:

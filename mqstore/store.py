@@ -1,4 +1,4 @@
-"""The store engine: appends messages, keeps queues and index, recovers after a crash."""
+"""The store engine: appends messages, maintains queues and index, recovers after a crash."""
 
 import os
 from dataclasses import dataclass, field, fields
@@ -23,8 +23,8 @@ class Settings:
     """Settings of a store, given when it is opened.
 
     Each field's metadata names RocketMQ's key and the unit (`key`, `unit`; key "" where
-    RocketMQ has none). None for a file size adopts what the store has, else RocketMQ's
-    default; a size that differs from the files found is refused with UnknownLayout.
+    RocketMQ has none). None for a file size uses the size of the store's files, or RocketMQ's
+    default for a new store; a size that differs from existing files is refused with UnknownLayout.
 
     >>> from dataclasses import fields
     >>> {f.name: f.metadata["key"] for f in fields(Settings)}["sync_flush"]
@@ -62,8 +62,8 @@ class Settings:
     allocate_step_bytes: int = _setting(64 << 20, "", "bytes")
     """Blocks are allocated ahead of the write position in steps of this size."""
     min_free_bytes: int | None = _setting(None, "", "bytes")
-    """Refuse puts when less than this is free, and delete the oldest files when less than twice
-    as much is; None uses RocketMQ's ratios (`disk_warning_percent` and the others)."""
+    """Refuse puts if the free space is less than this, and delete the oldest files below twice
+    this; None uses RocketMQ's ratios (`disk_warning_percent` and the others)."""
     heal_damage: bool = _setting(True, "damagePolicy")
     """Whether recovery replaces damage in the middle of the log (heal) or refuses to open."""
     check_crc_on_recover: bool = _setting(True, "checkCRCOnRecover")
@@ -82,7 +82,7 @@ class Settings:
     max_transfer_disk_bytes: int = _setting(64 << 10, "maxTransferBytesOnMessageInDisk", "bytes")
     """Most bytes of one read from disk."""
     hot_memory_percent: int = _setting(40, "accessMessageInMemoryMaxRatio", "%")
-    """Percent of the machine's memory; newer messages than that count as in memory."""
+    """The newest part of the log, in percent of the machine's memory, counts as in memory."""
     query_count_max: int = _setting(64, "maxMsgsNumBatch", "messages")
     """Most messages of a query."""
     page_cache_busy_ms: int = _setting(1_000, "osPageCacheBusyTimeOutMills", "ms")
@@ -90,17 +90,18 @@ class Settings:
     flush_delay_offsets_interval_ms: int = _setting(10_000, "flushDelayOffsetInterval", "ms")
     """Period in which the progress of delayed messages is persisted."""
     reserved_hours: int = _setting(72, "fileReservedTime", "hours")
-    """Delete log files that were not written for this long, in the hours of `delete_when`."""
+    """Delete log files that are older than this since their last write, in the hours of
+    `delete_when`."""
     delete_when: str = _setting("04", "deleteWhen", "hours of the day")
     """Hours in which old files are deleted, separated by ";"."""
     disk_max_used_percent: int = _setting(75, "diskMaxUsedSpaceRatio", "%")
     """On a partition fuller than this, delete old files at any hour."""
     disk_forcible_percent: int = _setting(85, "diskSpaceCleanForciblyRatio", "%")
-    """On a partition fuller than this, delete the oldest files, whatever their age."""
+    """On a partition fuller than this, delete the oldest files at any age."""
     disk_warning_percent: int = _setting(90, "diskSpaceWarningLevelRatio", "%")
     """On a partition fuller than this, refuse puts as well."""
     clean_forcibly_enabled: bool = _setting(True, "cleanFileForciblyEnable")
-    """Whether files may be deleted before they are old enough."""
+    """Whether files may be deleted before `reserved_hours`."""
     clean_interval_ms: int = _setting(10_000, "cleanResourceInterval", "ms")
     """Period of the check for files to delete."""
     delete_log_pause_ms: int = _setting(100, "deleteCommitLogFilesInterval", "ms")
@@ -116,26 +117,26 @@ class Settings:
     queue_ext_bitmap_bits: int = _setting(64, "bitMapLengthConsumeQueueExt", "bits")
     """Filter bits of a message in the extension."""
     multi_dispatch_enabled: bool = _setting(False, "enableMultiDispatch")
-    """Whether messages enter the further queues that INNER_MULTI_DISPATCH names."""
+    """Whether messages are also added to the queues that INNER_MULTI_DISPATCH names."""
     lmq_enabled: bool = _setting(False, "enableLmq")
-    """Whether these may be light queues (`%LMQ%...`)."""
+    """Whether these queues may be light queues (`%LMQ%...`)."""
     lmq_queues_max: int = _setting(20_000, "maxLmqConsumeQueueNum", "queues")
-    """Most light queues."""
+    """Maximum number of light queues."""
 
     def as_dict(self) -> dict[str, object]:
-        """Every field by name, as the compiled engine takes them."""
+        """Every field by name, in the form for the compiled engine."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
 class Store(_core.Store):
     """A store directory opened for writing: one process at a time, any number of threads.
 
-    path: the store's root. settings: see `Settings`. create: make the directory if missing.
-    Opening recovers what a crash left behind. Use it as a context manager, or call `close()`;
-    a store that is not closed is recovered at the next open. To read without the lock, see
+    path: the store's root. settings: see `Settings`. create: create the directory if it is missing.
+    Opening recovers the store after a crash. Use it as a context manager, or call `close()`; a
+    store that is not closed is recovered at the next open. To read without the lock, see
     `mqstore.open`.
-    Raises StoreLocked, UnknownLayout, StoreDamaged, SettingError, and OSError of file errors
-    (FileNotFoundError when the directory is missing and `create` is False).
+    Raises StoreLocked, UnknownLayout, StoreDamaged, SettingError, and OSError for file errors
+    (FileNotFoundError if the directory is missing and `create` is False).
 
     >>> import tempfile
     >>> root = tempfile.TemporaryDirectory()

@@ -1,4 +1,4 @@
-"""The version of the installed distribution, which all packages and commands share."""
+"""The version of the installed distribution, shared by all packages and commands."""
 
 from __future__ import annotations
 

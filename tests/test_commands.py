@@ -131,5 +131,5 @@ def test_times_are_read_alike(text: str) -> None:
     for words, option in times:
         with click.Context(click.Command(words)) as context:
             assert option.process_value(context, text) is not None
-            with pytest.raises(click.BadParameter, match="is no time"):
+            with pytest.raises(click.BadParameter, match="is not a time"):
                 option.process_value(context, "noon")

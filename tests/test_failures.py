@@ -132,5 +132,5 @@ def test_times_and_words() -> None:
     assert read_start("1700000000123") == datetime(2023, 11, 14, 22, 13, 20, 123000, UTC)
     assert read_milliseconds("2023-11-14T22:13:20.123") == 1700000000123
     for text in ("-1y", "-h", "1h", "-99999999d", "yesterday"):
-        with pytest.raises(ValueError, match="is no time"):
+        with pytest.raises(ValueError, match="is not a time"):
             read_start(text)

@@ -1,6 +1,6 @@
-"""The command `mqstore`: look into a store directory, live or dead, and mend a dead one.
+"""The command `mqstore`: read the store directory of a broker, and repair it offline.
 
-Exit codes: 0 all is well, 1 failed, 2 wrong usage, 5 damage found.
+Exit codes: 0 success, 1 failed, 2 wrong usage, 5 damage found.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ __all__ = ["main"]
 
 COMMANDS = {
     "dump": Listed(
-        "mqstore.cli.dump", "Write the messages, chosen by place, time, topic, tag, key or id."
+        "mqstore.cli.dump", "Print messages, selected by offset, time, topic, tag, key or id."
     ),
     "export": Listed("mqstore.cli.export", "Write messages to a file: JSON lines, CSV or Parquet."),
     "ls": Listed("mqstore.cli.ls", "List the consume queues."),
-    "rebuild": Listed("mqstore.cli.mend", "Make queues, index and checkpoint anew from the log."),
-    "repair": Listed("mqstore.cli.mend", "Heal a damaged log; make queues and index anew."),
-    "stat": Listed("mqstore.cli.stat", "Say what it is: condition, sizes, extent, how to open it."),
+    "rebuild": Listed("mqstore.cli.mend", "Rebuild queues, index and checkpoint from the log."),
+    "repair": Listed("mqstore.cli.mend", "Repair a damaged log; rebuild queues and index."),
+    "stat": Listed("mqstore.cli.stat", "Show a summary: condition, sizes, extent, settings."),
     "verify": Listed("mqstore.cli.verify", "Check log, queues, index, checkpoint and offsets."),
 }
 
@@ -36,13 +36,13 @@ COMMANDS = {
 )
 @click.version_option(package_name="mqstack", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Look into a RocketMQ store directory, live or dead; only repair and rebuild write one."""
+    """Read a RocketMQ store directory, also of a running broker; repair and rebuild write one."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code.
 
-    arguments: without the program's name; None takes those of the process.
+    arguments: the command line without the program's name; None for `sys.argv`.
     """
     return running.run("mqstore", lambda: invoke(cli, "mqstore", arguments), _judge)
 

@@ -36,16 +36,16 @@ COLUMNS = (
     "commitLogOffset", "topic", "queueId", "queueOffset", "storeTime", "tags", "keys", "body",
 )  # fmt: skip
 INDEX_ENTRIES_MAX = 1_000_000
-"""Most messages of one key."""
+"""Most messages to look up for one key."""
 LIVE_BYTES = 64 << 10
-"""A smaller stretch is shown at once: it may be the last for a while."""
+"""A smaller chunk is printed at once, because the next one may take a while."""
 
 
 @click.command()
 @directory_argument
 @filter_options
 @click.option("--key", help="only messages with this key (needs --topic; uses the index)")
-@click.option("--msg-id", help="only the message of this id: unique id or offset message id")
+@click.option("--msg-id", help="only messages with this unique id or offset message id")
 @click.option(
     "--body",
     type=click.Choice([*BODIES, "none"]),
@@ -53,7 +53,7 @@ LIVE_BYTES = 64 << 10
     show_default=True,
     help="how to write bodies",
 )
-@click.option("--follow", is_flag=True, help="wait for more, from the end on unless told")
+@click.option("--follow", is_flag=True, help="wait for new messages; starts at the end")
 @output_option
 @click.pass_context
 def dump(
@@ -67,14 +67,14 @@ def dump(
     output: str | None,
     **chosen: Any,
 ) -> None:
-    """Write the messages of the store in DIRECTORY, in the order they were stored.
+    """Print the messages of the store in DIRECTORY, in the order of the log.
 
-    Goes on behind what is unreadable, says so, and then exits 5.
+    Skips unreadable ranges with a message on standard error, and then exits with 5.
     """
     _check_usage(key, msg_id, follow, chosen["topic"], output)
     reader = open_store(directory)
     start = check_start(reader, chosen)
-    if not follow:  # a topic may come while it waits
+    if not follow:  # with --follow the topic may be created later
         check_stored_topic(reader, chosen["topic"])
     wanted = wanted_of(chosen)
     if key is not None or msg_id is not None:
@@ -94,18 +94,18 @@ def dump(
 
 
 class _Gaps:
-    """Says where nothing could be read."""
+    """Reports unreadable ranges on standard error, and counts them."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self.found = False
 
     def say(self, gap: Gap) -> None:
-        """Say one."""
+        """Report one range."""
         self.found = True
         click.echo(
-            f"mqstore: {gap.end - gap.start} bytes of the log from {gap.start} on are unreadable; "
-            f"to see more: mqstore verify {self._directory}",
+            f"mqstore: skipped {gap.end - gap.start} unreadable bytes of the log at offset "
+            f"{gap.start}; for details: mqstore verify {self._directory}",
             err=True,
         )
 
@@ -118,13 +118,13 @@ def _check_usage(
     if key is not None and msg_id is not None:
         raise click.UsageError("give --key or --msg-id, not both")
     if follow and (key is not None or msg_id is not None):
-        raise click.UsageError("--follow does not go with --key and --msg-id, which use the index")
+        raise click.UsageError("--follow cannot be used with --key or --msg-id")
     if follow and chosen_format(output) not in ("table", "jsonl"):
-        raise click.UsageError("--follow writes a table or jsonl: other formats need an end")
+        raise click.UsageError("--follow needs --output table or jsonl")
 
 
 def _follow_start(reader: StoreReader, chosen: dict[str, Any]) -> int | None:
-    """--offset, else the first of --from, else the end of the log."""
+    """The start of --follow: --offset, or else --from, or else the end of the log."""
     if chosen["offset"] is not None or chosen["begin"] is not None:
         return chosen["offset"]  # type: ignore[no-any-return]
     last = reader.last_message()
@@ -134,7 +134,7 @@ def _follow_start(reader: StoreReader, chosen: dict[str, Any]) -> int | None:
 def _indexed(
     reader: StoreReader, key: str | None, msg_id: str | None, wanted: Wanted, start: int | None
 ) -> list[ReceivedMessage]:
-    """What the index finds and the filter lets pass, oldest first."""
+    """The messages that the index finds and the filter accepts, oldest first."""
     if key is not None:
         found = reader.find(wanted.topic or "", key, max_count=INDEX_ENTRIES_MAX)
     else:
@@ -144,7 +144,7 @@ def _indexed(
 
 
 def _write(stretches: Iterable[bytes], body: str, output: str | None, live: bool = False) -> None:
-    """JSON lines as they are rendered natively; other formats message by message."""
+    """Write JSON lines as rendered by native code, and other formats message by message."""
     if chosen_format(output) == "jsonl":
         _write_lines(stretches, body)
     elif live:
@@ -156,7 +156,7 @@ def _write(stretches: Iterable[bytes], body: str, output: str | None, live: bool
 
 
 def _shown(message: ReceivedMessage, body: str) -> dict[str, Any]:
-    """A row of a table, where a damaged body says so."""
+    """A row of a table; a damaged body is marked."""
     row = message_row(message, body)
     if "bodyError" in row:
         row["body"] = f"[damaged] {row['body'] or ''}"
@@ -164,7 +164,7 @@ def _shown(message: ReceivedMessage, body: str) -> dict[str, Any]:
 
 
 def _write_live(stretches: Iterable[bytes], body: str) -> None:
-    """A table whose widths do not depend on rows to come."""
+    """Write a table with fixed column widths, because later rows are not known yet."""
     for stretch in stretches:
         for message in decode_messages(stretch):
             row = _shown(message, body)
@@ -175,7 +175,7 @@ def _write_live(stretches: Iterable[bytes], body: str) -> None:
 
 
 def _first(stretches: Iterable[bytes], count: int | None) -> Iterator[bytes]:
-    """The first `count` records, None: all."""
+    """The first `count` records; None for all."""
     if count is None:
         yield from stretches
         return

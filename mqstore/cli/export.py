@@ -1,4 +1,4 @@
-"""`mqstore export`: messages of a store to a file."""
+"""`mqstore export`: write messages of a store to a file."""
 
 from __future__ import annotations
 
@@ -30,9 +30,11 @@ COLUMNS = ("file", "format", "messages", "keptBack", "gaps", "gapBytes", "undeco
 @click.command()
 @directory_argument
 @click.option("--to", required=True, type=click.Path(dir_okay=False), help="the file to write")
-@click.option("--format", type=click.Choice(FORMATS), help="instead of what the name ends in")
-@click.option("--everything", is_flag=True, help="also what RocketMQ keeps for itself")
-@click.option("--force", is_flag=True, help="replace the file if there is one")
+@click.option(
+    "--format", type=click.Choice(FORMATS), help="file format; default: from the file extension"
+)
+@click.option("--everything", is_flag=True, help="include RocketMQ's internal messages")
+@click.option("--force", is_flag=True, help="replace an existing file")
 @filter_options
 @output_option
 @click.pass_context
@@ -47,12 +49,12 @@ def export(
     output: str | None,
     **chosen: Any,
 ) -> None:
-    """Write the messages of the store in DIRECTORY to a file, in the order they were stored.
+    """Write the messages of the store in DIRECTORY to a file, in the order of the log.
 
-    The name says the format: .jsonl, .jsonl.zst, .csv or .parquet. `mqclient send --file FILE`
-    puts the messages into a running broker. Left out: what no consumer would get any more
-    (copies for retries, delivered delayed messages, half messages). Exits 5 when damage was
-    left out.
+    The file extension selects the format: .jsonl, .jsonl.zst, .csv or .parquet. `mqclient send
+    --file FILE` sends the messages to a running broker. Records that no consumer would receive any
+    more are skipped (copies for retries, delivered delayed messages, half messages). Exits with 5
+    if damage was skipped.
     """
     reader = open_store(directory)
     start = check_start(reader, chosen)
@@ -93,13 +95,13 @@ def _row(report: ExportReport) -> dict[str, Any]:
 def _sentence(report: ExportReport) -> str:
     said = f"{report.path}: {report.messages} messages"
     if report.kept_back:
-        said += f"; {report.kept_back} records that RocketMQ keeps for itself were left out"
+        said += f"; skipped {report.kept_back} internal records of RocketMQ"
     return said
 
 
 def _damage(report: ExportReport) -> str:
     row = _row(report)
     return (
-        f"{row['gapBytes']} bytes of damaged records in {row['gaps']} places and "
-        f"{row['undecodable']} bodies that do not decompress were left out"
+        f"skipped {row['gapBytes']} bytes of damaged records in {row['gaps']} places and "
+        f"{row['undecodable']} messages whose body does not decompress"
     )

@@ -26,22 +26,22 @@ GROUP_COLUMNS = (
 
 
 def _target_options(command: F) -> F:
-    """Where the result goes, and what the store was made with."""
+    """Options for the destination, and for settings that the store was created with."""
     options = (
-        click.option("--to", type=click.Path(), help="a new directory for the result"),
+        click.option("--to", type=click.Path(), help="write the result to this new directory"),
         click.option("--in-place", is_flag=True, help="change DIRECTORY itself, under its lock"),
         click.option("--delay-levels", help="the broker's messageDelayLevel, if it was set"),
         click.option(
             "--max-hash-slots",
             "index_slots",
             type=_COUNT,
-            help="the broker's maxHashSlotNum; needed where the index files do not tell it",
+            help="the broker's maxHashSlotNum; needed if the index files do not show it",
         ),
         click.option(
             "--max-index-num",
             "index_entries",
             type=_COUNT,
-            help="the broker's maxIndexNum; needed where the index files do not tell it",
+            help="the broker's maxIndexNum; needed if the index files do not show it",
         ),
     )
     return all_options(*options)(command)
@@ -52,10 +52,11 @@ def _target_options(command: F) -> F:
 @_target_options
 @output_option
 def repair(directory: str, output: str | None, **target: Any) -> None:
-    """Heal the log of the store in DIRECTORY, then make queues and index anew from it.
+    """Repair the log of the store in DIRECTORY, then rebuild queues and index from it.
 
     Damaged ranges between good records are saved to mqstack/quarantine and overwritten with
-    records that no consumer sees; a torn tail is cut. Says what each group will replay or skip.
+    records that no consumer sees; a torn tail is truncated. Prints what each group will replay or
+    skip.
     """
     _mend(repair_store, directory, output, **target)
 
@@ -65,9 +66,9 @@ def repair(directory: str, output: str | None, **target: Any) -> None:
 @_target_options
 @output_option
 def rebuild(directory: str, output: str | None, **target: Any) -> None:
-    """Make queues, index and checkpoint of the store in DIRECTORY anew; the log stays as it is.
+    """Rebuild queues, index and checkpoint of the store in DIRECTORY; the log does not change.
 
-    Says what each group will replay or skip.
+    Prints what each group will replay or skip.
     """
     _mend(rebuild_store, directory, output, **target)
 
@@ -83,7 +84,7 @@ def _mend(
 ) -> None:
     if (to is None) != in_place:
         raise click.UsageError(
-            "say where the result goes: --to NEW_DIRECTORY leaves the store as it is, "
+            "give the destination: --to NEW_DIRECTORY leaves the store unchanged, "
             "--in-place changes it"
         )
     try:
@@ -91,7 +92,7 @@ def _mend(
             report = work(directory, to, in_place=in_place, progress=bar, **made_with)
     except FileExistsError:
         raise click.ClickException(
-            f"{to} holds files already; --to takes a directory that does not exist yet"
+            f"{to} is not empty; give --to a directory that does not exist yet"
         ) from None
     if chosen_format(output) != "table":
         write_rows([*_group_rows(report), _summary(report)], GROUP_COLUMNS, output)
@@ -101,15 +102,13 @@ def _mend(
     changed = [row for row in _group_rows(report) if _is_changed(row)]
     same = len(report.groups) - len(changed)
     if same:
-        click.echo(
-            f"groups: in {same} of their queues nothing is left to read, replayed or skipped"
-        )
+        click.echo(f"groups: nothing to read, replay or skip in {same} of their queues")
     if changed:
         write_rows(changed, GROUP_COLUMNS, "table")
 
 
 def _is_changed(row: dict[str, Any]) -> bool:
-    """Whether a group's consumers will notice anything in a queue."""
+    """Whether a group's consumers will notice a change in a queue."""
     return bool(row["remaining"] or row["skipped"] or row["committed"] != row["committedBefore"])
 
 
@@ -150,17 +149,17 @@ def _summary(report: RepairReport) -> dict[str, Any]:
 
 
 def _lines(report: RepairReport) -> list[str]:
-    """What was done, for people."""
+    """The report as text lines."""
     lines = [f"{report.root}: {report.records} records, log offsets {report.log_start} to "
              f"{report.log_end}"]  # fmt: skip
     lines += [
-        f"healed: {end - start} bytes at {start}, saved in {saved}"
+        f"repaired: {end - start} bytes at {start}, saved in {saved}"
         for start, end, saved in report.healed
     ]
     if report.cut:
         start, end = report.cut
-        lines.append(f"cut: {end - start} bytes behind the last record, from {start} on")
-    lines.append(f"queues: {report.queues} with {report.queue_entries} units; "
+        lines.append(f"truncated: {end - start} bytes after the last record, from offset {start}")
+    lines.append(f"queues: {report.queues} with {report.queue_entries} entries; "
                  f"index: {report.index_entries} entries")  # fmt: skip
     lines += [
         f"kept: {topic}/{queue_id}, whose messages have all expired"

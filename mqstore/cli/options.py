@@ -1,4 +1,4 @@
-"""Options that several commands have: which store, and which of its messages."""
+"""Options shared by several commands, to select the store and its messages."""
 
 from __future__ import annotations
 
@@ -36,19 +36,20 @@ def directory_argument(command: F) -> F:
 
 
 def filter_options(command: F) -> F:
-    """The options that choose messages; `wanted_of` reads them."""
+    """The options that select messages; `wanted_of` reads them."""
     options = (
         click.option("--offset", type=int, help="start at this physical offset (of a record)"),
         click.option("--stop", type=int, help="end before this physical offset"),
         milliseconds_option(
             "--from", "begin",
-            "only stored then or later: 2026-01-31T12:00 (UTC without a zone), -1h, or ms",
+            "only messages stored at this time or later: 2026-01-31T12:00 (UTC without a zone), "
+            "-1h, or ms",
             "--begin",
         ),
         milliseconds_option("--until", "until", "only stored before"),
         click.option(
             "--end", "end", callback=read_by(read_milliseconds), hidden=True,
-            help="only stored then or earlier",
+            help="only messages stored at this time or earlier",
         ),
         click.option("--count", type=click.IntRange(0), help="at most this many messages"),
         topic_option("only this topic"),
@@ -59,7 +60,7 @@ def filter_options(command: F) -> F:
 
 
 def wanted_of(chosen: dict[str, Any], *, check_crc: bool = False) -> Wanted:
-    """What the options of `filter_options` ask for; --offset and --count are not part of it."""
+    """The selection of the options of `filter_options`, except --offset and --count."""
     return Wanted(
         stop=chosen["stop"],
         topic=chosen["topic"],
@@ -72,14 +73,14 @@ def wanted_of(chosen: dict[str, Any], *, check_crc: bool = False) -> Wanted:
 
 
 def _end_ms(chosen: dict[str, Any]) -> int | None:
-    """The last store time, of --until (before it) or the older --end (at it)."""
+    """The last store time: just before --until, or equal to the older option --end."""
     until: int | None = chosen["until"]
     end: int | None = chosen["end"]
     return end if until is None else until - 1
 
 
 def check_stored_topic(reader: StoreReader, topic: str | None) -> None:
-    """Say so when --topic names none that the store has; the log decides, as queues may lag."""
+    """Fail if the store has no such topic; looks at the log too, because queues may lag."""
     if topic is None:
         return
     names = sorted({queue.topic for queue in reader.queues()})
@@ -88,18 +89,19 @@ def check_stored_topic(reader: StoreReader, topic: str | None) -> None:
     near = get_close_matches(topic, names, 3)
     hint = f"did you mean {', '.join(near)}? " if near else ""
     raise click.ClickException(
-        f"the store has no topic {topic!r}; {hint}this lists them: mqstore ls {reader.path}"
+        f"the store has no topic {topic!r}; {hint}to list topics: mqstore ls {reader.path}"
     )
 
 
 def check_start(reader: StoreReader, chosen: dict[str, Any]) -> int | None:
-    """--offset, where a record must start; checks --from and --until too."""
+    """The value of --offset, which must be the start of a record; also checks --from and
+    --until."""
     begin, end = chosen["begin"], _end_ms(chosen)
     if begin is not None and end is not None and begin > end:
         raise click.UsageError("--from is later than --until")
     offset: int | None = chosen["offset"]
     if offset is not None and reader.message_at(offset) is None:
         raise click.ClickException(
-            f"no record starts at offset {offset}; this lists them: mqstore dump {reader.path}"
+            f"no record starts at offset {offset}; to list offsets: mqstore dump {reader.path}"
         )
     return offset

@@ -1,4 +1,4 @@
-"""`mqstore stat`: a store at a glance."""
+"""`mqstore stat`: a summary of a store."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ COLUMNS = (
 )  # fmt: skip
 EXPLAINED = {
     "in use": "in use: a broker holds its lock",
-    "clean": "clean: the last broker stopped in order",
-    "crashed": "crashed: the last broker did not stop in order; the next start recovers",
+    "clean": "clean: the last broker shut down cleanly",
+    "crashed": "crashed: the last broker did not shut down cleanly; the next start recovers",
 }
 
 
@@ -30,7 +30,8 @@ EXPLAINED = {
 @directory_argument
 @output_option
 def stat(directory: str, output: str | None) -> None:
-    """Say what the store in DIRECTORY is: condition, sizes, extent, and how to open it."""
+    """Show a summary of the store in DIRECTORY: condition, sizes, extent, and settings to open
+    it."""
     found = open_store(directory).stat()
     if chosen_format(output) != "table":
         write_rows([_row(found)], COLUMNS, output)
@@ -76,7 +77,7 @@ def _row(found: StoreStat) -> dict[str, Any]:
 
 
 def _lines(found: StoreStat) -> list[tuple[str, str]]:
-    """What a reader wants to know, most important first."""
+    """The lines of the summary, most important first."""
     begin, end = found.begin_physical_offset, found.end_physical_offset
     mark = found.checkpoint
     first, last = _time(found.first_store_timestamp_ms), _time(found.last_store_timestamp_ms)

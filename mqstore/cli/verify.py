@@ -1,4 +1,4 @@
-"""`mqstore verify`: log, queues, index and offsets checked against each other."""
+"""`mqstore verify`: check log, queues, index and offsets against each other."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ COLUMNS = ("severity", "kind", "place", "offset", "what")
 def verify(context: click.Context, directory: str, output: str | None) -> None:
     """Check the store in DIRECTORY: log, queues, index, checkpoint and offsets.
 
-    Writes one row per finding and then the counts; exits 5 when something is damaged. Notices
-    are no damage: the next start mends them, or somebody should know.
+    Prints one row per finding and then the counts; exits with 5 if the store is damaged. Notices
+    are not damage: the next start repairs them, or they are only for your information.
     """
     reader = open_store(directory)
     with progress() as bar:
@@ -38,14 +38,14 @@ def verify(context: click.Context, directory: str, output: str | None) -> None:
             write_rows(rows, COLUMNS, "table")
         click.echo(_sentence(report))
         if report.damaged:
-            click.echo(f"what can be saved: mqstore repair {directory} --to NEW_DIRECTORY")
+            click.echo(f"to save the good messages: mqstore repair {directory} --to NEW_DIRECTORY")
     else:
         write_rows([*rows, _summary(report)], COLUMNS, output)
     context.exit(DAMAGED if report.damaged else 0)
 
 
 def _place_of(reader: StoreReader, bar: Report | None) -> Callable[[int], None] | None:
-    """A bar over the log, by physical offset."""
+    """A progress callback that moves the bar by physical offset."""
     if bar is None:
         return None
     start, end = reader.min_physical_offset, reader.max_physical_offset
@@ -77,7 +77,7 @@ def _summary(report: VerifyReport) -> dict[str, Any]:
 def _sentence(report: VerifyReport) -> str:
     seen = (
         f"{report.records} records ({report.record_bytes} bytes), {report.queue_entries} queue "
-        f"units, {report.extension_units} extension units, {report.index_entries} index entries, "
+        f"entries, {report.extension_units} extension units, {report.index_entries} index entries, "
         f"{report.offsets} offsets"
     )
     if not report.damaged:

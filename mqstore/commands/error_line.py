@@ -1,4 +1,4 @@
-"""The line on standard error with which a command says what failed."""
+"""Writes the error line of a command to standard error."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["end", "say_error"]
 
 
 def say_error(label: str, text: str) -> None:
-    """Write "label: text" to standard error in one piece, as other threads may write too."""
+    """Write "label: text" to standard error with one call, because other threads may write too."""
     sys.stderr.write(f"{label}: {text}\n")
     sys.stderr.flush()
 
 
 def end(label: str, text: str, code: int) -> NoReturn:
-    """End the process with a line and an exit code."""
+    """End the process with an error line and an exit code."""
     say_error(label, text)
     raise SystemExit(code) from None

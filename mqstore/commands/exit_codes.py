@@ -6,7 +6,7 @@ USAGE = 2
 UNREACHABLE = 3
 """No server answered."""
 POISONED = 3
-"""Of `mqserver`: a write or fsync failed, and the store takes no more."""
+"""From `mqserver`: a write or fsync failed, and the store refuses further writes."""
 DENIED = 4
 """Access control refused the account."""
 DAMAGED = 5
@@ -14,4 +14,4 @@ DAMAGED = 5
 DEFECT = 70
 """A defect of this project, not a mistake of the user."""
 INTERRUPTED = 130
-"""Ended by Ctrl-C: 128 and the number of SIGINT."""
+"""Ended by Ctrl-C: 128 plus the number of SIGINT."""

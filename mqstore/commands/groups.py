@@ -1,4 +1,4 @@
-"""A group of sub-commands whose modules are imported when they are used."""
+"""A group of sub-commands whose modules are imported only when used."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["LazyGroup", "Listed", "add_debug", "invoke"]
 def invoke(cli: click.Command, program: str, words: Sequence[str] | None = None) -> Any:
     """Run a command line, for `running.run`; returns what the command returns.
 
-    words: without the program's name; None takes those of the process. Unlike `cli.main`, it
+    words: the command line without the program's name; None for `sys.argv`. Unlike `cli.main`, it
     leaves a broken pipe to the caller.
     """
     wish = f"_{program.upper()}_COMPLETE"
@@ -31,7 +31,7 @@ def invoke(cli: click.Command, program: str, words: Sequence[str] | None = None)
 
 
 def add_debug(command: click.Command) -> None:
-    """Give --debug to a command, and to those of a group."""
+    """Add --debug to a command and, if it is a group, to its sub-commands."""
     if DEBUG not in command.params:
         command.params.append(DEBUG)
     if isinstance(command, click.Group):
@@ -40,9 +40,9 @@ def add_debug(command: click.Command) -> None:
 
 
 class Listed(NamedTuple):
-    """A sub-command: the module that has a click command of the same name, and its help line.
+    """A sub-command: the module with the click command of the same name, and its help line.
 
-    A minus in the name is an underscore in the module.
+    A hyphen in the name is an underscore in the module.
     """
 
     module: str
@@ -50,7 +50,7 @@ class Listed(NamedTuple):
 
 
 class LazyGroup(click.Group):
-    """Imports the module of the sub-command that is used, and of no other.
+    """Imports only the module of the sub-command that is used.
 
     listed: sub-commands by name.
     """
@@ -65,7 +65,7 @@ class LazyGroup(click.Group):
         return sorted(self._listed)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The sub-command of a name, None when there is none."""
+        """The sub-command with this name; None if there is none."""
         if cmd_name not in self._listed:
             return None
         module = import_module(self._listed[cmd_name].module)

@@ -1,4 +1,4 @@
-"""Times as users write them."""
+"""Parses times on the command line."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ FORM = "2026-01-31T12:00:00+00:00 (UTC without a zone), or -1h for an hour ago (
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 Start = Literal["earliest", "latest"] | datetime
-"""Where reading begins."""
+"""The start of reading."""
 
 
 def read_moment(text: str) -> datetime:
-    """Read ISO 8601, UTC if it has no zone, or a time before now: -30s, -5m, -1h, -7d.
+    """Parse ISO 8601, UTC if it has no zone, or a time before now: -30s, -5m, -1h, -7d.
 
     Raises ValueError.
     """
@@ -25,12 +25,12 @@ def read_moment(text: str) -> datetime:
             return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: float(ago[1])})
         moment = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
-        raise ValueError(f"{text!r} is no time: give {FORM}") from None
+        raise ValueError(f"{text!r} is not a time: give {FORM}") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def read_milliseconds(text: str) -> int:
-    """Read what `read_moment` reads, or milliseconds since 1970, of five digits or more.
+    """Parse the forms of `read_moment`, or milliseconds since 1970 with at least five digits.
 
     Raises ValueError.
     """
@@ -43,7 +43,7 @@ def read_milliseconds(text: str) -> int:
 
 
 def read_start(text: str) -> Start:
-    """Read earliest, latest, or what `read_milliseconds` reads. Raises ValueError."""
+    """Parse "earliest", "latest", or the forms of `read_milliseconds`. Raises ValueError."""
     if text == "earliest":
         return "earliest"
     if text == "latest":

@@ -1,7 +1,7 @@
-"""The options that mean the same in every command, and how a command takes them.
+"""Options with the same meaning in every command, and decorators to add them.
 
-Each is declared here once, or in `mqclient.commands.connection` if it needs a connection. An older
-spelling stays as an alias that `--help` does not show.
+Each option is declared once, here or in `mqclient.commands.connection` if it needs a connection. An
+older spelling stays as an alias that `--help` does not show.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ TIME = "TIME"
 
 
 class AliasedOption(click.Option):
-    """An option with older spellings, `aliases`, that no help and no error shows."""
+    """An option with older spellings, `aliases`, which help and errors do not show."""
 
     def __init__(self, names: Sequence[str], aliases: Sequence[str] = (), **more: Any) -> None:
         super().__init__(names, **more)
         self._aliases = list(aliases)
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        """Have the parser know the aliases too."""
+        """Add the aliases to the parser too."""
         shown, self.opts = self.opts, self.opts + self._aliases
         try:
             super().add_to_parser(parser, ctx)
@@ -58,7 +58,7 @@ def all_options(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 
 def read_by(read: Callable[[str], T]) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """A callback that reads an option's text; its ValueError or OSError is a wrong usage."""
+    """A callback that parses an option's text; a ValueError or OSError becomes a usage error."""
 
     def checked(_context: click.Context, _option: click.Parameter, text: Any) -> Any:
         try:
@@ -70,12 +70,12 @@ def read_by(read: Callable[[str], T]) -> Callable[[click.Context, click.Paramete
 
 
 def topic_option(text: str = "topic", *, argument: str = "topic", **more: Any) -> Callable[[F], F]:
-    """-t/--topic."""
+    """The option -t/--topic."""
     return click.option("-t", "--topic", argument, help=text, **more)
 
 
 def tags_option(*aliases: str, **more: Any) -> Callable[[F], F]:
-    """--tags, which messages to read."""
+    """The option --tags, to select messages by tag."""
     return click.option(
         "--tags", cls=AliasedOption, aliases=aliases,
         help="only messages with one of these tags: 'TagA || TagB'", **more,
@@ -83,7 +83,7 @@ def tags_option(*aliases: str, **more: Any) -> Callable[[F], F]:
 
 
 def start_option(text: str, *, default: str = "latest") -> Callable[[F], F]:
-    """--from, where reading begins: earliest, latest or a time."""
+    """The option --from, the start of reading: earliest, latest or a time."""
     return click.option(
         "--from", "start", callback=read_by(read_start), default=default, show_default=True,
         metavar=TIME, help=text,
@@ -91,7 +91,7 @@ def start_option(text: str, *, default: str = "latest") -> Callable[[F], F]:
 
 
 def milliseconds_option(flag: str, argument: str, text: str, *aliases: str) -> Callable[[F], F]:
-    """A time, in milliseconds since 1970; None when it is not given."""
+    """An option for a time; its value is milliseconds since 1970, or None if it is not given."""
     return click.option(
         flag, argument, cls=AliasedOption, aliases=aliases, callback=read_by(read_milliseconds),
         metavar=TIME, help=text,
@@ -107,4 +107,4 @@ DEBUG = click.Option(
     ["--debug"], is_flag=True, is_eager=True, expose_value=False, callback=_debug,
     help="Show the traceback of a defect.",
 )  # fmt: skip
-"""--debug, of every command and group."""
+"""The option --debug of every command and group."""

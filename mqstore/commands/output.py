@@ -1,6 +1,6 @@
-"""Rows to a table, JSON, JSON lines or CSV: a table on a terminal, JSON lines in a pipe.
+"""Writes rows as a table, JSON, JSON lines or CSV; by default a table on a terminal, else jsonl.
 
-A `Report` has a text of its own where others have a table, as RocketMQ's commands do.
+A `Report` has its own text instead of a table, for RocketMQ's commands.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def output_option(command: F) -> F:
-    """The option --output of a command that writes rows."""
+    """Add the option --output to a command that writes rows."""
     option = click.option(
         "--output",
         type=click.Choice(FORMATS),
@@ -53,15 +53,15 @@ def output_option(command: F) -> F:
 
 
 def chosen_format(output: str | None) -> str:
-    """What --output says, else what fits where standard output goes."""
+    """The format of --output; without it, table for a terminal and jsonl for a pipe or file."""
     return output or ("table" if sys.stdout.isatty() else "jsonl")
 
 
 def write_rows(rows: Iterable[Row], columns: Sequence[str], output: str | None) -> None:
     """Write rows to standard output.
 
-    columns: what a table and CSV show, in this order; JSON has every field of a row.
-    output: one of FORMATS, None to choose by where standard output goes.
+    columns: columns of a table and of CSV, in this order; JSON has every field of a row.
+    output: one of FORMATS; None chooses by the type of standard output.
     """
     chosen = chosen_format(output)
     if chosen == "table":
@@ -74,7 +74,7 @@ def write_rows(rows: Iterable[Row], columns: Sequence[str], output: str | None) 
 
 
 class RowStream:
-    """Writes rows to standard output as they come.
+    """Writes rows to standard output one by one.
 
     columns: the columns of CSV, in this order. output: json, jsonl or csv.
     """
@@ -91,11 +91,11 @@ class RowStream:
                 self._csv_writer.writerow(columns)
 
     def write(self, row: Row) -> None:
-        """Write one row; standard output may hold it back until its next flush."""
+        """Write one row; it may stay in the buffer of standard output until the next flush."""
         self._write(row)
 
     def finish(self) -> None:
-        """End the document; only JSON has an end."""
+        """End the document; needed only for JSON."""
         if self._is_json:
             sys.stdout.write("[]\n" if self._before == "[\n" else "\n]\n")
 
@@ -111,7 +111,7 @@ class RowStream:
 
 
 def _csv_cell(value: object) -> object:
-    """Nested values are JSON text; None is an empty cell."""
+    """A cell of CSV: nested values become JSON text, None an empty cell."""
     if isinstance(value, bool | dict | list):
         return json.dumps(value, ensure_ascii=False)
     return "" if value is None else value
@@ -119,10 +119,10 @@ def _csv_cell(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a command found, for commands that have a text of their own instead of a table.
+    """The result of a command that has its own text format instead of a table.
 
-    rows: one per thing found, values that JSON can hold. table: makes the text; called only when
-    that is asked for. single: json output is one object, not a list.
+    rows: the results as values that JSON can represent. table: renders the text; called only for
+    this format. single: the JSON output is one object, not a list.
     """
 
     rows: Sequence[Row]
@@ -148,9 +148,9 @@ def _json_object(row: Row) -> None:
 
 
 def write_bytes(text: Buffer) -> None:
-    """Write UTF-8 text to standard output as it is, in order with what was written before."""
+    """Write UTF-8 bytes to standard output, after the text that was written before."""
     raw = getattr(sys.stdout, "buffer", None)
-    if raw is None:  # standard output was replaced by something that takes text only
+    if raw is None:  # standard output was replaced by a text-only object
         sys.stdout.write(bytes(text).decode())
         return
     sys.stdout.flush()
@@ -158,10 +158,10 @@ def write_bytes(text: Buffer) -> None:
 
 
 def write_lines(walk: LinesWalk) -> None:
-    """Write what a walk gives to standard output, natively where that is a file or a pipe."""
+    """Write the lines of a walk to standard output; in native code if it is a file or a pipe."""
     try:
         descriptor = sys.stdout.fileno()
-    except (AttributeError, OSError):  # it was replaced
+    except (AttributeError, OSError):  # standard output was replaced by another object
         for lines in walk:
             write_bytes(lines)
         return
@@ -170,7 +170,7 @@ def write_lines(walk: LinesWalk) -> None:
 
 
 def printable(value: object) -> str:
-    """A cell of a table: users' text may hold codes that would command the terminal."""
+    """A cell of a table; removes control characters, because users' text may contain some."""
     return "" if value is None else str(value).translate(_HARMLESS)
 
 
@@ -180,7 +180,7 @@ _HARMLESS = dict.fromkeys((*range(32), *range(127, 160)), "�") | {
 
 
 def _table(rows: Iterable[Row], columns: Sequence[str]) -> None:
-    """A page of rows at a time: each column is as wide as its page needs."""
+    """Write one page of rows at a time; column widths fit the rows of the page."""
     from rich.console import Console
 
     console = Console(width=None if sys.stdout.isatty() else 10_000)
@@ -206,6 +206,6 @@ def _page(shown: list[Row], columns: Sequence[str], is_first: bool) -> Table:
             no_wrap=one_line,
             overflow="ellipsis" if one_line else "fold",
         )
-    for row in shown:  # Text: no markup in what users sent
+    for row in shown:  # Text, because users' text must not be read as markup
         table.add_row(*(Text(printable(row.get(column))) for column in columns))
     return table

@@ -1,4 +1,4 @@
-"""A bar on standard error while something long runs, if that is a terminal."""
+"""A progress bar on standard error, if it is a terminal."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import contextmanager
 __all__ = ["Report", "progress"]
 
 Report = Callable[[str, int, int], None]
-"""Told what is done, how much of it (bytes), and how much there is."""
+"""Called with the step, the bytes done and the bytes in total."""
 
 
 @contextmanager
 def progress() -> Iterator[Report | None]:
-    """A bar per step, that goes away at the end; None where nobody would see it."""
+    """A bar per step, which disappears at the end; None if standard error is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -1,4 +1,4 @@
-"""Runs a command: what it returns or raises becomes an exit code and one line on standard error."""
+"""Runs a command and turns its result or error into an exit code and one error line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Failure(NamedTuple):
-    """How a command that failed ends: its line on standard error, and its exit code."""
+    """The end of a failed command: its line on standard error and its exit code."""
 
     text: str
     code: int = exit_codes.FAILED
@@ -44,12 +44,12 @@ class CommandError(click.ClickException):
 
 
 class WrongArguments(Exception):
-    """What the user gave cannot be used; the text says why. Exit code 2."""
+    """An argument of the user cannot be used; the text gives the reason. Exit code 2."""
 
 
 @contextmanager
 def refusing_arguments() -> Iterator[None]:
-    """Around the calls that check what the user gave: their ValueError is a wrong usage.
+    """Use this around calls that check arguments of the user: their ValueError is a usage error.
 
     A ValueError from anywhere else is a defect.
     """
@@ -60,7 +60,7 @@ def refusing_arguments() -> Iterator[None]:
 
 
 Judge = Callable[[Exception], Failure | None]
-"""What an exception means to a user; None for a defect."""
+"""Translates an exception for the user; None means that it is a defect."""
 
 
 def run(
@@ -71,13 +71,13 @@ def run(
     label: str | None = None,
     needs_mib: int = 0,
 ) -> int:
-    """Run a command and return its exit code: the int that `work` returns, else 0.
+    """Run a command and return its exit code: the int that `work` returns, or 0.
 
-    A reader of standard output that goes away ends the command with 0. An error that `judge` does
-    not know is a defect: one line and exit code 70, and the traceback after `show_tracebacks`.
-    label: what its error lines begin with; the program's name unless given. needs_mib: address
-    space that the command usually needs, for the advice when memory is short; 0 if that depends on
-    its input.
+    If the reader of standard output closes the pipe, the command ends with 0. An error that `judge`
+    does not know is a defect: it gives one line and exit code 70, and a traceback after
+    `show_tracebacks`. label: start of the error lines, default the program's name. needs_mib:
+    address space that the command usually needs, for the advice when memory is short; 0 if it
+    depends on the input.
     """
     show_tracebacks(False)
     try:
@@ -102,7 +102,7 @@ def run(
             drop_output()
         return failure.code
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # of the compiled core
+        if type(error).__name__ != "PanicException":  # raised by the compiled core
             raise
         say_error(label or program, _defect(program, error).text)
         return exit_codes.DEFECT
@@ -112,13 +112,13 @@ _shows_tracebacks = False
 
 
 def show_tracebacks(wanted: bool = True) -> None:
-    """Have the command that runs write the traceback of a defect (`--debug`)."""
+    """Let the running command write the traceback of a defect (`--debug`)."""
     global _shows_tracebacks
     _shows_tracebacks = wanted
 
 
 def _defect(program: str, error: BaseException) -> Failure:
-    """What is said of an error that no user can cause."""
+    """The error line for a defect, an error that no user can cause."""
     if _shows_tracebacks:
         traceback.print_exception(error)
         hint = "please report it with the traceback above"
@@ -129,10 +129,10 @@ def _defect(program: str, error: BaseException) -> Failure:
 
 
 def failure_of(error: Exception) -> Failure | None:
-    """What the errors mean that any command may raise."""
+    """Translate errors that any command may raise."""
     if isinstance(error, WrongArguments):
         return Failure(str(error), exit_codes.USAGE)
-    if isinstance(error, ImportError):  # it names the extra
+    if isinstance(error, ImportError):  # its text names the extra
         return Failure(str(error))
     if isinstance(error, OSError) and error.strerror:
         return Failure(f"{error.filename}: {error.strerror}" if error.filename else error.strerror)
@@ -140,7 +140,7 @@ def failure_of(error: Exception) -> Failure | None:
 
 
 def drop_output() -> None:
-    """Drop what standard output could not take, or the interpreter tries again at its end."""
+    """Drop unwritten output; otherwise the interpreter writes it at exit and fails again."""
     try:
         sys.stdout.flush()
     except OSError:

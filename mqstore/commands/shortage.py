@@ -1,4 +1,4 @@
-"""One clear line when memory, address space or threads run out, instead of a traceback.
+"""Writes one clear line instead of a traceback if memory, address space or threads run out.
 
 The usual cause is `ulimit -v`, which Java users know because a JVM does not start under it.
 """
@@ -17,7 +17,7 @@ from mqstore.commands.error_line import end, say_error
 from mqstore.commands.exit_codes import FAILED, INTERRUPTED
 
 LEAST_MIB = 48
-"""Bytes. With less address space the compiled core aborts, and nothing can catch that."""
+"""MiB. With less address space the compiled core aborts the process, which cannot be caught."""
 _M_ARENA_MAX = -8
 """The option of glibc's `mallopt` that limits the number of heaps."""
 _NOT_LOADED = ("failed to map segment", "annot allocate", "cannot apply", "cannot create shared")
@@ -27,9 +27,9 @@ _NO_MEMORY = "(os error 12)"
 
 @contextmanager
 def telling_shortage(program: str, needs_mib: int = 0) -> Iterator[None]:
-    """End the process with one line when the block lacks memory or threads.
+    """End the process with one line if the block runs out of memory or threads.
 
-    Ctrl-C ends it with 130, during an import too.
+    Ctrl-C ends it with 130, also during an import.
     needs_mib: MiB of address space that the program usually needs; 0 if that depends on its input.
     """
     _save_address_space()
@@ -100,7 +100,7 @@ def _limit_bytes() -> int | None:
 
 
 def _tell_in_threads(program: str, needs_mib: int) -> None:
-    """Under a limit, have a thread that ends for this reason say so in one line too."""
+    """Under a limit, let a thread that fails for this reason also write only one line."""
     if _limit_bytes() is None:
         return
     usual = threading.excepthook
@@ -116,14 +116,14 @@ def _tell_in_threads(program: str, needs_mib: int) -> None:
 
 
 def _save_address_space() -> None:
-    """Under a limit, have malloc keep one heap instead of reserving 64 MiB for each thread.
+    """Under a limit, make malloc use one heap instead of reserving 64 MiB for each thread.
 
-    numpy's OpenBLAS reserves address space for each core.
+    Also limit the threads of numpy's OpenBLAS, which reserves address space for each core.
     """
     if _limit_bytes() is None:
         return
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    with suppress(ImportError, OSError, AttributeError, MemoryError):  # another libc has no heaps
+    with suppress(ImportError, OSError, AttributeError, MemoryError):  # not glibc
         import ctypes
 
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)

@@ -1,6 +1,7 @@
-"""Reading a store directory that may be live or dead, ours or Java's, without touching it.
+"""Reads a store directory, ours or Java's, without changing it.
 
-No lock, no recovery, nothing created: a broker may run on the directory meanwhile.
+It takes no lock, does no recovery and creates no files, so a broker may run on the directory at the
+same time.
 
     reader = mqstore.open("/var/lib/rocketmq/store")
     for message in reader.records(topic="TopicTest"):
@@ -55,7 +56,7 @@ _HOMES = {
     "rebuild": "mend",
     "repair": "mend",
 }
-"""Where a name is that loads on first use: commands start fast."""
+"""The module of each name; it is imported at the first use, so that commands start fast."""
 
 __all__ = [
     "INDEX_ENTRY_FIELDS",

@@ -60,7 +60,7 @@ def read_export(
 
     format: one of `mqstore.offline.formats.FORMATS`; None goes by the file's name. progress:
     called with "send", bytes (of Parquet: rows) read, and their total.
-    Raises ValueError naming the line that is damaged or is no exported message.
+    Raises ValueError that names the line that is damaged or is not an exported message.
     """
     path = Path(path)
     name = format_of(path, format)
@@ -221,7 +221,7 @@ def _message(path: Path, place: str, row: Mapping[str, Any], properties: Any) ->
     if missing:
         raise _no_export(path, place, f"it has no {', '.join(missing)}")
     if not isinstance(properties, dict):
-        raise _no_export(path, place, "its properties are no object")
+        raise _no_export(path, place, "its properties are not an object")
     try:
         numbers = {name: int(row[name]) for name in _NEEDED[1:]}
         body = base64.b64decode(row["body"], validate=True)
@@ -251,5 +251,5 @@ def _checked(path: Path, message: ExportedMessage, body_crc: int) -> ExportedMes
 
 def _no_export(path: Path, place: str, what: str) -> ValueError:
     return ValueError(
-        f"{path}, {place}: {what}; make a file to send with: mqstore export DIRECTORY --to FILE"
+        f"{path}, {place}: {what}; to create such a file: mqstore export DIRECTORY --to FILE"
     )

@@ -21,7 +21,7 @@ from mqstore.offline.rows import message_row
 __all__ = ["CSV_COLUMNS", "FORMATS", "Writer", "format_of", "whole_file", "writer_of"]
 
 FORMATS = ("jsonl", "jsonl.zst", "csv", "parquet")
-"""Formats of an export, named as the ends of file names."""
+"""Formats of an export; the names are file extensions."""
 CSV_COLUMNS = (
     "topic", "queueId", "queueOffset", "commitLogOffset", "storeSize", "msgId", "offsetMsgId",
     "tags", "keys", "flag", "sysFlag", "bornTimestamp", "bornHost", "storeTimestamp", "storeTime",
@@ -51,7 +51,7 @@ def format_of(path: Path, chosen: str | None = None) -> str:
     """
     if chosen is not None:
         if chosen not in FORMATS:
-            raise ValueError(f"format {chosen!r} is none of {', '.join(FORMATS)}")
+            raise ValueError(f"format {chosen!r} is not one of {', '.join(FORMATS)}")
         return chosen
     for name in FORMATS:
         if path.name.endswith(f".{name}"):
@@ -64,10 +64,10 @@ def format_of(path: Path, chosen: str | None = None) -> str:
 
 @contextmanager
 def whole_file(path: Path, replace: bool) -> Iterator[IO[bytes]]:
-    """A new file that takes the name `path`, durably, when the block ends without an exception.
+    """Write a new file that gets the name `path`, durably, if the block ends without an exception.
 
-    The umask decides who may read it. Raises FileExistsError if there is a file
-    already and it may not be replaced.
+    Its permissions follow the umask. Raises FileExistsError if the file exists and must not be
+    replaced.
     """
     if not replace and path.exists():
         raise FileExistsError(
@@ -83,7 +83,7 @@ def whole_file(path: Path, replace: bool) -> Iterator[IO[bytes]]:
 def writer_of(name: str, file: IO[bytes]) -> Writer:
     """A writer of a format of FORMATS.
 
-    Raises ImportError when Parquet is wanted and pyarrow is not installed.
+    Raises ImportError for Parquet if pyarrow is not installed.
     """
     if name == "csv":
         return _Csv(file)

@@ -1,4 +1,4 @@
-"""JSON lines and Arrow columns that native threads make ahead of the reader."""
+"""JSON lines and Arrow columns that native threads prepare ahead of the reader."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mqstore.offline.walk import AheadWalk, Gap, Wanted
 __all__ = ["LinesWalk", "Rows", "columns", "json_lines", "lines"]
 
 LINES_BYTES = 256 << 10
-"""Bytes of the log that become JSON lines at once; the lines fit the CPU cache."""
+"""Bytes of the log that are rendered as JSON lines in one step; the lines fit the CPU cache."""
 COLUMNS_BYTES = 2 << 20
-"""Bytes of the log that become columns at once."""
+"""Bytes of the log that are turned into columns in one step."""
 
 Rows = tuple[int, dict[str, tuple[Any, ...]]]
-"""Number of rows, and their columns as `ColumnBuilder.take` gives them."""
+"""Number of rows, and their columns as returned by `ColumnBuilder.take`."""
 
 
 class LinesWalk(AheadWalk[_core.Memory]):
@@ -25,7 +25,7 @@ class LinesWalk(AheadWalk[_core.Memory]):
     _begin: Callable[[int], _core.LinesAhead]
 
     def write(self, descriptor: int) -> None:
-        """Write all lines of a walk that has not begun to an open file, in native code."""
+        """Write all lines to an open file, in native code; the walk must not have begun."""
         while True:
             self.offset, why = self._begin(self.offset).write(descriptor)
             if why == "stop" or not self.skip():
@@ -35,7 +35,7 @@ class LinesWalk(AheadWalk[_core.Memory]):
 def lines(
     scan: _core.Scan, start: int, wanted: Wanted, on_gap: Callable[[Gap], None], body: str
 ) -> LinesWalk:
-    """The records as JSON lines; the first four arguments are those of a Walk."""
+    """The records as JSON lines; for the first four arguments see Walk."""
 
     def begin(at: int) -> _core.LinesAhead:
         return _core.LinesAhead(scan, at, LINES_BYTES, wanted, body)
@@ -52,7 +52,7 @@ def columns(
     queue_ids: Set[int] | None,
     tags: Set[str] | None,
 ) -> AheadWalk[Rows]:
-    """The records as column buffers; the first four arguments are those of a Walk."""
+    """The records as column buffers; for the first four arguments see Walk."""
 
     def begin(at: int) -> _core.ColumnsAhead:
         return _core.ColumnsAhead(
@@ -63,7 +63,7 @@ def columns(
 
 
 def json_lines(records: bytes, body: str = "text") -> bytes:
-    """Whole records as JSON lines with RocketMQ's names, as `mqstore dump` writes them.
+    """Whole records as JSON lines with RocketMQ's names, in the format of `mqstore dump`.
 
     body: how to write bodies: "text", "hex", "base64" or "none".
     """

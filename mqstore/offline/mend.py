@@ -26,13 +26,13 @@ def rebuild(
 ) -> RepairReport:
     """Rebuild consume queues, index and checkpoint from the log, which is not changed.
 
-    to: a directory that does not exist yet or is empty; it gets a complete store, `path` stays as
-    it is. in_place: change `path` itself, under its lock. One of the two must be given.
-    progress: called with a step ("copy", "check", "build"), bytes done and bytes in all.
+    to: a new or empty directory for the complete result; `path` does not change. in_place: change
+    `path` itself, under its lock. One of the two must be given. progress: called with a step
+    ("copy", "check", "build"), bytes done and bytes in total.
     delay_levels: messageDelayLevel, if it is not RocketMQ's default. index_slots, index_entries:
-    maxHashSlotNum and maxIndexNum; needed only where the index files do not tell them.
-    Raises StoreLocked in place while a broker runs, StoreDamaged for a damaged log (see
-    `repair`), FileExistsError for a `to` with content.
+    maxHashSlotNum and maxIndexNum; needed only if the index files do not show them.
+    Raises StoreLocked if a broker runs on `path` and in_place is set, StoreDamaged for a damaged
+    log (see `repair`), FileExistsError if `to` is not empty.
     """
     _check_target(to, in_place)
     found = _core.rebuild(
@@ -56,7 +56,7 @@ def repair(
 
     A damaged range before good records is saved to mqstack/quarantine and overwritten with
     records that no consumer sees; a torn tail is truncated. Unreadable state files are replaced by
-    their .bak, committed offsets beyond a queue's end are set back to it.
+    their .bak. Committed offsets beyond a queue's end are set back to the end.
     """
     _check_target(to, in_place)
     found = _core.rebuild(

@@ -1,4 +1,4 @@
-"""The read-only door to a store directory: records, queues, index, checks."""
+"""Read-only access to a store directory: records, queues, index, checks."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ __all__ = ["StoreReader", "open"]
 log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 1 << 20
-"""Bytes of the log that one read takes."""
+"""Bytes of the log per read."""
 UNITS_AT_ONCE = 10_000
-"""Queue entries that one read takes."""
+"""Queue entries per read."""
 _TIME_MAX_MS = 2**63 - 1
 _INDEX_STEP_MS = 1000  # the index holds store times in seconds, rounded down
 
@@ -40,8 +40,8 @@ _INDEX_STEP_MS = 1000  # the index holds store times in seconds, rounded down
 class StoreReader:
     """A store directory, read as it is. `open` makes one; safe from any thread.
 
-    It uses the log files that existed when it was opened, and reads what is appended to
-    them later; for files that appear later, `open` again, or `follow`.
+    It uses the log files that existed when it was opened, and sees records that are appended to
+    them later. For files that are created later, call `open` again, or use `follow`.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -69,14 +69,13 @@ class StoreReader:
     def end_physical_offset(self, known: int = 0) -> int:
         """End of the log now, bytes: where the last record ends and a broker would append.
 
-        known: a physical offset where a record ends; what lies before it is not read. Without it
-        the whole of the last file that has records is read. Damage may hide later records:
-        compare `queued_end`.
+        known: a physical offset where a record ends; nothing before it is read. Without it, the
+        whole last file with records is read. Damage may hide later records: compare `queued_end`.
         """
         start, end = self.min_physical_offset, self.max_physical_offset
         file_bytes = self.layout.commit_log_file_bytes
         while file_bytes and end - file_bytes > start and self.message_at(end - file_bytes) is None:
-            end -= file_bytes  # a file made ahead of the writer is still empty
+            end -= file_bytes  # a file that was allocated ahead is still empty
         reached = max(start, end - (file_bytes or 0), known)
         for chunk in self.chunks(reached):
             reached = chunk.next_offset
@@ -103,8 +102,8 @@ class StoreReader:
     def chunks(self, start: int | None = None, *, check_crc: bool = False) -> Iterator[Chunk]:
         """Whole records, about a mebibyte at a time.
 
-        start: physical offset of a record; None for the first. Ends where the log ends or is
-        damaged; with `check_crc` also before a body that does not match its checksum.
+        start: physical offset of a record; None for the first. Stops at the log's end or at damage;
+        with `check_crc` also before a body that does not match its checksum.
         """
         offset = self.min_physical_offset if start is None else start
         while True:
@@ -148,7 +147,7 @@ class StoreReader:
     ) -> Iterator[bytes]:
         """`walk`, and then the records that a broker appends, until the generator is closed.
 
-        Yields b"" whenever it has waited for nothing, at most 0.2 s.
+        Yields b"" after each wait without new records, which lasts at most 0.2 s.
         """
         walk = self.walk(start, wanted, on_gap)
         return follow(walk, self.path / "commitlog", lambda: _core.Scan(os.fspath(self.path)))
@@ -165,13 +164,12 @@ class StoreReader:
         end_ms: int | None = None,
         check_crc: bool = False,
     ) -> Iterator[ReceivedMessage]:
-        """Every record of the log in the order it was written.
+        """Every record of the log, in log order.
 
-        start, stop: physical offsets; a record that starts at `stop` is left out. topic,
-        queue_id, tag: only these. begin_ms, end_ms: store time, both included. check_crc:
-        leave out records whose body does not match its checksum. What RocketMQ keeps for
-        itself is among them: half messages, delayed ones, and those of rolled-back
-        transactions.
+        start, stop: physical offsets; a record that starts at `stop` is not included. topic,
+        queue_id, tag: only these. begin_ms, end_ms: store time, both inclusive. check_crc: skip
+        records whose body does not match its checksum. RocketMQ's internal records are included:
+        half messages, delayed messages, and messages of rolled-back transactions.
         An unreadable range before good records is logged as a warning; see `verify`.
         """
         wanted = Wanted(
@@ -239,7 +237,7 @@ class StoreReader:
         return entries
 
     def raw_queue_entries(self, topic: str, queue_id: int, start: int, count: int) -> bytes:
-        """`queue_units` as stored: 20 bytes each, see `mqstore.offline.views.QUEUE_UNIT_FIELDS`."""
+        """`queue_units` as stored, 20 bytes each; see `mqstore.offline.views.QUEUE_UNIT_FIELDS`."""
         return self._scan.queue_entries(topic, queue_id, start, count)
 
     def index_files(self) -> list[tuple[str, int, int]]:
@@ -253,10 +251,11 @@ class StoreReader:
         return self._scan.index_entries(name, start, count)
 
     def queue(self, topic: str, queue_id: int, start: int = 0) -> Iterator[ReceivedMessage]:
-        """Messages of one queue, in order, as its consume queue lists them.
+        """Messages of one queue, in the order of its consume queue.
 
-        start: queue offset of the first. Entries without a record are skipped: the log's head
-        was deleted, or the record is damaged. After a crash the queue may lack the newest.
+        start: queue offset of the first message. Entries without a record are skipped: the start of
+        the log was deleted, or the record is damaged. After a crash the queue may lack the newest
+        messages.
         """
         more = True
         while more:
@@ -291,13 +290,13 @@ class StoreReader:
     ) -> list[ReceivedMessage]:
         """Messages of a topic that have a key (or this unique id), newest first.
 
-        max_count: most index entries to look at. begin_ms, end_ms: store time, both
-        included, milliseconds since the epoch.
+        max_count: most index entries to check. begin_ms, end_ms: store time in milliseconds since
+        the epoch, both inclusive.
         """
         found = []
         begin = begin_ms - _INDEX_STEP_MS
         for offset in self._scan.lookup(topic, key, max_count, max(0, begin), end_ms):
-            message = self.message_at(offset)  # the index holds only hashes: compare keys
+            message = self.message_at(offset)  # the index has only hashes: compare the keys
             if message is None or message.topic != topic:
                 continue
             if not begin_ms <= message.store_timestamp_ms <= end_ms:
@@ -369,8 +368,8 @@ class StoreReader:
     ) -> AheadWalk[materialize.Rows]:
         """The records as column buffers (see `ColumnBuilder.take`), built ahead of the reader.
 
-        Rows and columns, some thousands of rows at a time. queue_ids, tags: only these; the
-        rest is as in `batches`.
+        Yields the number of rows and the columns, some thousands of rows at a time. queue_ids,
+        tags: only these. For other arguments see `batches`.
         """
         words = self._walk_words(start, wanted, on_gap)
         return materialize.columns(*words, list(names), queue_ids, tags)
@@ -396,7 +395,7 @@ class StoreReader:
         return Condition(in_use, clean)
 
     def checkpoint(self) -> Checkpoint | None:
-        """How far the files were flushed, as the broker recorded it."""
+        """The last flush of each kind of file, as recorded by the broker."""
         from mqstore.offline.report import Checkpoint
 
         times = self._scan.state()[2]
@@ -431,7 +430,6 @@ class StoreReader:
 def open(path: str | os.PathLike[str]) -> StoreReader:
     """Read the store at a path, which may be in use by a broker.
 
-    Raises FileNotFoundError when there is no such directory, UnknownLayout when it holds no
-    commit log.
+    Raises FileNotFoundError if the directory does not exist, UnknownLayout if it has no commit log.
     """
     return StoreReader(path)

@@ -1,4 +1,4 @@
-"""The reports of the offline tools, as plain values."""
+"""The reports of the offline tools."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class Finding:
 
     kind: str
     """A stable word: record, crc, physical_offset, queue_entry, queue_missing, queue_offset,
-    index_entry, index_layout, state, ...; docs/offline.md has them all."""
+    index_entry, index_layout, state, ...; docs/offline.md lists them all."""
     place: str
-    """File or queue it is in."""
+    """File or queue of the finding."""
     offset: int
-    """Physical offset, or queue offset for findings in queues; -1 when it has none."""
+    """Physical offset, or queue offset for findings in queues; -1 for none."""
     what: str
     """The value that was found and the value that was expected."""
 
@@ -64,34 +64,35 @@ class VerifyReport:
     """The result of a check of a store."""
 
     records: int
-    """Good records."""
+    """Number of good records."""
     record_bytes: int
-    """Their bytes."""
+    """Bytes of the good records."""
     queue_entries: int
-    """Queue units looked at."""
+    """Number of checked queue entries."""
     extension_units: int
-    """Units of consume-queue extensions looked at."""
+    """Number of checked units of consume-queue extensions."""
     index_entries: int
-    """Index entries looked at."""
+    """Number of checked index entries."""
     offsets: int
-    """Committed and delay offsets looked at."""
+    """Number of checked committed offsets and delay offsets."""
     log_end: int
-    """Where the last good record ends, bytes."""
+    """Physical offset of the last good record's end."""
     finding_count: int
-    """Findings in all; `findings` keeps at most the first thousand."""
+    """Number of findings; `findings` has at most the first thousand."""
     findings: tuple[Finding, ...]
-    """Damage."""
+    """Findings that are damage."""
     notices: tuple[Finding, ...]
-    """Findings that are no damage: the next open repairs them, or an operator should look."""
+    """Findings that are not damage: the next open repairs them, or an operator should check
+    them."""
 
     @property
     def damaged(self) -> bool:
-        """Whether anything is wrong."""
+        """Whether there is damage."""
         return self.finding_count > 0
 
 
 class GroupOutlook(NamedTuple):
-    """Where a consumer group continues in one queue."""
+    """The position of a consumer group in one queue after the repair."""
 
     group: str
     topic: str
@@ -110,37 +111,38 @@ class GroupOutlook(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RepairReport:
-    """What `repair` or `rebuild` did."""
+    """The result of `repair` or `rebuild`."""
 
     root: str
-    """Where the result is."""
+    """The directory of the result."""
     log_start: int
-    """First byte of the log."""
+    """Physical offset of the log's first byte."""
     log_end: int
-    """Where the next message will be appended."""
+    """Physical offset at which the next message will be appended."""
     records: int
-    """Records kept."""
+    """Number of kept records."""
     healed: tuple[tuple[int, int, str], ...]
     """Damaged ranges [from, to) that were overwritten, and the file that keeps their bytes."""
     cut: tuple[int, int] | None
-    """[from, to) at the log's end that held no usable record and is empty now."""
+    """Range [from, to) at the log's end that had no usable record and was truncated."""
     queues: int
-    """Consume queues written."""
+    """Number of written consume queues."""
     queue_entries: int
-    """Their units."""
+    """Number of entries of these queues."""
     kept_queues: tuple[tuple[str, int], ...]
     """Queues whose messages have all expired; they are kept so that their offsets continue."""
     index_entries: int
-    """Index entries written."""
+    """Number of written index entries."""
     restored: tuple[str, ...]
-    """State files taken from their .bak."""
+    """State files that were replaced by their .bak."""
     groups: tuple[GroupOutlook, ...]
     """What each group will replay or skip in each queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Store times up to which the files were flushed, milliseconds since the epoch; 0: never."""
+    """Store times up to which the files were flushed, in milliseconds since the epoch; 0 for
+    never."""
 
     log_ms: int
     """The commit log."""
@@ -157,7 +159,7 @@ class Condition:
     in_use: bool
     """Whether a broker holds the lock."""
     clean: bool
-    """Whether the last broker stopped cleanly: then there is no file `abort`."""
+    """Whether the last broker shut down cleanly, so that there is no file `abort`."""
 
     @property
     def word(self) -> str:

@@ -1,4 +1,4 @@
-"""A message as a row under RocketMQ's names, as `dump`, `export` and `mqclient tail` show it."""
+"""A message as a row with RocketMQ's names, for `dump`, `export` and `mqclient tail`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ BODIES: dict[str, Callable[[bytes], str]] = {
     "hex": bytes.hex,
     "base64": lambda body: base64.b64encode(body).decode(),
 }
-"""Ways to write a body."""
+"""Formats of a body."""
 
 
 def message_row(message: ReceivedMessage, body: str) -> dict[str, Any]:
-    """A message under RocketMQ's names.
+    """A message as a row with RocketMQ's names.
 
-    body: text, hex, base64 or none. `bodyError` says that a body is damaged, or does not
+    body: text, hex, base64 or none. The row has `bodyError` if the body is damaged, or does not
     decompress and is None.
     """
     row: dict[str, Any] = {
@@ -59,5 +59,5 @@ def message_row(message: ReceivedMessage, body: str) -> dict[str, Any]:
 def _time_text(message: ReceivedMessage) -> str | None:
     try:
         return message.store_timestamp.isoformat(timespec="milliseconds")
-    except DecodeError:  # a damaged time; the number itself is in storeTimestamp
+    except DecodeError:  # the time is out of range; the number itself is in storeTimestamp
         return None

@@ -21,9 +21,9 @@ class PartSize:
     name: str
     """Its directory: commitlog, consumequeue, consumequeue_ext or index."""
     files: int
-    """How many files."""
+    """Number of files."""
     length_bytes: int
-    """Their lengths; RocketMQ creates files at full length, mostly empty at first."""
+    """Sum of their lengths; RocketMQ creates files at full length, mostly empty at first."""
     disk_bytes: int
     """Bytes that they occupy on the disk."""
 
@@ -51,7 +51,7 @@ class StoreStat:
     last_store_timestamp_ms: int | None
     """Store time of the newest record."""
     checkpoint: Checkpoint | None
-    """How far the files were flushed, as the broker recorded it."""
+    """The last flush of each kind of file, as recorded by the broker."""
     topics: tuple[str, ...]
     """Topics with a queue on disk or in config/topics.json, sorted."""
     groups: tuple[str, ...]
@@ -67,12 +67,12 @@ class StoreStat:
 
 
 def part_sizes(root: Path) -> tuple[PartSize, ...]:
-    """The sizes of the parts that the store has."""
+    """The sizes of the store's parts."""
     return tuple(_part(root, name) for name in PARTS if (root / name).is_dir())
 
 
 def _part(root: Path, name: str) -> PartSize:
-    """Count files; a file that a broker deletes meanwhile does not count."""
+    """Count the files of a part; ignores a file that a broker deletes at the same time."""
     files = length = disk = 0
     for directory, _, names in os.walk(root / name):
         for file in names:

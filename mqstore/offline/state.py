@@ -20,7 +20,7 @@ TABLES = {
     "lmqConsumerOffset.json": ("offsetTable", "lmqOffsetTable"),
     "delayOffset.json": ("offsetTable",),
 }
-"""The tables of each file. Another object is the content of another file."""
+"""The tables of each file. An object without them is the content of another file."""
 
 
 def load_table(root: Path, name: str) -> Table:
@@ -57,13 +57,13 @@ def delay_offsets(root: Path) -> dict[int, int]:
 
 
 def _part(table: Table, name: str) -> Table:
-    """A nested table; {} if another type stands in its place."""
+    """A nested table; {} if it has another type."""
     part = table.get(name)
     return part if isinstance(part, dict) else {}
 
 
 def _numbers(row: object) -> dict[int, int]:
-    """The numeric pairs of a row: a damaged file may still be JSON."""
+    """The numeric pairs of a row; others are dropped, because a damaged file may still be JSON."""
     found = {}
     for key, value in row.items() if isinstance(row, dict) else ():
         if isinstance(value, int) and key.lstrip("-").isdecimal():
@@ -72,12 +72,12 @@ def _numbers(row: object) -> dict[int, int]:
 
 
 def topic_names(root: Path) -> list[str]:
-    """Topics that the broker knew, sorted."""
+    """Topics of the broker, sorted."""
     return sorted(_part(load_table(root, "topics.json"), "topicConfigTable"))
 
 
 def group_names(root: Path) -> list[str]:
-    """Consumer groups: those with settings and those that committed an offset, sorted."""
+    """Consumer groups with settings or with a committed offset, sorted."""
     known = set(_part(load_table(root, "subscriptionGroup.json"), "subscriptionGroupTable"))
     committed = {key.partition("@")[2] for key in committed_offsets(root)}
     return sorted((known | committed) - {""})

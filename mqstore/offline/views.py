@@ -39,9 +39,9 @@ INDEX_ENTRY_FIELDS = [
 ]  # fmt: skip
 """An index entry: `seconds` after the file's first message, `previous` entry of its slot or 0."""
 HOLE_BYTES = 0x7FFFFFFF
-"""Size of an entry that only fills the place before a queue's first entry."""
+"""Size in an entry that only fills the space before a queue's first entry."""
 HOLE_TAGS_CODE = int.from_bytes(b"mqstack\0", "big")
-"""Tags code of an entry whose record was lost; it points to the next entry's record."""
+"""Tags code of an entry whose record was lost; the entry points to the next entry's record."""
 UNIT_BYTES = 20
 _NAME_DIGITS = 20
 _INDEX_HEAD_BYTES = 40

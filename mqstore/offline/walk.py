@@ -22,7 +22,7 @@ T_co = TypeVar("T_co", covariant=True)
 CHUNK_BYTES = 1 << 20
 """Bytes of the log that one read takes."""
 POLL_MIN_S, POLL_MAX_S = 0.01, 0.2
-"""Seconds between two looks at a live store, which does not announce its growth."""
+"""Seconds between two checks of a live store for new records."""
 SETTLE_S = 1.0
 """Seconds after which an unreadable record of a live store counts as damage, not as a write."""
 
@@ -33,18 +33,18 @@ class Chunk(NamedTuple):
     body: bytes
     """Whole records one after another."""
     offsets: list[int]
-    """Where each record starts, bytes from the start of the log."""
+    """Physical offset of each record."""
     next_offset: int
-    """Where the next chunk begins."""
+    """Physical offset of the next chunk."""
 
 
 class Gap(NamedTuple):
-    """A range of the log that holds no readable record and lies before good records."""
+    """A range of the log without a readable record, before good records."""
 
     start: int
     """First byte."""
     end: int
-    """Where the next good record starts."""
+    """Physical offset of the next good record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class Wanted:
     end_ms: int | None = None
     """Only messages stored at this time or earlier."""
     check_crc: bool = False
-    """Leave out records whose body does not match its checksum."""
+    """Skip records whose body does not match its checksum."""
 
     def passes(self, message: ReceivedMessage) -> bool:
         """Whether a message is selected; its checksum is not checked."""
@@ -105,14 +105,14 @@ class Ahead(Protocol[T_co]):
     """Native work that reads the log a few steps ahead."""
 
     def step(self) -> tuple[T_co, int, str]:
-        """The result, where the work continues, and why it ended."""
+        """The result, the offset of the next step, and the reason for the end."""
 
 
 class Walk(Generic[T]):
     """Selects records in the order of the log, and keeps its position.
 
-    start: physical offset of a record. on_gap: called with each range that holds no readable
-    record and lies before others that do. A subclass defines what a step returns.
+    start: physical offset of a record. on_gap: called with each range without a readable record
+    that is followed by good records. A subclass defines the result of a step.
     """
 
     def __init__(
@@ -120,12 +120,12 @@ class Walk(Generic[T]):
     ) -> None:
         self.scan = scan
         self.offset = start
-        """Where it goes on, bytes from the start of the log."""
+        """Physical offset at which the walk continues."""
         self._wanted = wanted
         self._on_gap = on_gap
 
     def step(self) -> tuple[T, str]:
-        """The next result, which may be empty, and why it ends there.
+        """The next result, which may be empty, and the reason why it ends.
 
         "more": continue. "stop": no later record can match. "unreadable": no record starts at
         `offset`; `skip` moves past it.
@@ -166,7 +166,7 @@ class LogWalk(Walk[bytes]):
         self._stopped = False
 
     def step(self) -> tuple[bytes, str]:
-        """The next records, perhaps none, and why they end there: see Walk."""
+        """The next records, perhaps none, and the reason why they end; see Walk."""
         if self._stopped:
             return b"", "stop"
         body, _, self.offset, why = self.scan.select(self.offset, CHUNK_BYTES, **self._fields)
@@ -175,7 +175,7 @@ class LogWalk(Walk[bytes]):
 
 
 class AheadWalk(Walk[T]):
-    """The results of native work, made by threads that run ahead.
+    """Results of native threads that read ahead.
 
     begin: starts the work at a physical offset.
     """
@@ -186,7 +186,7 @@ class AheadWalk(Walk[T]):
         self._ahead: Ahead[T] | None = None
 
     def step(self) -> tuple[T, str]:
-        """The next result, and why it ends there: see Walk."""
+        """The next result, and the reason why it ends; see Walk."""
         if self._ahead is None:
             self._ahead = self._begin(self.offset)
         made, self.offset, why = self._ahead.step()
@@ -196,7 +196,7 @@ class AheadWalk(Walk[T]):
 
 
 def follow(walk: LogWalk, commit_log: Path, reopen: Callable[[], Scanner]) -> Iterator[bytes]:
-    """The walk, and then the records that a broker appends; it never ends by itself.
+    """The records of a walk, and then the records that a broker appends; never ends by itself.
 
     commit_log: its directory; `reopen` is called when a new file appears there. Yields b"" each
     time it has waited, so that the caller can show results or stop.
@@ -216,7 +216,7 @@ def follow(walk: LogWalk, commit_log: Path, reopen: Callable[[], Scanner]) -> It
             walk.scan, files = reopen(), version
             continue
         if time.monotonic() - quiet_since > settle_s:
-            settle_s *= 4  # it reads the whole rest of the file
+            settle_s *= 4  # `skip` reads the whole rest of the file
             if walk.skip():
                 continue
         yield b""

@@ -2,9 +2,9 @@
 
     spark.read.format("rocketmq-store").option("topic", "TopicTest").load("/var/lib/store")
 
-Driver and executors must see the same paths. A read is a snapshot: where each file ends is
-fixed when it is planned. Name a subset of the columns by `.schema("queue_offset long, ...")`
-and only that is decoded. For the options see `mqstore.spark.options.StoreOptions`.
+Driver and executors must see the same paths. A read is a snapshot: the end of each file is fixed
+when the read is planned. With `.schema("queue_offset long, ...")` only these columns are decoded.
+For the options see `mqstore.spark.options.StoreOptions`.
 """
 
 from mqstore.spark.columns import message_schema, wanted_schema

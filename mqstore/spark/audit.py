@@ -67,7 +67,7 @@ class AuditReader(DataSourceReader):  # type: ignore[misc]
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Ranges of entries, their ends fixed now."""
+        """Ranges of entries; their ends are fixed by this call."""
         plan = self._queues if self._options.table == "consumequeue" else self._index_files
         return [
             _Piece(path, name, number, at, min(at + TASK_ROWS, end))
@@ -89,7 +89,7 @@ class AuditReader(DataSourceReader):  # type: ignore[misc]
             yield name, begin_ms, 1, entries + 1
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """The batches of one piece; anything else stands for an empty plan."""
+        """The batches of one piece; any other partition stands for an empty plan."""
         if not isinstance(partition, _Piece):
             return
         columns = _queue_columns if self._options.table == "consumequeue" else _index_columns
@@ -103,7 +103,7 @@ class AuditReader(DataSourceReader):  # type: ignore[misc]
             at += count
 
     def _batch(self, found: dict[str, Any], rows: int) -> pa.RecordBatch:
-        """The named columns; a single value stands for all rows."""
+        """A batch of the named columns; a single value is repeated for all rows."""
         arrays = []
         for field in self._schema:
             value = found[field.name]

@@ -1,4 +1,4 @@
-"""Columns of messages as Spark and Arrow know them."""
+"""Columns of messages in Spark and Arrow."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ONLY_BY_NAME = {"raw_properties"}
 
 
 def message_schema(constants: tuple[str, ...] = ()) -> StructType:
-    """Columns of a message, all nullable; `constants` are text columns put first."""
+    """Columns of a message, all nullable; `constants` are text columns before them."""
     schema = StructType()
     for name in constants:
         schema.add(name, StringType())
@@ -42,7 +42,7 @@ def message_schema(constants: tuple[str, ...] = ()) -> StructType:
 
 
 def wanted_schema(schema: StructType, constants: tuple[str, ...] = ()) -> pa.Schema:
-    """The Arrow schema of the columns that a user asked for.
+    """The Arrow schema of the columns that a user selected.
 
     Raises ValueError naming a column that does not exist or has another type.
     """
@@ -59,7 +59,7 @@ def arrow_of(schema: StructType, types: dict[str, DataType]) -> pa.Schema:
     for field in schema:
         known = types.get(field.name)
         if known is None:
-            raise ValueError(f"no column {field.name!r}; there are: {', '.join(types)}")
+            raise ValueError(f"no column {field.name!r}; the columns are: {', '.join(types)}")
         if field.dataType != known:
             raise ValueError(
                 f"column {field.name!r} is {known.simpleString()}, "

@@ -20,9 +20,9 @@ from mqstore.spark.split import split
 __all__ = ["STORE", "MessageReader"]
 
 STORE = "store"
-"""Column with the path of the store: there if several are read, else only if it is named."""
+"""Column with the path of the store; present for several stores, or if the schema names it."""
 PIECE_BYTES = 128 << 20
-"""About the most bytes of the log that one task reads: Spark's own measure for files."""
+"""Bytes of the log per task, about; Spark's default for files."""
 _log = logging.getLogger(__name__)
 
 
@@ -43,7 +43,7 @@ class MessageReader(DataSourceReader):  # type: ignore[misc]
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Pieces of each log file, more of them for `minPartitions`; their ends are fixed now."""
+        """Pieces of each log file, at least `minPartitions`; their ends are fixed by this call."""
         stores = [(path, open_store(path)) for path in self._options.paths]
         files = [(path, store, *range_) for path, store in stores for range_ in self._files(store)]
         parts_min = -(-self._options.partitions // max(len(files), 1))
@@ -54,7 +54,7 @@ class MessageReader(DataSourceReader):  # type: ignore[misc]
         ]
 
     def _files(self, store: StoreReader) -> Iterator[tuple[int, int]]:
-        """The part of each log file that is to be read."""
+        """The range of each log file to read."""
         starting = self._options.starting
         if starting is not None and store.message_at(starting) is None:
             raise ValueError(f"option startingOffset = {starting}: no record starts there")
@@ -67,12 +67,12 @@ class MessageReader(DataSourceReader):  # type: ignore[misc]
             start = stop
 
     def _planned_end(self, store: StoreReader) -> int:
-        """The end of the log, unless the user said less; tasks find what is damaged before it."""
+        """The end of the log, or an earlier end of the user; the tasks find damage before it."""
         end = store.end_physical_offset(store.queued_end())
         return end if self._options.ending is None else min(end, self._options.ending)
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """The batches of one piece; anything else stands for an empty plan."""
+        """The batches of one piece; any other partition stands for an empty plan."""
         if not isinstance(partition, _Piece):
             return
         options, store = self._options, open_store(partition.path)
@@ -90,8 +90,8 @@ class MessageReader(DataSourceReader):  # type: ignore[misc]
         yield from store_batches(walk, self._schema, partition.end, store.path, on_gap, constants)
         if gaps:
             _log.warning(
-                "store %s: %d bytes of damaged records in %d places were left out, first at "
-                "offset %d; to see more: mqstore verify %s",
+                "store %s: skipped %d bytes of damaged records in %d places, the first at "
+                "offset %d; for details: mqstore verify %s",
                 partition.path, sum(gap.end - gap.start for gap in gaps), len(gaps),
                 gaps[0].start, partition.path,
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Options of format("rocketmq-store"): text in, a checked value out."""
+"""Options of format("rocketmq-store"): parses and checks their text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TABLES = {
     "consumequeue": ("topic", "queues"),
     "index": (),
 }
-"""What can be read, and the options that apply to it."""
+"""The tables that can be read, and the options that apply to each."""
 
 PARTITIONS_MAX = 100_000
 
@@ -32,7 +32,7 @@ def _table(text: str) -> str:
 
 
 def _number(least: int, most: int) -> Callable[[str], int]:
-    """A reader of whole numbers of a range."""
+    """A parser for whole numbers in a range."""
 
     def read(text: str) -> int:
         if not text.isdecimal() or not least <= int(text) <= most:
@@ -48,7 +48,7 @@ DECLARED = (
     Option(
         "table",
         _table,
-        "`messages`; for audits `consumequeue` or `index`, the entries as they lie in these files",
+        "`messages`, or for audits the stored entries of `consumequeue` or `index`",
         "messages",
         "messages",
     ),
@@ -64,35 +64,35 @@ DECLARED = (
     Option(
         "endingOffset",
         _physical_offset,
-        "a physical offset: a record that starts there is not read; for one store only",
+        "the physical offset at which to stop, exclusive; for one store only",
         shown="the log's end",
     ),
     Option(
         "minPartitions",
         _number(1, PARTITIONS_MAX),
-        "at least this many tasks, if the log's files can be split into so many",
+        "minimum number of tasks, if the log's files can be split that far",
         1,
         "a task for each 128 MiB of the log",
     ),
     Option(
         "failOnDataLoss",
         boolean,
-        "`true`: a damaged log or body is an error. `false`: the damage is left out, and each task "
-        "says in one warning how much that was",
+        "`true`: a damaged log or body is an error. `false`: damage is skipped, and each task logs "
+        "one warning with the number of skipped bytes",
         True,
         "true",
     ),
 )
-"""Every option there is; others are refused."""
+"""All options; others are refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """What a user says with `.load(...)` and `.option(...)`; DECLARED says what each means."""
+    """The values of `.load(...)` and `.option(...)`; DECLARED has the meaning of each option."""
 
     paths: tuple[str, ...]
-    """Roots of stores: `.load("/data/store")`, `.load(["/a/store", "/b/store"])`, or a pattern as
-    in `.load("/backup/*/store")`."""
+    """Roots of stores: `.load("/data/store")`, `.load(["/a/store", "/b/store"])`, or a pattern such
+    as `.load("/backup/*/store")`."""
     table: str
     topic: str | None
     queues: frozenset[int] | None
@@ -104,7 +104,7 @@ class StoreOptions:
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> StoreOptions:
-        """Read Spark's option map (keys in any case); ValueError names a bad option."""
+        """Parse Spark's option map (keys in any case); a ValueError names the bad option."""
         values = read_options(given, DECLARED)
         _refuse_foreign(given, values["table"])
         options = cls(
@@ -133,11 +133,11 @@ def _refuse_foreign(given: Mapping[str, str], table: str) -> None:
 
 
 def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
-    """The roots, absolute; a pattern stands for all that it matches."""
+    """The absolute paths of the roots; a pattern is replaced by all its matches."""
     several = given.get("paths")
     named = json.loads(several) if several else [given.get("path") or ""]
     if not all(named):
-        raise ValueError("say where the store is: .load(path)")
+        raise ValueError("the path of the store is missing: .load(path)")
     found: list[str] = []
     for path in (name.removeprefix("file:") for name in named):
         matches = sorted(glob.glob(path)) if glob.has_magic(path) else [path]

@@ -1,4 +1,4 @@
-"""format("rocketmq-store"): the data source that Spark asks for readers."""
+"""The Spark data source of format("rocketmq-store")."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["StoreDataSource", "register"]
 
 
 class StoreDataSource(DataSource):  # type: ignore[misc]  # pyspark is not typed for us
-    """The messages of store directories, as they lie on disk; options: see StoreOptions."""
+    """The stored messages of store directories; for the options see StoreOptions."""
 
     @classmethod
     def name(cls) -> str:
@@ -24,7 +24,7 @@ class StoreDataSource(DataSource):  # type: ignore[misc]  # pyspark is not typed
         return "rocketmq-store"
 
     def schema(self) -> StructType:
-        """Every column of the table; of several stores the column `store` says which."""
+        """Every column of the table; with several stores also the column `store`."""
         options = StoreOptions.parse(self.options)
         if options.table == "messages":
             return message_schema((STORE,) if len(options.paths) > 1 else ())
@@ -42,5 +42,5 @@ class StoreDataSource(DataSource):  # type: ignore[misc]  # pyspark is not typed
 
 
 def register(spark: Any) -> None:
-    """Make format("rocketmq-store") known to a session that does not discover it by itself."""
+    """Register format("rocketmq-store") with a session that does not discover it itself."""
     spark.dataSource.register(StoreDataSource)

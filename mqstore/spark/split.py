@@ -1,4 +1,4 @@
-"""Cuts a log file into ranges that begin where records begin."""
+"""Splits a log file into ranges that start with a record."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["split"]
 
 
 def split(store: StoreReader, start: int, end: int, parts: int) -> Iterator[tuple[int, int]]:
-    """Cut [start, end) of a log file into about `parts` ranges, where records start.
+    """Split [start, end) of a log file into about `parts` ranges that start with a record.
 
-    Nothing in the log itself says where a record starts, but the queues do: the largest one is
-    asked. Where it lists nothing, the range stays whole.
+    The log has no marks for the start of a record, so the entries of the largest queue are used. A
+    range without such an entry stays whole.
     """
     queues = store.queues() if parts > 1 else []
     largest = max(queues, key=lambda queue: queue.message_count, default=None)

@@ -276,7 +276,7 @@ def test_request_prints_the_reply(run: Run, mq: Standalone) -> None:
         (["tail", "Read", "-t", "Read"], "given twice"),
         (["tail"], "name a TOPIC"),
         (["consume", "Read", "-g", "a b"], "group 'a b' may hold only"),
-        (["tail", "Read", "--from", "-1y"], "'-1y' is no time"),
+        (["tail", "Read", "--from", "-1y"], "'-1y' is not a time"),
         (["tail", "Read", "--tags", "||"], "names no tag"),
     ],
 )

@@ -46,7 +46,7 @@ def test_a_message_carries_rocketmqs_properties():
         ({"body": 5}, TypeError, "must be bytes, not int"),
         ({"topic": ""}, ValueError, "topic"),
         ({"topic": None}, ValueError, "topic"),
-        ({"keys": ["a b"]}, ValueError, "an item of its own"),
+        ({"keys": ["a b"]}, ValueError, "as a separate item"),
         ({"keys": ["a", ""]}, ValueError, "empty"),
         ({"keys": [1]}, TypeError, "must be str"),
         ({"tags": "a || b"}, ValueError, "subscriptions"),

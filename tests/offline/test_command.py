@@ -179,10 +179,10 @@ def test_stat(run, golden_store):
     assert row["brokerConf"]["mappedFileSizeCommitLog"] == "65536"
     assert row["parts"]["commitlog"]["files"] == 4
     out = run("stat", store, "--output", "table")[1]
-    assert "clean: the last broker stopped in order" in out
+    assert "clean: the last broker shut down cleanly" in out
     assert "\nmaxIndexNum=400\n" in out
     out = run("stat", golden_store("store-crashed"), "--output", "table")[1]
-    assert "crashed: the last broker did not stop in order" in out
+    assert "crashed: the last broker did not shut down cleanly" in out
     assert "bytes of records are in no queue yet" in out
 
 
@@ -204,9 +204,9 @@ def test_a_table_is_safe_for_a_terminal(run, tmp_path):
     [
         (("--key", "k"), "--key needs --topic"),
         (("--key", "k", "--topic", "T", "--msg-id", "1"), "not both"),
-        (("--follow", "--msg-id", "1"), "--follow does not go with"),
-        (("--follow", "--output", "csv"), "other formats need an end"),
-        (("--begin", "yesterday"), "'yesterday' is no time"),
+        (("--follow", "--msg-id", "1"), "--follow cannot be used with"),
+        (("--follow", "--output", "csv"), "--follow needs --output table or jsonl"),
+        (("--begin", "yesterday"), "'yesterday' is not a time"),
         (("--begin", "2026-01-02", "--end", "2026-01-01"), "--from is later than --until"),
         (("--body", "raw"), "'raw'"),
         (("--count", "-1"), "--count"),

@@ -196,7 +196,7 @@ def test_the_command_chooses(golden_store: Any, tmp_path: Path) -> None:
         (["--to", "{}/out.txt"], 2, "end it with .jsonl, .jsonl.zst, .csv or .parquet"),
         (["--to", "{}/none/out.csv"], 1, "none: the directory does not exist"),
         (["--to", "{}/out.csv", "--offset", "5"], 1, "no record starts at offset 5"),
-        (["--to", "{}/out.csv", "--begin", "today"], 2, "'today' is no time"),
+        (["--to", "{}/out.csv", "--begin", "today"], 2, "'today' is not a time"),
         (["--to", "{}/out.csv", "--begin", "2026-01-02", "--end", "2026-01-01"], 2, "later than"),
         ([], 2, "--to"),
     ],
@@ -243,7 +243,7 @@ def damaged(lines: list[str], how: str) -> str:
         ("text", "line 2"),
         ("crc", "its body does not match its bodyCRC"),
         ("queue", "invalid literal"),
-        ("properties", "its properties are no object"),
+        ("properties", "its properties are not an object"),
     ],
 )
 def test_a_damaged_export_names_the_line(

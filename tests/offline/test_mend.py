@@ -147,8 +147,8 @@ def test_ctrl_c_leaves_the_original_and_no_half_store(golden_store: Any, tmp_pat
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ([], 2, "--to NEW_DIRECTORY leaves the store as it is"),
-        (["--to", "{new}", "--in-place"], 2, "--to NEW_DIRECTORY leaves the store as it is"),
+        ([], 2, "--to NEW_DIRECTORY leaves the store unchanged"),
+        (["--to", "{new}", "--in-place"], 2, "--to NEW_DIRECTORY leaves the store unchanged"),
         (["--to", "{full}"], 1, "a directory that does not exist yet"),
         (["--to", "{new}", "--delay-levels", "soon"], 2, "soon"),
     ],
@@ -186,7 +186,7 @@ def test_a_table_says_it_in_words(
     assert main(["repair", root, "--to", str(tmp_path / "a"), "--output", "table"]) == 0
     said = capsys.readouterr().out
     assert "1029 records" in said
-    assert f"healed: 196 bytes at {DAMAGED}, saved in" in said
+    assert f"repaired: 196 bytes at {DAMAGED}, saved in" in said
     root = str(golden_store("store"))
     assert main(["rebuild", root, "--to", str(tmp_path / "b"), "--output", "table"]) == 0
     said = capsys.readouterr().out

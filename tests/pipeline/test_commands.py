@@ -65,7 +65,7 @@ def test_to_lake_from_plan_to_summary(run, mq, topic, tmp_path):
         (("TOPIC", "--address-map", "x"), 2, "address map 'x' must be HOST:PORT=HOST:PORT"),
         (("TOPIC", "--credentials", "/no/file.yml"), 1, "/no/file.yml: No such file"),
         (("TOPIC", "--conf", "x"), 2, "--conf 'x': give KEY=VALUE"),
-        (("TOPIC", "--from", "noon"), 2, "'noon' is no time"),
+        (("TOPIC", "--from", "noon"), 2, "'noon' is not a time"),
         (("TOPIC", "--body", "json"), 2, "--body and --schema must be given together"),
         (("TOPIC", "--format", "orc"), 2, "'orc' is not one of"),
         (("TOPIC", "-n", "127.0.0.1:1", "--option", "timeout=1"), 3, "127.0.0.1:1"),
