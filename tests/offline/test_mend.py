@@ -190,7 +190,7 @@ def test_a_table_says_it_in_words(
     root = str(golden_store("store"))
     assert main(["rebuild", root, "--to", str(tmp_path / "b"), "--output", "table"]) == 0
     said = capsys.readouterr().out
-    assert "in 21 of their queues nothing is left to read" in said
+    assert "nothing to read, replay or skip in 21 of their queues" in said
     assert "CID_RMQ_SYS_TRANS" in said
 
 
