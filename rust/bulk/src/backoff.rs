@@ -1,11 +1,11 @@
-//! When a request that failed is sent again: pauses that grow, within a budget of time.
+//! Pauses before the retries of a failed request: they grow, within a time budget.
 
 use std::time::{Duration, Instant};
 
 /// The pause before the second attempt; each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The failures of one request in a row.
+/// Consecutive failures of one request.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Backoff {
     since: Option<Instant>,
@@ -13,8 +13,8 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// Counts a failure; when to send the request again, None once the budget is spent, which
-    /// begins with the first failure.
+    /// Counts a failure and returns the time of the next attempt. None when the budget, which
+    /// starts with the first failure, is used up.
     pub fn failed(
         &mut self,
         now: Instant,
@@ -27,7 +27,7 @@ impl Backoff {
         (now < end).then(|| (now + pause.min(pause_max)).min(end))
     }
 
-    /// The failures so far.
+    /// Number of failures so far.
     pub fn failures(&self) -> u32 {
         self.failures
     }

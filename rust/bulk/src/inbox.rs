@@ -1,4 +1,4 @@
-//! The outcomes of requests, on their way from the engine's threads to a caller that waits.
+//! Outcomes of requests, on their way from the engine's threads to the caller that waits for them.
 
 use std::time::Instant;
 
@@ -7,22 +7,22 @@ use parking_lot::{Condvar, Mutex};
 
 use mq_client::events::{Events, Failure};
 
-/// What a caller makes of a reply, and of a request without one.
+/// How a caller represents a reply, and a request without a reply.
 pub(crate) trait Answer: Send + 'static {
-    /// What a reply says.
+    /// Reads a reply.
     fn of_reply(reply: &Frame<'_>) -> Self;
 
-    /// What a failure means.
+    /// Converts a failure.
     fn of_failure(failure: Failure) -> Self;
 }
 
-/// What became of the request with a token.
+/// Outcome of the request with a token.
 pub(crate) struct Outcome<A> {
     pub token: u64,
     pub result: A,
 }
 
-/// Outcomes that the caller has not taken; one for each request in flight, at most.
+/// Outcomes that the caller has not taken; at most one for each request in flight.
 pub(crate) struct Inbox<A> {
     outcomes: Mutex<Vec<Outcome<A>>>,
     arrived: Condvar,
@@ -38,12 +38,12 @@ impl<A> Default for Inbox<A> {
 }
 
 impl<A: Answer> Inbox<A> {
-    /// Takes what has come.
+    /// Takes the outcomes that have arrived.
     pub fn take(&self) -> Vec<Outcome<A>> {
         std::mem::take(&mut self.outcomes.lock())
     }
 
-    /// Waits until there is something to take, or until `deadline`.
+    /// Waits until an outcome has arrived, or until `deadline`.
     pub fn wait(&self, deadline: Instant) {
         let mut outcomes = self.outcomes.lock();
         let is_empty = |outcomes: &mut Vec<Outcome<A>>| outcomes.is_empty();
@@ -67,7 +67,7 @@ impl<A: Answer> Events for Inbox<A> {
 
     fn written(&self, _token: u64) {}
 
-    /// Brokers ask consumers and transactional producers; the caller is neither.
+    /// Brokers send requests to consumers and transactional producers only.
     fn request(&self, _address: &str, _frame: &[u8]) {}
 
     fn closed(&self, _address: &str) {}

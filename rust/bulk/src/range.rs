@@ -1,11 +1,11 @@
 //! Reads a range of one queue's offsets with many pulls in flight. Joins no group, commits nothing.
 //!
 //! ```text
-//! reader ──► window ──► stride         what to pull next, and the results in queue order
+//! reader ──► window ──► stride         the next pull, and the results in queue order
 //!    │          └─────► check, loss    whether the records are right; offsets without a message
-//!    ├─────► plan                      what to read; request: the frame of a pull
-//!    ├─────► outage                    when to pull again after a failure that passes
-//!    └─────► pulled ──► error          what became of a pull
+//!    ├─────► plan                      which range, with which limits
+//!    ├─────► outage                    when to pull again after a temporary failure
+//!    └─────► pull ──► error            the frame of a pull, and its outcome
 //! ```
 
 mod check;
@@ -13,9 +13,8 @@ mod error;
 mod loss;
 mod outage;
 mod plan;
-mod pulled;
+mod pull;
 mod reader;
-mod request;
 mod stride;
 mod window;
 

@@ -3,10 +3,9 @@
 //! ```text
 //! writer ──► task ──► encoder ──► rows, ids       from a row to the bytes of its message
 //!    │        ├───► batches ──► outgoing          from messages to the bodies of sends
-//!    │        ├───► topics                        queues in turn, or by the hash of a key
-//!    │        └───► flight ──► retry, pace        what is under way; when to send it again
-//!    ├─────► request                              the frame of a send
-//!    └─────► sent ──► error                       what became of a send
+//!    │        ├───► topics                        queues in rotation, or by the hash of a key
+//!    │        └───► flight ──► retry, pace        sends in progress, and their retries
+//!    └─────► send ──► error                       the frame of a send, and its outcome
 //! ```
 
 mod batches;
@@ -17,10 +16,9 @@ mod ids;
 mod outgoing;
 mod pace;
 mod plan;
-mod request;
 mod retry;
 mod rows;
-mod sent;
+mod send;
 mod task;
 mod topics;
 mod writer;

@@ -203,8 +203,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Fails the requests past their deadline, and gives up a connection whose peer is silent; returns
-    /// when to look again.
+    /// Fails the requests whose deadline has passed, and ends a connection whose peer is silent.
+    /// Returns the time of the next check.
     pub fn expire(&self, shared: &Shared, now: Instant) -> Option<Instant> {
         let (expired, next) = self.waiters.lock().take_expired(now);
         let sent_ms = |waiter: &Waiter| shared.ms_of(waiter.deadline - waiter.timeout);
@@ -222,8 +222,8 @@ impl Connection {
         next.into_iter().chain(look).min()
     }
 
-    /// Asks a suspect peer for a sign of life, and ends the connection if none came; returns when to
-    /// look again.
+    /// Asks a suspect peer for a sign of life, and ends the connection if there is none. Returns
+    /// the time of the next check.
     fn check_peer(&self, shared: &Shared, now: Instant, is_suspect: bool) -> Option<Instant> {
         let socket = match &*self.state.lock() {
             State::Open(socket) => socket.clone(),

@@ -1,21 +1,21 @@
-//! Whether the records of a reply are those that the pull asked for.
+//! Checks that the records of a reply belong to the range of the pull.
 
 use mq_format::message::Outline;
 use mq_format::reply_records::records;
 
-/// Topics whose records keep the queue and the offset of the topic they were sent to.
+/// Topics whose records keep the queue and the offset of their original topic.
 const MULTI_DISPATCH_PREFIX: &str = "%LMQ%";
 
-/// What every record of a queue must be.
+/// Conditions on every record of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rules {
-    /// The queue that a record names; None when the records of the topic name another one.
+    /// The queue id in every record; None if records of the topic name another queue.
     queue_id: Option<i32>,
-    /// Whether the broker leaves out messages on purpose.
+    /// Whether the broker leaves out messages because of a filter.
     pub is_filtered: bool,
 }
 
-/// The records of a reply that belong to the range.
+/// Records of a reply that belong to the range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Kept {
     /// Bytes from the start of the reply; the records after them begin at `limit`.
@@ -32,8 +32,8 @@ impl Rules {
         }
     }
 
-    /// Checks all records of a reply to a pull at `first` whose next pull begins at `next`; keeps
-    /// those before `limit`. The error says what is wrong with the first record that is not right.
+    /// Checks all records of a reply to a pull at `first` whose next pull begins at `next`, and
+    /// keeps the records before `limit`. The error describes the first bad record.
     pub(super) fn check(
         &self,
         body: &[u8],
@@ -67,7 +67,7 @@ impl Rules {
     }
 }
 
-/// The queue offset of a whole record, if it is in that queue.
+/// Returns the queue offset of a whole record, if the record belongs to that queue.
 fn offset_in(record: &[u8], queue_id: i32) -> Result<i64, String> {
     let outline = Outline::parse(record).map_err(|error| error.to_string())?;
     if outline.queue_id == queue_id {

@@ -1,11 +1,11 @@
-//! Why a range cannot be read on.
+//! Errors that end the reading of a range.
 
 use thiserror::Error;
 
 use super::plan::Plan;
 use mq_client::events::Failure;
 
-/// Why a range cannot be read on. The text names queue, address and offset.
+/// Why a range cannot be read further. The text names queue, address and offset.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "{topic} of {broker_name}, queue {queue_id}: the pull at offset {offset} from {address} {why}"
@@ -19,19 +19,19 @@ pub struct RangeError {
     pub queue_id: i32,
     /// The offset of the pull that failed.
     pub offset: i64,
-    /// The address asked last.
+    /// The address of the last attempt.
     pub address: String,
-    /// What happened.
+    /// The reason.
     pub why: Why,
 }
 
-/// What happened to a pull.
+/// Why a pull failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Why {
-    /// No reply came, until the budget was spent.
+    /// No reply arrived before the retry budget was used up.
     #[error("failed until the retries ran out: {0}")]
     NoReply(Failure),
-    /// The broker was busy or stopping, until the budget was spent.
+    /// The broker was busy or stopping until the retry budget was used up.
     #[error("was put off with code {code} until the retries ran out: {remark}")]
     Busy {
         /// The reply's code.
@@ -39,10 +39,10 @@ pub enum Why {
         /// The reply's remark.
         remark: String,
     },
-    /// The master was away, and the slave gave no message, until the budget was spent.
+    /// The master did not answer and the slave returned no message, until the budget was used up.
     #[error("failed until the retries ran out: the slave is behind, or slaveReadEnable is off")]
     Behind,
-    /// The broker refuses it.
+    /// The broker refused the pull.
     #[error("was refused with code {code}: {remark}")]
     Refused {
         /// The reply's code.
@@ -50,7 +50,7 @@ pub enum Why {
         /// The reply's remark.
         remark: String,
     },
-    /// It cannot be sent, or its reply cannot be read.
+    /// The pull cannot be sent, or its reply cannot be read.
     #[error("failed: {0}")]
     Broken(String),
 }

@@ -1,28 +1,28 @@
-//! Offsets of a range that brought no message. The reader reports them; the caller decides.
+//! Offsets of a range without a message. The reader reports them; the caller decides.
 
 use std::fmt;
 
-/// Offsets without a message, though the range has them.
+/// Offsets without a message, although they are in the range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loss {
     /// The first offset.
     pub offset: i64,
     /// The number of offsets, at most.
     pub count: i64,
-    /// Why.
+    /// The reason.
     pub kind: LossKind,
 }
 
-/// Why offsets brought no message.
+/// Why offsets have no message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LossKind {
-    /// The broker no longer has them, and moves the reader on.
+    /// The broker no longer has them and continues at a later offset.
     Moved,
-    /// The broker passed over them without a word.
+    /// The broker skipped them without an error.
     Missing,
-    /// The record is damaged, also when it is pulled alone; says what is wrong.
+    /// The record is damaged, even when it is pulled alone; contains the reason.
     Damaged(String),
-    /// The broker answers, but names no later offset for the next pull.
+    /// The broker replies, but its next offset is not after this one.
     Stuck,
 }
 

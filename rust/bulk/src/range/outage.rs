@@ -1,4 +1,4 @@
-//! When a pull that failed is sent again, and when no more.
+//! When a failed pull is sent again, and when it is given up.
 
 use std::time::{Duration, Instant};
 
@@ -6,19 +6,19 @@ use crate::backoff::Backoff;
 
 const PAUSE_MAX: Duration = Duration::from_secs(3);
 
-/// The failures of one pull in a row.
+/// Consecutive failures of one pull.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Outage {
     backoff: Backoff,
 }
 
 impl Outage {
-    /// Counts a failure; when to send the pull again, None once the budget is spent.
+    /// Counts a failure; returns the time of the next attempt, None when the budget is used up.
     pub fn failed(&mut self, now: Instant, budget: Duration) -> Option<Instant> {
         self.backoff.failed(now, budget, PAUSE_MAX)
     }
 
-    /// Whether the next attempt asks the slave: each second one does.
+    /// Whether the next attempt goes to the slave, as every second one does.
     pub fn asks_slave(&self) -> bool {
         self.backoff.failures() % 2 == 1
     }

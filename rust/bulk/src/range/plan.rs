@@ -1,18 +1,20 @@
-//! What to read, from where, and within which limits.
+//! A range to read: where from, and with which limits.
 
 use std::time::Duration;
 
 use super::check::Rules;
 use super::window::Limits;
 
-/// Which messages of the queue.
+/// Which messages of the queue to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subscription {
-    /// All of them.
+    /// All messages.
     All,
-    /// Those with one of these tags: "a || b".
+    /// Messages with one of these tags: "a
+    ///
+    /// b".
     Tags(String),
-    /// Those that match a condition on their properties; a broker needs enablePropertyFilter.
+    /// Messages whose properties match an SQL92 expression; the broker needs enablePropertyFilter.
     Sql92(String),
 }
 
@@ -21,7 +23,8 @@ pub enum Subscription {
 pub struct Plan {
     /// The master's "host:port"; None while it is not registered.
     pub master: Option<String>,
-    /// A slave's "host:port", asked while the master fails. What is gone, only the master says.
+    /// A slave's "host:port", used while the master fails. Only the master decides that offsets are
+    /// gone.
     pub slave: Option<String>,
     /// The broker's name, as routes have it.
     pub broker_name: String,
@@ -33,20 +36,20 @@ pub struct Plan {
     pub first: i64,
     /// The offset after the last one.
     pub end: i64,
-    /// The group that pulls are counted for; nothing is committed to it.
+    /// The group for which the broker counts the pulls; no offset is committed for it.
     pub group: String,
     /// Which messages.
     pub subscription: Subscription,
     /// Pulls in flight, bytes that wait, and messages of a pull.
     pub limits: Limits,
-    /// Timeout of one pull, connecting included.
+    /// Timeout of one pull, including the connection.
     pub pull_timeout: Duration,
-    /// How long one pull is tried again while it fails for a reason that passes.
+    /// How long a pull is retried after temporary failures.
     pub outage_budget: Duration,
 }
 
 impl Plan {
-    /// Says which field is outside its range, with its value.
+    /// Checks that every field is in its range; the error names the field and its value.
     pub fn check(&self) -> Result<(), String> {
         let Limits {
             count_max,

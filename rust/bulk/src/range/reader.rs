@@ -1,4 +1,4 @@
-//! Reads ranges over the engine: sends the windows' pulls, waits for outcomes, tries again.
+//! Reads ranges over the engine: sends the pulls of the windows, waits for outcomes, and retries.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,25 +10,24 @@ use tokio::runtime::Handle;
 use super::error::{RangeError, Why};
 use super::outage::Outage;
 use super::plan::Plan;
-use super::pulled::Pulled;
-use super::request::encode;
+use super::pull::{Pulled, encode};
 use super::window::{Load, Part, Pull, Window, is_gone};
 use crate::inbox::{Inbox, Outcome};
 use mq_client::credentials::Credentials;
 use mq_client::pool::Pool;
 use mq_client::settings::PoolSettings;
 
-/// Ranges that are pulled at a time; the last pulls of one overlap with the first of the next.
+/// Number of ranges pulled at once: the last pulls of one overlap with the first of the next.
 const RANGES_AT_A_TIME: usize = 64;
 
-/// What `RangeReader::next` found.
+/// Result of `RangeReader::next`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
     /// The next part of the first range.
     Part(Part),
-    /// Nothing came in time; ask again.
+    /// No part arrived in time; call again.
     Waiting,
-    /// The first range is read. The one added after it is the first range now.
+    /// The first range is complete. The range added after it is the first one now.
     End,
 }
 
@@ -56,7 +55,7 @@ struct Range {
     window: Window,
 }
 
-/// A pull, and what failed of it before.
+/// A pull and its failures so far.
 #[derive(Debug, Clone, Copy)]
 struct Attempt {
     /// The number of its range.
@@ -66,7 +65,7 @@ struct Attempt {
 }
 
 impl RangeReader {
-    /// A reader without ranges, whose connections run on `runtime`.
+    /// Creates a reader without ranges, whose connections run on `runtime`.
     pub fn new(runtime: Handle, settings: PoolSettings, credentials: Option<Credentials>) -> Self {
         let inbox = Arc::new(Inbox::default());
         Self {
@@ -83,14 +82,14 @@ impl RangeReader {
         }
     }
 
-    /// Adds a range after the others. Sends nothing before `next`.
+    /// Adds a range after the others. Sends nothing before the next call of `next`.
     pub fn add(&mut self, plan: Plan) {
         let window = Window::new(plan.first, plan.end, plan.rules(), plan.limits);
         self.ranges.push_back(Range { plan, window });
     }
 
-    /// The next part of the first range in queue order; blocks for `timeout` at most. Without
-    /// ranges it is the end. After an error, the same error.
+    /// Returns the next part of the first range, in queue order; blocks for at most `timeout`.
+    /// Returns `End` without ranges. After an error, every call returns the same error.
     pub fn next(&mut self, timeout: Duration) -> Result<Next, Box<RangeError>> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -123,12 +122,12 @@ impl RangeReader {
         }
     }
 
-    /// Sends the failed pulls whose pause is over, and new ones.
+    /// Sends failed pulls whose pause has ended, and new pulls.
     fn send(&mut self, now: Instant) {
         let due = self.paused.extract_if(.., |(at, _)| *at <= now);
         let mut attempts: Vec<_> = due.map(|(_, attempt)| attempt).collect();
         self.new_pulls(&mut attempts);
-        // One write for the pulls of one address.
+        // All pulls to one address are sent with one write.
         let mut batches: BTreeMap<String, Vec<Attempt>> = BTreeMap::new();
         for attempt in attempts {
             let address = self.address(&attempt).to_owned();
@@ -139,7 +138,7 @@ impl RangeReader {
         }
     }
 
-    /// Pulls of the first range, and of the next ones while those before them need no more.
+    /// Adds pulls of the first range, and of later ones while the ranges before them need no more.
     fn new_pulls(&mut self, attempts: &mut Vec<Attempt>) {
         let ranges = self.ranges.iter_mut().take(RANGES_AT_A_TIME);
         for (range, Range { window, .. }) in (self.front..).zip(ranges) {
@@ -181,8 +180,9 @@ impl RangeReader {
         let is_for_slave = self.is_for_slave(&attempt);
         match outcome.result {
             Ok(reply) if is_for_slave && (is_gone(reply.code) || reply.code == RETRY) => {
-                // Only the master says what is gone: a slave may be behind it. A slave without
-                // slaveReadEnable answers every pull with the code for "nothing matches".
+                // Only the master decides that offsets are gone, because a slave may lag. A slave
+                // without slaveReadEnable answers every pull with the code for "no message
+                // matches".
                 self.pause(attempt, Why::Behind, now);
             }
             Ok(reply) => {
@@ -227,7 +227,7 @@ impl RangeReader {
         &self.ranges[self.index(attempt)].plan
     }
 
-    /// Where the range of an attempt is. A range stays until all its pulls have an outcome.
+    /// Index of an attempt's range. A range stays in the list until all its pulls have an outcome.
     fn index(&self, attempt: &Attempt) -> usize {
         (attempt.range - self.front) as usize
     }

@@ -1,12 +1,12 @@
-//! How many offsets one pull covers, learned from the replies.
+//! How many offsets one pull covers, adapted to the replies.
 
-/// Full replies in a row after which a longer pull is tried: the limits of a broker by bytes depend
-/// on the sizes of the messages, and on whether they are in memory.
+/// Consecutive full replies after which a longer pull is tried: a broker's byte limits depend on
+/// the sizes of the messages, and on whether they are in memory.
 const GROW_AFTER: u32 = 64;
-/// Offsets of one block of a filtered range, at most.
+/// Largest number of offsets in one block of a filtered range.
 const FILTERED_MAX: i64 = 65_536;
 
-/// The offsets of the next block.
+/// Number of offsets in the next block.
 #[derive(Debug)]
 pub(super) struct Stride {
     offsets: i64,
@@ -31,12 +31,12 @@ impl Stride {
         self.offsets
     }
 
-    /// Whether a reply has said how much the broker gives at a time.
+    /// Whether a reply has shown how many messages the broker returns at a time.
     pub fn is_known(&self) -> bool {
         self.is_known
     }
 
-    /// A pull of `asked` messages was answered, and the next one begins `covered` offsets later.
+    /// Records a reply to a pull of `asked` messages; the next pull begins `covered` offsets later.
     pub fn learn(&mut self, asked: i64, covered: i64) {
         if self.is_filtered {
             self.offsets = covered.clamp(1, FILTERED_MAX);

@@ -1,7 +1,8 @@
-//! Which pulls of a range are in flight, and their results in queue order. No IO, no clock.
+//! Which pulls of a range are in flight, and their results in queue order. No I/O, no clock.
 //!
-//! The range is cut into blocks. Each block has at most one pull in flight and goes on where the
-//! reply says. The last block cut ends where its reply ends, so that most blocks need one pull.
+//! The range is cut into blocks. Each block has at most one pull in flight and continues at the
+//! offset that the reply names. The newest block ends where its reply ends, so that most blocks
+//! need one pull.
 
 use std::collections::VecDeque;
 
@@ -11,31 +12,32 @@ use super::check::{Kept, Rules};
 use super::loss::{Loss, LossKind};
 use super::stride::Stride;
 
-/// What a waiting part counts beside its records, so that parts without records are bounded too.
+/// Bytes that a waiting part counts in addition to its records, so that empty parts are limited
+/// too.
 const PART_BYTES: usize = 256;
 
 /// Limits of a reader. Windows that are read one after another share them.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Messages that one pull asks for, at most.
+    /// Largest number of messages per pull.
     pub count_max: i32,
     /// Pulls in flight.
     pub in_flight_max: usize,
-    /// Bytes that wait to be taken, `PART_BYTES` per reply included. No pull is sent at this limit,
-    /// where each pull in flight counts as many bytes as the largest reply so far. So at most two
-    /// such replies exceed it: the one that reaches it, and the one that the caller waits for.
-    /// A reply that is larger than all before exceeds it by the difference.
+    /// Bytes that wait to be taken, including `PART_BYTES` per reply. At this limit no pull is
+    /// sent; each pull in flight counts as the bytes of the largest reply so far. So at most two
+    /// such replies exceed the limit: the one that reaches it, and the one for which the caller
+    /// waits. A reply that is larger than all before exceeds it by the difference.
     pub waiting_bytes_max: usize,
 }
 
-/// What the windows of a reader have under way together.
+/// Pulls and bytes of all windows of a reader.
 #[derive(Debug, Default)]
 pub(super) struct Load {
     /// Pulls in flight.
     pub in_flight: usize,
     /// Bytes that wait to be taken.
     pub waiting_bytes: usize,
-    /// Bytes of the largest reply so far; each pull in flight may bring as many.
+    /// Bytes of the largest reply so far; each pull in flight may return as many.
     reply_bytes: usize,
 }
 
@@ -49,17 +51,17 @@ impl Load {
 /// A pull to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pull {
-    /// The block that asks; unique among the pulls in flight.
+    /// The block of the pull; unique among the pulls in flight.
     pub block: u64,
     /// The first offset.
     pub offset: i64,
-    /// Messages, at most.
+    /// Largest number of messages.
     pub count: i32,
-    /// Whether a damaged record is looked for, message by message.
+    /// Whether it searches for a damaged record, message by message.
     is_single: bool,
 }
 
-/// A broker's reply to a pull, of one of the four codes that a pull may have.
+/// A broker's reply to a pull, with one of the four codes that end a pull.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reply {
     /// Its code.
@@ -70,7 +72,7 @@ pub(super) struct Reply {
     pub body: Vec<u8>,
 }
 
-/// What is known of the offsets from `first` to before `next`. Parts follow one another.
+/// The result for the offsets from `first` to before `next`. Parts follow one another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     /// The first offset.
@@ -81,7 +83,7 @@ pub struct Part {
     pub records: Vec<u8>,
     /// The number of records.
     pub messages: i64,
-    /// Offsets that should have a record and have none.
+    /// Offsets that should have a record but have none.
     pub losses: Vec<Loss>,
 }
 
@@ -90,7 +92,7 @@ struct Block {
     position: i64,
     end: i64,
     is_in_flight: bool,
-    /// Up to here each message is pulled alone, because a reply had a damaged record.
+    /// Up to this offset each message is pulled alone, because a reply had a damaged record.
     single_until: i64,
     parts: VecDeque<Part>,
 }
@@ -101,7 +103,7 @@ pub(super) struct Window {
     limits: Limits,
     rules: Rules,
     stride: Stride,
-    /// The end of the range, and where the next block begins.
+    /// The end of the range, and the start of the next block.
     end: i64,
     cursor: i64,
     /// The number of the first of `blocks`.
@@ -110,7 +112,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// The window of the offsets from `first` to before `end`.
+    /// Creates the window of the offsets from `first` to before `end`.
     pub fn new(first: i64, end: i64, rules: Rules, limits: Limits) -> Self {
         Self {
             stride: Stride::new(limits.count_max.into(), rules.is_filtered),
@@ -123,7 +125,7 @@ impl Window {
         }
     }
 
-    /// The next pull to send, if there is room for one. It is in flight until `answer`.
+    /// Returns the next pull to send, if there is room for one. It is in flight until `answer`.
     ///
     /// is_first: whether the caller waits for this window.
     pub fn next_pull(&mut self, load: &mut Load, is_first: bool) -> Option<Pull> {
@@ -133,7 +135,7 @@ impl Window {
         let has_room = load.has_room(&self.limits);
         let index = self.blocks.iter().position(Block::is_ready);
         let index = match index {
-            // The caller waits for the first block, so its pull needs no room.
+            // The caller waits for the first block, so its pull is sent even without room.
             Some(0) if is_first && self.blocks[0].parts.is_empty() => 0,
             Some(index) if has_room => index,
             None if has_room || (is_first && self.blocks.is_empty()) => self.cut()?,
@@ -157,7 +159,8 @@ impl Window {
         })
     }
 
-    /// Cuts one more block; the first one alone, because its reply says how long the others are.
+    /// Cuts one more block. The first one is alone at first, because its reply shows the block
+    /// length.
     fn cut(&mut self) -> Option<usize> {
         let is_probing = !self.stride.is_known() && !self.blocks.is_empty();
         if self.cursor >= self.end || is_probing {
@@ -177,7 +180,7 @@ impl Window {
         Some(self.blocks.len() - 1)
     }
 
-    /// Takes the reply to a pull in flight.
+    /// Processes the reply to a pull in flight.
     pub fn answer(&mut self, pull: Pull, reply: Reply, load: &mut Load) {
         load.in_flight -= 1;
         load.reply_bytes = load.reply_bytes.max(reply.body.len());
@@ -193,8 +196,8 @@ impl Window {
         block.is_in_flight = false;
         let part = match self.rules.check(&records, pull.offset, last, next) {
             Err(_) if !pull.is_single => {
-                // The network or the broker's memory may have been at fault, and no neighbour is
-                // lost.
+                // The damage may come from the network or the broker's memory. Pulling the messages
+                // alone also keeps the undamaged ones.
                 block.single_until = next;
                 return;
             }
@@ -207,7 +210,7 @@ impl Window {
         block.parts.push_back(part);
     }
 
-    /// Where the block of a pull goes on after its reply; the last block cut ends there.
+    /// Returns where the block continues after a reply; the newest block ends there.
     fn advance(&mut self, pull: Pull, reply: &Reply) -> i64 {
         let index = (pull.block - self.front) as usize;
         let is_last = index + 1 == self.blocks.len() && !pull.is_single;
@@ -218,7 +221,7 @@ impl Window {
             let covered = reply.next - pull.offset;
             self.stride.learn(pull.count.into(), covered);
         }
-        // A reply that does not advance would be asked for without end.
+        // Pulling again at an offset that does not advance would never end.
         let next = if is_stuck {
             block.end
         } else {
@@ -231,7 +234,7 @@ impl Window {
         next
     }
 
-    /// The next result in queue order, if it is there.
+    /// Returns the next result in queue order, if it has arrived.
     pub fn take(&mut self, load: &mut Load) -> Option<Part> {
         let block = self.blocks.front_mut()?;
         let part = block.parts.pop_front()?;
@@ -243,7 +246,7 @@ impl Window {
         Some(part)
     }
 
-    /// Whether no pull can be sent until a reply comes, because the range has all it needs.
+    /// Whether the range needs no further pull before a reply arrives.
     pub fn is_asked_for(&self) -> bool {
         self.cursor >= self.end && !self.blocks.iter().any(Block::is_ready)
     }
@@ -271,7 +274,7 @@ impl Part {
 }
 
 impl Rules {
-    /// The part of a reply whose records are right.
+    /// Builds the part of a reply whose records are good.
     fn part(&self, first: i64, next: i64, kept: Kept, is_stuck: bool, records: Vec<u8>) -> Part {
         let mut records = records;
         records.truncate(kept.size_bytes);
@@ -296,14 +299,14 @@ impl Rules {
         }
     }
 
-    /// The part of a message that is damaged also when it is pulled alone.
+    /// Builds the part of a message that is damaged even when it is pulled alone.
     fn damaged(&self, first: i64, next: i64, error: String) -> Part {
         let count = if self.is_filtered { 1 } else { next - first };
         lost(first, next, count, LossKind::Damaged(error))
     }
 }
 
-/// Whether the broker has no message at the offset that was asked for.
+/// Whether the broker has no message at the offset of the pull.
 pub(super) fn is_gone(code: i32) -> bool {
     matches!(code, PULL_OFFSET_MOVED | PULL_NOT_FOUND)
 }

@@ -1,20 +1,20 @@
-//! Collects items of the same topic and place into batches.
+//! Collects items of the same topic and placement into batches.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::outgoing::{Key, Kind, Outgoing};
 
-/// Messages of a batch.
+/// Largest number of messages in a batch.
 pub(super) const COUNT_MAX: u64 = 1000;
-/// Bytes of a batch, unless its only message has more.
+/// Largest size of a batch in bytes, unless its only message is larger.
 const BATCH_BYTES: usize = 256 * 1024;
-/// Bytes of all batches that are not full; the largest are sent first.
+/// Bytes of all incomplete batches; above it, the largest are sent first.
 const OPEN_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Bytes of batches that wait to be sent.
 const READY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Batches that are not full, and what is ready to be sent.
+/// Incomplete batches, and sends that are ready.
 #[derive(Debug)]
 pub(super) struct Batches {
     count_max: u64,
@@ -26,7 +26,7 @@ pub(super) struct Batches {
 }
 
 impl Batches {
-    /// count_max: messages of a batch. bytes_max: what a broker takes.
+    /// count_max: messages of a batch. bytes_max: largest batch that a broker accepts.
     pub fn new(count_max: u64, bytes_max: usize) -> Self {
         Self {
             count_max,
@@ -38,7 +38,7 @@ impl Batches {
         }
     }
 
-    /// Adds a row, which `write` appends to its batch.
+    /// Adds a row; `write` appends it to its batch.
     pub fn add<E>(
         &mut self,
         (key, topic): (Key, &Arc<str>),
@@ -94,7 +94,7 @@ impl Batches {
         rest.into_iter().for_each(|batch| self.push(batch));
     }
 
-    /// Takes the first send that is ready, among those that `may_go`.
+    /// Takes the first ready send for which `may_go` is true.
     pub fn take(&mut self, may_go: impl Fn(&Key) -> bool) -> Option<Outgoing> {
         let index = self.ready.iter().position(|ready| may_go(&ready.key))?;
         let outgoing = self.ready.remove(index)?;
@@ -102,7 +102,7 @@ impl Batches {
         Some(outgoing)
     }
 
-    /// Whether more rows should be added before the ready ones are sent.
+    /// Whether more rows should be added before the ready sends are sent.
     pub fn has_room(&self) -> bool {
         self.ready_bytes < READY_BYTES_MAX
     }
@@ -112,7 +112,7 @@ impl Batches {
         self.open.is_empty() && self.ready.is_empty()
     }
 
-    /// The first row that was not taken.
+    /// Returns the first row that was not taken.
     pub fn first_row(&self) -> Option<u64> {
         let waiting = self.open.values().chain(&self.ready);
         waiting.filter_map(Outgoing::first_row).min()

@@ -17,10 +17,10 @@ use super::outgoing::Kind;
 use super::plan::Plan;
 use super::rows::{Keys, Rows};
 
-/// Property that names a row, by which a reader recognises repeats.
+/// Property that identifies a row, so that a reader can recognize repeats.
 const ROW_ID: &str = "sparkRowId";
 
-/// Encodes rows; the errors say what is wrong with one.
+/// Encodes rows; an error describes the problem of a row.
 pub(super) struct Encoder {
     reserved: HashSet<String>,
     row_id: String,
@@ -44,7 +44,7 @@ impl Encoder {
         }
     }
 
-    /// Appends a row as an item of a batch. number: the row's in the task.
+    /// Appends a row as an item of a batch. number: the row's number in the task.
     pub fn push_item(
         &mut self,
         rows: &Rows<'_>,
@@ -69,7 +69,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// The body of a row that travels alone, and what its header says.
+    /// Encodes a row that is sent alone: its body, and its header fields.
     pub fn single(
         &mut self,
         rows: &Rows<'_>,
@@ -141,8 +141,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// Appends the column `properties`, without RocketMQ's own names and without pairs that
-    /// cannot be stored, as they have no name or no value.
+    /// Appends the column `properties`, without RocketMQ's own names, and without pairs that cannot
+    /// be stored because they have no name or no value.
     fn push_own(&self, rows: &Rows<'_>, row: usize, out: &mut Vec<u8>) -> Result<(), String> {
         let Some(maps) = rows.properties else {
             return Ok(());
@@ -158,7 +158,7 @@ impl Encoder {
     }
 }
 
-/// A value as text, for what cannot be sent as bytes.
+/// Returns a value as text, for fields that cannot be sent as bytes.
 pub(super) fn text<'a>(bytes: &'a [u8], what: &str) -> Result<&'a str, String> {
     std::str::from_utf8(bytes).map_err(|_| format!("{what} is not UTF-8"))
 }
@@ -210,7 +210,7 @@ fn push_keys(rows: &Rows<'_>, row: usize, out: &mut Vec<u8>) -> Result<(), Strin
     Ok(())
 }
 
-/// Appends a pair, and the separator of the next one.
+/// Appends a pair and a separator.
 fn push(name: &[u8], value: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     check_separators(name, name)?;
     check_separators(name, value)?;
@@ -221,7 +221,7 @@ fn push(name: &[u8], value: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     Ok(())
 }
 
-/// Appends a pair that is known to be right.
+/// Appends a pair that is known to be valid.
 fn push_plain(name: &str, value: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(name.as_bytes());
     out.push(NAME_END);

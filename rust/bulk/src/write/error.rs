@@ -1,4 +1,4 @@
-//! Why a write cannot go on.
+//! Errors that end a write.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -7,44 +7,44 @@ use thiserror::Error;
 
 use mq_client::events::Failure;
 
-/// Why a write cannot go on.
+/// Why a write cannot continue.
 #[derive(Debug, Clone, Error)]
 pub enum WriteError {
-    /// A row cannot be a message.
+    /// A row cannot be sent as a message.
     #[error("row {row}: {what}")]
     BadRow {
         /// The row, counted from the start of the task.
         row: u64,
-        /// What is wrong with it.
+        /// The reason.
         what: String,
     },
     /// A topic has no queue to send to.
     #[error("{0}")]
     NoRoute(Arc<dyn Error + Send + Sync>),
-    /// A send failed for good, or until the retries ran out.
+    /// A send failed permanently, or until the retry budget was used up.
     #[error("broker {broker} at {address}: {why}")]
     Send {
         /// The broker's name.
         broker: String,
-        /// Where it was asked.
+        /// The broker's address.
         address: String,
-        /// What happened.
+        /// The reason.
         why: Why,
     },
 }
 
-/// What happened to a send.
+/// Why a send failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Why {
-    /// The broker answered, and did not store it.
+    /// The broker replied and did not store it.
     #[error("code {code}: {remark}")]
     Refused {
-        /// The answer's code.
+        /// The reply's code.
         code: i32,
-        /// The answer's text.
+        /// The reply's remark.
         remark: String,
     },
-    /// There is no answer.
+    /// There is no reply.
     #[error("{0}")]
     Failed(Failure),
 }

@@ -1,6 +1,6 @@
-//! RocketMQ's unique message ids (`MessageClientIDSetter`): 32 digits, none twice.
+//! RocketMQ's unique message ids (`MessageClientIDSetter`): 32 digits, never repeated.
 
-/// Where ids come from: each maker of ids has its own.
+/// Origin of ids: each generator of ids has its own.
 #[derive(Debug, Clone)]
 pub struct IdOrigin {
     /// 20 upper-case hexadecimal digits: address, process, and a random number.
@@ -9,7 +9,7 @@ pub struct IdOrigin {
     pub month_ms: i64,
 }
 
-/// Makes ids: the origin, the time, and a counter.
+/// Generates ids from the origin, the time and a counter.
 #[derive(Debug)]
 pub(super) struct Ids {
     origin: IdOrigin,
@@ -21,7 +21,7 @@ impl Ids {
         Self { origin, counter: 0 }
     }
 
-    /// The next id. It differs from the others unless there are 65,536 in a millisecond.
+    /// Returns the next id. It is unique unless a millisecond has more than 65,536 ids.
     pub fn next(&mut self, now_ms: i64) -> [u8; 32] {
         let mut id = [0; 32];
         id[..20].copy_from_slice(&self.origin.prefix);

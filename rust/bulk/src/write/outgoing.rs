@@ -1,8 +1,8 @@
-//! One send: a batch of messages of one topic, or a message that travels alone.
+//! One send: a batch of messages of one topic, or a message that is sent alone.
 
 use std::sync::Arc;
 
-/// Rows that follow one another.
+/// Consecutive rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// The first row, counted from the start of the task.
@@ -11,30 +11,31 @@ pub struct Run {
     pub count: u64,
 }
 
-/// What the body of a send is.
+/// Format of the body of a send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Items of a batch.
     Batch,
-    /// The body of one message, whose flag and properties are in the header.
+    /// The body of one message; its flag and properties are in the header.
     Single {
-        /// The application's number.
+        /// A number for the application.
         flag: i32,
-        /// As they are stored.
+        /// The properties in stored form.
         properties: String,
     },
 }
 
-/// Which queue a send goes to.
+/// The queue of a send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Place {
-    /// The next one in turn.
+    /// The next queue in rotation.
     Any,
-    /// This one of the topic's queues, by the hash of a key. Such sends follow one another.
+    /// The queue with this index, by the hash of a key. Only one such send is in progress at a
+    /// time.
     Queue(usize),
 }
 
-/// What the rows of a send have in common.
+/// The topic and placement that the rows of a send share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     /// The topic's number.
@@ -42,14 +43,14 @@ pub(super) struct Key {
     pub place: Place,
 }
 
-/// One send, encoded but for its header.
+/// One send, encoded except for its header.
 #[derive(Debug, Clone)]
 pub(super) struct Outgoing {
     pub key: Key,
     pub topic: Arc<str>,
     pub kind: Kind,
     pub body: Vec<u8>,
-    /// The rows in it, in order.
+    /// The rows of the send, in order.
     pub rows: Vec<Run>,
     pub count: u64,
 }
@@ -66,7 +67,7 @@ impl Outgoing {
         }
     }
 
-    /// Notes that the body has this row too.
+    /// Records that the body also has this row.
     pub fn note(&mut self, row: u64) {
         self.count += 1;
         match self.rows.last_mut() {
@@ -78,7 +79,7 @@ impl Outgoing {
         }
     }
 
-    /// The first of its rows.
+    /// Returns the first of its rows.
     pub fn first_row(&self) -> Option<u64> {
         self.rows.first().map(|run| run.first)
     }

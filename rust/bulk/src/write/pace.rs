@@ -1,17 +1,17 @@
-//! How fast to send.
+//! Limits the rate of sends.
 
 use std::time::{Duration, Instant};
 
-/// A rate that is kept on average; a batch goes at once, and the next one waits for it.
+/// An average rate: a batch is sent at once, and the next one is delayed accordingly.
 #[derive(Debug)]
 pub(super) struct Pace {
     per_second: Option<f64>,
-    /// When the next batch may go; None is at once.
+    /// Time of the next batch; None means now.
     next: Option<Instant>,
 }
 
 impl Pace {
-    /// per_second: messages; None is as many as there are.
+    /// per_second: messages; None for no limit.
     pub fn new(per_second: Option<f64>) -> Self {
         Self {
             per_second,
@@ -19,12 +19,12 @@ impl Pace {
         }
     }
 
-    /// When the next batch may go, if not now.
+    /// Returns the time of the next batch, if that is not now.
     pub fn waits_until(&self, now: Instant) -> Option<Instant> {
         self.next.filter(|next| *next > now)
     }
 
-    /// Counts a batch that goes now.
+    /// Counts a batch that is sent now.
     pub fn sent(&mut self, messages: u64, now: Instant) {
         if let Some(per_second) = self.per_second {
             let pause = Duration::from_secs_f64(messages as f64 / per_second);
@@ -32,7 +32,7 @@ impl Pace {
         }
     }
 
-    /// Messages of a batch, so that the pauses are short.
+    /// Returns the number of messages in a batch, so that pauses are short.
     pub fn count_max(&self, count_max: u64) -> u64 {
         let quarter = |per_second: f64| (per_second / 4.0) as u64;
         let paced = self.per_second.map_or(count_max, quarter);

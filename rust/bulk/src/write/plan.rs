@@ -1,4 +1,4 @@
-//! How to write.
+//! Settings of a write.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use super::ids::IdOrigin;
 pub struct Plan {
     /// Producer group of the sends.
     pub group: String,
-    /// The topic of rows that have none.
+    /// The topic of rows that name none.
     pub topic: Option<String>,
     /// Timeout of one request.
     pub request_timeout: Duration,
-    /// How long failures that pass are tried again.
+    /// How long temporary failures are retried.
     pub retry_timeout: Duration,
     /// `maxMessageSize` of the brokers: the largest message, and the largest batch.
     pub message_bytes_max: usize,
-    /// Messages per second; None is as fast as possible.
+    /// Messages per second; None for no limit.
     pub rate: Option<f64>,
-    /// The property `sparkRowId` up to the number of the row.
+    /// The part of the property `sparkRowId` before the row's number.
     pub row_id: String,
     /// Names of properties that rows may not set; they are left out.
     pub reserved: HashSet<String>,
-    /// Where the unique ids of the messages come from.
+    /// Origin of the messages' unique ids.
     pub ids: IdOrigin,
-    /// Where the turn through the queues begins.
+    /// Number of the first queue in rotation.
     pub first_queue: usize,
 }

@@ -1,4 +1,4 @@
-//! When a send that failed is tried again, and when no more.
+//! When a failed send is retried, and when it is given up.
 
 use std::time::{Duration, Instant};
 
@@ -12,17 +12,17 @@ use crate::backoff::Backoff;
 use mq_client::events::Failure;
 
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// Attempts after refusals that another broker may not give, as `retryTimesWhenSendFailed`.
+/// Attempts after errors that another broker may not have, as `retryTimesWhenSendFailed`.
 const REFUSED_RETRIES: u32 = 2;
 
-/// What a failure means for the next attempt.
+/// How a failure affects the next attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
-    /// It passes.
+    /// It is temporary.
     Outage,
-    /// Another broker may take the send.
+    /// Another broker may accept the send.
     Elsewhere,
-    /// Every broker would say the same.
+    /// Every broker would reply the same.
     Final,
 }
 
@@ -42,7 +42,7 @@ fn class_of(why: &Why) -> Class {
     }
 }
 
-/// The failures of one send.
+/// Failures of one send.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Retry {
     backoff: Backoff,
@@ -50,7 +50,7 @@ pub(super) struct Retry {
 }
 
 impl Retry {
-    /// Counts a failure; when to send again, None if that is of no use.
+    /// Counts a failure; returns the time of the next attempt, None if another attempt is useless.
     pub fn failed(&mut self, why: &Why, now: Instant, budget: Duration) -> Option<Instant> {
         let class = class_of(why);
         if class == Class::Elsewhere {

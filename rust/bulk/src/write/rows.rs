@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-/// Buffers that do not hold what Arrow's layout says.
+/// Buffers that violate Arrow's layout.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("the buffers are not Arrow's: {0}")]
 pub struct BadColumn(pub &'static str);
 
-/// Which values of a column are null: one bit for each, set for a value.
+/// Which values of a column are null: one bit per value, set if the value is not null.
 #[derive(Debug, Clone, Copy)]
 struct Validity<'a>(Option<&'a [u8]>);
 
@@ -26,7 +26,7 @@ impl<'a> Validity<'a> {
     }
 }
 
-/// Where each value begins and ends among the values of another buffer or column.
+/// Start and end of each value within another buffer or column.
 #[derive(Debug, Clone, Copy)]
 pub struct Spans<'a> {
     validity: Validity<'a>,
@@ -36,8 +36,8 @@ pub struct Spans<'a> {
 }
 
 impl<'a> Spans<'a> {
-    /// ends: 32-bit numbers, one more than values. offset: the values before the first one.
-    /// values: the number of what they lead to.
+    /// ends: 32-bit numbers, one more than values. offset: number of values before the first one.
+    /// values: length of the buffer or column that they refer to.
     pub fn new(
         validity: Option<&'a [u8]>,
         ends: &'a [u8],
@@ -68,7 +68,7 @@ impl<'a> Spans<'a> {
         Ok(spans)
     }
 
-    /// None for null.
+    /// Returns None for null.
     fn get(&self, row: usize) -> Option<Range<usize>> {
         let at = self.offset + row;
         let place = |at| number(self.ends, at) as usize;
@@ -92,12 +92,12 @@ pub struct Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
-    /// `spans` lead into `values`, for the length of which they were checked.
+    /// `spans` must have been created with the length of `values`.
     pub fn new(spans: Spans<'a>, values: &'a [u8]) -> Self {
         Self { spans, values }
     }
 
-    /// The bytes; None for null.
+    /// Returns the bytes; None for null.
     pub(super) fn bytes(&self, row: usize) -> Option<&'a [u8]> {
         Some(&self.values[self.spans.get(row)?])
     }
@@ -112,7 +112,7 @@ pub struct Numbers<'a> {
 }
 
 impl<'a> Numbers<'a> {
-    /// offset: the values before the first one.
+    /// offset: number of values before the first one.
     pub fn new(
         validity: Option<&'a [u8]>,
         values: &'a [u8],
@@ -130,7 +130,7 @@ impl<'a> Numbers<'a> {
         })
     }
 
-    /// 0 for null.
+    /// Returns 0 for null.
     pub(super) fn get(&self, row: usize) -> i32 {
         let at = self.offset + row;
         if self.validity.has(at) {
@@ -144,7 +144,7 @@ impl<'a> Numbers<'a> {
 /// Lists of texts.
 #[derive(Debug, Clone, Copy)]
 pub struct Lists<'a> {
-    /// Which of `items` belong to a row.
+    /// Which of `items` belong to each row.
     pub spans: Spans<'a>,
     /// The texts of all lists.
     pub items: Texts<'a>,
@@ -161,7 +161,7 @@ impl<'a> Lists<'a> {
 /// Maps of texts to texts.
 #[derive(Debug, Clone, Copy)]
 pub struct Maps<'a> {
-    /// Which of the pairs belong to a row.
+    /// Which of the pairs belong to each row.
     pub spans: Spans<'a>,
     /// The names of all pairs.
     pub names: Texts<'a>,
@@ -170,7 +170,7 @@ pub struct Maps<'a> {
 }
 
 impl<'a> Maps<'a> {
-    /// The pairs of a row that have a value.
+    /// Returns the pairs of a row that have a value.
     pub(super) fn pairs(&self, row: usize) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         let (names, values) = (self.names, self.values);
         let range = self.spans.get(row).unwrap_or_default();
@@ -183,29 +183,29 @@ impl<'a> Maps<'a> {
 pub enum Keys<'a> {
     /// Separated by white space.
     Text(Texts<'a>),
-    /// One by one.
+    /// A list of keys.
     Lists(Lists<'a>),
 }
 
-/// The columns of some rows; all but the body may be missing.
+/// The columns of some rows; every column except the body may be missing.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows<'a> {
     /// The number of rows.
     pub len: usize,
-    /// What the messages carry.
+    /// Bodies of the messages.
     pub body: Texts<'a>,
-    /// Where they go; null is the write's topic.
+    /// Topics of the messages; null means the write's topic.
     pub topic: Option<Texts<'a>>,
-    /// Their tag.
+    /// Tags of the messages.
     pub tags: Option<Texts<'a>>,
-    /// Their keys.
+    /// Keys of the messages.
     pub keys: Option<Keys<'a>>,
-    /// Their other properties.
+    /// Other properties of the messages.
     pub properties: Option<Maps<'a>>,
-    /// A number for the application.
+    /// Numbers for the application.
     pub flag: Option<Numbers<'a>>,
-    /// 0 is not delayed.
+    /// Delay levels; 0 means no delay.
     pub delay_level: Option<Numbers<'a>>,
-    /// Messages of the same key go to the same queue, in order.
+    /// Order keys: messages with the same key go to the same queue, in order.
     pub order_key: Option<Texts<'a>>,
 }

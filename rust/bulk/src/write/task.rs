@@ -1,4 +1,4 @@
-//! What one task wrote and has yet to write.
+//! Progress of one write task: rows that are stored, in progress, or not sent yet.
 
 use std::time::Instant;
 
@@ -9,13 +9,12 @@ use super::flight::{Attempt, Flight};
 use super::outgoing::{Key, Outgoing, Place, Run};
 use super::pace::Pace;
 use super::plan::Plan;
-use super::request::is_retry_topic;
 use super::rows::Rows;
-use super::sent::Sent;
+use super::send::{Sent, is_retry_topic};
 use super::topics::{Queue, Routes, Topics};
 use crate::inbox::Outcome;
 
-/// Rows that are stored.
+/// Stored rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receipt {
     /// The rows, in the order of their offsets.
@@ -26,14 +25,14 @@ pub struct Receipt {
     pub broker: String,
     /// The queue.
     pub queue_id: i32,
-    /// The offset of the first row; those of the others follow it.
+    /// The offset of the first row; the other rows follow it.
     pub first_offset: i64,
 }
 
-/// How far a task is.
+/// Progress of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Rows handed over.
+    /// Rows that were added.
     pub rows: u64,
     /// Rows that brokers acknowledged.
     pub stored: u64,
@@ -41,7 +40,7 @@ pub struct Progress {
     pub first_missing: u64,
 }
 
-/// One task's rows on their way.
+/// The rows of one task.
 pub(super) struct Task {
     pub plan: Plan,
     topics: Topics,
@@ -70,7 +69,7 @@ impl Task {
         }
     }
 
-    /// Encodes rows from `next` on until enough wait to be sent; gives the next row.
+    /// Encodes rows from `next` on until enough wait to be sent; returns the next row.
     pub fn add(
         &mut self,
         rows: &Rows<'_>,
@@ -124,12 +123,12 @@ impl Task {
         added.map_err(bad)
     }
 
-    /// No rows follow: makes every batch ready to be sent.
+    /// Ends the rows: makes every batch ready to be sent.
     pub fn close(&mut self) {
         self.batches.close_all();
     }
 
-    /// The next send that may go now, with its queue: one whose pause is over, or a new one.
+    /// Returns the next sends that may go now, with their queues: retries, or new ones.
     pub fn next_sends(&mut self, now: Instant, routes: &mut dyn Routes) -> Vec<(Attempt, Queue)> {
         let mut sends = self.flight.due(now);
         if !sends.is_empty() {
@@ -156,13 +155,13 @@ impl Task {
         sends.into_iter().map(with_queue).collect()
     }
 
-    /// A send left; its outcome comes with the token.
+    /// Records that a send is in flight; its outcome has this token.
     pub fn sent(&mut self, token: u64, mut attempt: Attempt, queue: Queue) {
         attempt.queue = Some(queue);
         self.flight.sent(token, attempt);
     }
 
-    /// Takes the outcome of a send; an outcome of an earlier task is nobody's.
+    /// Processes the outcome of a send; outcomes of an earlier task are ignored.
     pub fn settle(&mut self, outcome: Outcome<Sent>, now: Instant) -> Result<(), WriteError> {
         let Some(mut attempt) = self.flight.take(outcome.token) else {
             return Ok(());
@@ -196,7 +195,7 @@ impl Task {
         }));
     }
 
-    /// When something is to be done though no outcome comes.
+    /// Time of the next step if no outcome arrives before.
     pub fn wakes_at(&self, now: Instant) -> Option<Instant> {
         let due = self.flight.next_due();
         due.into_iter().chain(self.pace.waits_until(now)).min()
@@ -212,7 +211,7 @@ impl Task {
         self.batches.is_empty() && self.flight.is_empty()
     }
 
-    /// Whether outcomes are awaited.
+    /// Whether sends are in flight.
     pub fn is_awaited(&self) -> bool {
         self.flight.is_awaited()
     }

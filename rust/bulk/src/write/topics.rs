@@ -1,4 +1,4 @@
-//! The queues of topics: taken in turn, or by the hash of a key.
+//! The queues of topics: used in rotation, or chosen by the hash of a key.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -13,7 +13,7 @@ use super::error::WriteError;
 pub struct Queue {
     /// The broker's name.
     pub broker: Arc<str>,
-    /// The master's "host:port", as it is to be connected.
+    /// The master's "host:port" for connecting.
     pub address: Arc<str>,
     /// The queue's number.
     pub id: i32,
@@ -21,7 +21,7 @@ pub struct Queue {
 
 /// Knows the routes of topics.
 pub trait Routes {
-    /// The queues of a topic that take sends, in RocketMQ's order. is_again: a send failed, ask
+    /// Returns the writable queues of a topic, in RocketMQ's order. is_again: a send failed, so ask
     /// the NameServer. The error ends the write, unless the topic's queues are known already.
     fn queues(
         &mut self,
@@ -34,27 +34,27 @@ pub trait Routes {
 #[derive(Debug)]
 pub(super) struct Topic {
     pub name: Arc<str>,
-    /// The queues now, taken in turn.
+    /// The current queues, used in rotation.
     queues: Vec<Queue>,
     turn: usize,
-    /// The queues at the start, so that a key keeps its queue; with their addresses now.
+    /// The queues at the start, so that a key keeps its queue; with their current addresses.
     hashed: Vec<Queue>,
-    /// Whether a send failed since the queues were asked for.
+    /// Whether a send failed since the queues were last requested.
     pub is_stale: bool,
 }
 
 impl Topic {
-    /// The queue of a key, as `SelectMessageQueueByHash` chooses it.
+    /// Returns the queue of a key, as `SelectMessageQueueByHash` chooses it.
     pub fn queue_of(&self, key: &str) -> usize {
         java_hash(key).unsigned_abs() as usize % self.hashed.len()
     }
 
-    /// A queue by its place.
+    /// Returns a queue by its index.
     pub fn hashed(&self, place: usize) -> &Queue {
         &self.hashed[place]
     }
 
-    /// The next queue in turn, if possible not of the broker that failed.
+    /// Returns the next queue in rotation, if possible not of the broker that failed.
     pub fn next(&mut self, failed: Option<&str>) -> &Queue {
         for _ in 0..self.queues.len() {
             self.turn += 1;
@@ -82,13 +82,13 @@ impl Topic {
 pub(super) struct Topics {
     topics: Vec<Topic>,
     numbers: HashMap<Arc<str>, usize>,
-    /// The topic of the row before: mostly that of the next row too.
+    /// The topic of the previous row, which usually is also the topic of the next row.
     last: usize,
     first_queue: usize,
 }
 
 impl Topics {
-    /// first_queue: where the turns begin.
+    /// first_queue: number of the first queue in rotation.
     pub fn new(first_queue: usize) -> Self {
         Self {
             first_queue,
@@ -96,12 +96,12 @@ impl Topics {
         }
     }
 
-    /// A topic by its number.
+    /// Returns a topic by its number.
     pub fn get(&mut self, number: usize) -> &mut Topic {
         &mut self.topics[number]
     }
 
-    /// The number of a topic; asks for its queues the first time.
+    /// Returns the number of a topic; requests its queues the first time.
     pub fn number(&mut self, name: &str, routes: &mut dyn Routes) -> Result<usize, WriteError> {
         let is_last = |topic: &Topic| &*topic.name == name;
         if self.topics.get(self.last).is_some_and(is_last) {
@@ -135,7 +135,7 @@ impl Topics {
         Ok(number)
     }
 
-    /// Asks again for the queues of topics whose sends failed; without an answer they stay.
+    /// Requests the queues of topics with failed sends again; keeps the old ones after an error.
     pub fn renew(&mut self, routes: &mut dyn Routes) {
         for topic in self.topics.iter_mut().filter(|topic| topic.is_stale) {
             topic.is_stale = false;
@@ -176,7 +176,7 @@ mod tests {
         queues.concat()
     }
 
-    /// The numbers are those of Java's `Math.abs(key.hashCode()) % 4`.
+    /// The expected numbers come from Java's `Math.abs(key.hashCode()) % 4`.
     #[test]
     fn a_key_goes_where_rocketmq_sends_it() {
         let mut topics = Topics::new(0);

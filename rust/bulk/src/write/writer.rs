@@ -1,4 +1,4 @@
-//! Writes rows over the engine: sends what is ready, waits for outcomes, tries again.
+//! Writes rows over the engine: sends batches, waits for outcomes, and retries.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,9 +10,8 @@ use super::error::WriteError;
 use super::flight::Attempt;
 use super::ids::IdOrigin;
 use super::plan::Plan;
-use super::request::Sender;
 use super::rows::Rows;
-use super::sent::Sent;
+use super::send::{Sender, Sent};
 use super::task::{Progress, Receipt, Task};
 use super::topics::{Queue, Routes};
 use crate::inbox::Inbox;
@@ -20,19 +19,19 @@ use mq_client::credentials::Credentials;
 use mq_client::pool::Pool;
 use mq_client::settings::PoolSettings;
 
-/// Writes one task's rows after the other, for one thread. The connections stay open from task to
-/// task; dropping the writer closes them.
+/// Writes the rows of one task after another, for one thread. The connections stay open between
+/// tasks; dropping the writer closes them.
 pub struct Writer {
     credentials: Option<Credentials>,
     pool: Pool,
     inbox: Arc<Inbox<Sent>>,
-    /// The token of the next send; each send of a writer has a token of its own.
+    /// The token of the next send; tokens of a writer are unique.
     token: u64,
     task: Task,
 }
 
 impl Writer {
-    /// A writer whose connections run on `runtime`.
+    /// Creates a writer whose connections run on `runtime`.
     pub fn new(
         runtime: Handle,
         settings: PoolSettings,
@@ -49,8 +48,8 @@ impl Writer {
         }
     }
 
-    /// Begins another task, whose rows are named and identified like this. What is left of the
-    /// one before is given up.
+    /// Starts another task, with its own row ids and message ids. Drops unfinished work of the task
+    /// before.
     pub fn start(&mut self, row_id: String, ids: IdOrigin) {
         let plan = self.task.plan.clone();
         self.task = Task::new(Plan {
@@ -60,8 +59,8 @@ impl Writer {
         });
     }
 
-    /// Adds rows from `next` on until enough wait to be sent; gives the next row to add, after
-    /// `step`. The task cannot go on after an error.
+    /// Adds rows from `next` on until enough wait to be sent. Returns the row to add next, after
+    /// `step`. After an error the task cannot continue.
     pub fn add(
         &mut self,
         rows: &Rows<'_>,
@@ -71,13 +70,13 @@ impl Writer {
         self.task.add(rows, next, routes)
     }
 
-    /// No rows follow.
+    /// Ends the rows of the task.
     pub fn close(&mut self) {
         self.task.close();
     }
 
-    /// Sends what may be sent; true once there is room for more rows, and after `close` once all
-    /// are stored. Blocks for `timeout` at most. The task cannot go on after an error.
+    /// Sends batches. Returns true when there is room for more rows; after `close`, when all rows
+    /// are stored. Blocks for at most `timeout`. After an error the task cannot continue.
     pub fn step(
         &mut self,
         routes: &mut dyn Routes,
@@ -130,22 +129,22 @@ impl Writer {
         self.pool.submit(&address, batch);
     }
 
-    /// After an error: waits for the outcomes of what was sent, so that `progress` is right.
+    /// After an error: waits for the outcomes of the sends in flight, so that `progress` is right.
     pub fn settle(&mut self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
         while self.task.is_awaited() && Instant::now() < deadline {
             self.inbox.wait(deadline);
-            // The first error is known; these would be the same.
+            // The first error is known already; later ones add nothing.
             let _ = self.take_outcomes();
         }
     }
 
-    /// How far the task is.
+    /// Progress of the task.
     pub fn progress(&self) -> Progress {
         self.task.progress()
     }
 
-    /// The rows that were stored since the last call.
+    /// Returns the rows that were stored since the last call.
     pub fn take_receipts(&mut self) -> Vec<Receipt> {
         std::mem::take(&mut self.task.receipts)
     }

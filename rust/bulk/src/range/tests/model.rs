@@ -1,4 +1,4 @@
-//! A queue as a broker answers pulls of it, for tests.
+//! A model of a queue that answers pulls as a broker does.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use mq_format::message::{RecordView, Version, body_crc};
 use crate::range::window::Reply;
 use crate::range::{Limits, Plan, Subscription};
 
-/// The queue of all records here.
+/// The queue id of all records here.
 pub const QUEUE: i32 = 3;
 
 /// Longer than any test takes.
@@ -20,9 +20,9 @@ pub const DEADLINE: Duration = Duration::from_secs(60);
 pub struct Queue {
     pub first: i64,
     pub end: i64,
-    /// Messages that one reply brings, at most.
+    /// Largest number of messages in one reply.
     pub gives: i64,
-    /// Offsets that one reply covers, at most.
+    /// Largest number of offsets that one reply covers.
     pub scans: i64,
     /// Only these offsets match, if there is a filter.
     pub matches: Option<BTreeSet<i64>>,
@@ -44,7 +44,7 @@ impl Queue {
         }
     }
 
-    /// Whether a pull brings the message at `offset`.
+    /// Whether a pull returns the message at `offset`.
     pub fn has(&self, offset: i64) -> bool {
         let matches = self
             .matches

@@ -27,11 +27,11 @@ struct Server {
     address: String,
     /// The queueOffset, maxMsgNums, subscription and expressionType of each pull.
     asked: Receiver<[String; 4]>,
-    /// Tells the end of each connection.
+    /// Receives a value when a connection ends.
     ended: Receiver<()>,
 }
 
-/// Answers pulls from `queue`, the first ones with the faults.
+/// Answers pulls from `queue`, except the first ones, which get the faults.
 fn server(queue: Queue, faults: &[Fault]) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -114,7 +114,7 @@ fn reader(runtime: &Runtime, plan: Plan) -> RangeReader {
     reader
 }
 
-/// The records and the losses of the whole range, or the error.
+/// Returns the records and the losses of the whole range, or the error.
 fn read(plan: Plan) -> Result<(Vec<u8>, Vec<Loss>), String> {
     let runtime = runtime();
     let mut reader = reader(&runtime, plan);
@@ -135,7 +135,7 @@ fn records(offsets: impl Iterator<Item = i64>) -> Vec<u8> {
     offsets.flat_map(record).collect()
 }
 
-/// An address where nobody listens.
+/// An address at which no server listens.
 fn nobody() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().to_string()

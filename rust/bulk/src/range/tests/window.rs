@@ -1,4 +1,4 @@
-//! The window against a model of a queue; replies come in any order.
+//! The window against a model of a queue; replies arrive in any order.
 
 use mq_format::codes::{PULL_OFFSET_MOVED, PULL_RETRY_IMMEDIATELY, SUCCESS};
 use proptest::collection::btree_set;
@@ -31,7 +31,7 @@ fn read(
         while let Some(pull) = window.next_pull(load, true) {
             in_flight.push(pull);
             pulls += 1;
-            assert!(pulls < 100_000, "it asks without end");
+            assert!(pulls < 100_000, "it pulls without end");
         }
         assert_eq!(load.in_flight, in_flight.len());
         if in_flight.is_empty() {
@@ -52,7 +52,7 @@ fn read(
     parts
 }
 
-/// All records of the parts, which must follow one another from `first` to `end`.
+/// Returns all records of the parts, which must follow one another from `first` to `end`.
 fn joined(parts: &[Part], first: i64, end: i64) -> Vec<u8> {
     let mut at = first;
     for part in parts {

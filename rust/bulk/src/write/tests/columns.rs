@@ -1,4 +1,4 @@
-//! Columns made for tests, and what is read of them.
+//! Columns made for tests, and the values read from them.
 
 use super::super::rows::{BadColumn, Keys, Lists, Maps, Numbers, Rows, Spans, Texts};
 

@@ -1,4 +1,4 @@
-//! The bytes of sends, against those of Java's producer.
+//! The bytes of sends, compared with those that Java's producer sent.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -11,8 +11,8 @@ use super::super::encoder::Encoder;
 use super::super::ids::IdOrigin;
 use super::super::outgoing::{Key, Kind, Outgoing, Place};
 use super::super::plan::Plan;
-use super::super::request::Sender;
 use super::super::rows::{Keys, Maps, Numbers, Rows, Spans};
+use super::super::send::Sender;
 use super::super::topics::Queue;
 use super::columns::{Column, numbers};
 
@@ -67,7 +67,7 @@ fn unhex(text: &str) -> Vec<u8> {
     digits.map(byte).collect()
 }
 
-/// The frame of Java's producer with a code and a body that begins like this.
+/// A recorded frame of Java's producer, with this code and this start of the body.
 fn recorded(code: i64) -> Vec<u8> {
     let lines = list_of("wire", "producer-rocketmq");
     let line = lines.iter().find(|line| line["code"] == code).unwrap();
@@ -191,7 +191,7 @@ fn a_delayed_message_has_its_properties_in_the_header() {
     assert_eq!(properties["sparkRowId"], "job/0/5");
 }
 
-/// What is said of a row that has this body, tag, keys and property.
+/// The error for a row with this body, tag, keys and property.
 fn refusal(body: Option<&str>, tag: &str, key: Option<&str>, pair: (&str, &str)) -> String {
     let (bodies, tags) = (Column::of([body]), Column::of([Some(tag)]));
     let keys = Column::of([key]);

@@ -1,4 +1,4 @@
-//! A writer against brokers that answer from a script.
+//! A writer against brokers with scripted replies.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -23,7 +23,7 @@ use mq_client::settings::PoolSettings;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A send as a broker got it: code, topic, queue, and the bodies.
+/// A send that a broker received: code, topic, queue, and the bodies.
 #[derive(Debug, Clone, PartialEq)]
 struct Got {
     code: i32,
@@ -34,7 +34,7 @@ struct Got {
 
 type Answer = dyn Fn(usize, &Got) -> Option<i32> + Send + Sync;
 
-/// A broker. The answer to the nth send is a code, or none to hang up.
+/// A broker. Its reply to the nth send is a code; without one it closes the connection.
 struct Broker {
     address: String,
     got: Arc<Mutex<Vec<Got>>>,

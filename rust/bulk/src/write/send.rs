@@ -1,34 +1,40 @@
-//! The frame of a send.
+//! The frame of a send, and its outcome.
 
-use mq_format::codes::{SEND_BATCH_MESSAGE, SEND_MESSAGE_V2};
+use mq_format::codes::{
+    FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT, SEND_BATCH_MESSAGE, SEND_MESSAGE_V2,
+    SLAVE_NOT_AVAILABLE, SUCCESS,
+};
 use mq_format::message::{RETRY_PREFIX, TEMPLATE_TOPIC};
-use mq_format::remoting::{FieldValue, Head, MAX_FRAME_BYTES, Serialize};
+use mq_format::remoting::{FieldValue, Frame, Head, MAX_FRAME_BYTES, Serialize};
 
+use super::error::Why;
 use super::outgoing::{Kind, Outgoing};
 use super::topics::Queue;
+use crate::inbox::Answer;
 use mq_client::credentials::Credentials;
+use mq_client::events::Failure;
 
 /// Queues of a topic that a send creates.
 const TEMPLATE_QUEUES: i32 = 4;
-/// The properties of a batch: the broker flushes before it answers.
+/// The properties of a batch: the broker replies after the flush.
 const BATCH_PROPERTIES: &str = "WAIT\u{1}true";
-/// Deliveries of a message of a retry topic.
+/// Largest number of deliveries of a message in a retry topic.
 const RECONSUME_MAX: i32 = 16;
 
-/// Whether messages of a topic have to travel alone.
+/// Whether messages of a topic must be sent alone.
 pub(super) fn is_retry_topic(topic: &str) -> bool {
     topic.starts_with(RETRY_PREFIX)
 }
 
-/// The producer group that sends, and its account.
+/// The producer group and the account of the sends.
 pub(super) struct Sender<'a> {
     pub group: &'a str,
     pub credentials: Option<&'a Credentials>,
 }
 
 impl Sender<'_> {
-    /// Appends the frame of a send, signed if there is an account: header V2, whose fields are
-    /// letters, in the order of `SendMessageRequestHeaderV2`.
+    /// Appends the frame of a send, signed if there is an account. The header is V2, with
+    /// one-letter field names in the order of `SendMessageRequestHeaderV2`.
     pub fn encode(
         &self,
         outgoing: &Outgoing,
@@ -72,4 +78,30 @@ impl Sender<'_> {
         }
         Ok(())
     }
+}
+
+/// The queue offset of the first message, or the reason why the send was not stored.
+pub(super) type Sent = Result<i64, Why>;
+
+impl Answer for Sent {
+    fn of_reply(reply: &Frame<'_>) -> Self {
+        read(reply)
+    }
+
+    fn of_failure(failure: Failure) -> Self {
+        Err(Why::Failed(failure))
+    }
+}
+
+/// Reads the reply to a send. Three codes other than success also mean "stored".
+fn read(frame: &Frame<'_>) -> Sent {
+    if let SUCCESS | FLUSH_DISK_TIMEOUT | SLAVE_NOT_AVAILABLE | FLUSH_SLAVE_TIMEOUT = frame.code {
+        let offset = frame.ext.get("queueOffset").unwrap_or_default();
+        let no_offset = |_| Failure::BadFrame("the reply to a send has no queueOffset".to_owned());
+        return offset.parse().map_err(no_offset).map_err(Why::Failed);
+    }
+    Err(Why::Refused {
+        code: frame.code,
+        remark: frame.remark.as_deref().unwrap_or_default().to_owned(),
+    })
 }
