@@ -1,4 +1,4 @@
-"""An HTTP address server of the tests: it says what it is told to say."""
+"""An HTTP address server for tests, with answers that the test sets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class AddressList:
 
     @property
     def url(self) -> str:
-        """As a client is told."""
+        """The URL of the address list, as a client builds it from the domain."""
         return f"http://{self.domain}/rocketmq/nsaddr"
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:

@@ -1,4 +1,4 @@
-"""Certificates made for one test: an authority, and files of what it signed."""
+"""Certificates made for one test: an authority, and files of the certificates that it signed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Authority:
         return pair
 
     def context(self, shown: Pair | None = None) -> ssl.SSLContext:
-        """What a client of Python's own ssl module needs to trust it."""
+        """An ssl context that trusts this authority, for clients of Python's own ssl module."""
         context = ssl.create_default_context(cafile=self.ca)
         if shown is not None:
             context.load_cert_chain(*shown)

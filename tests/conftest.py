@@ -19,7 +19,7 @@ LONG_GROUPS = (
     "tests/spark/test_stream_kill",
     "tests/interop/",
 )
-"""Groups, or how those of modules begin, in the order in which they begin."""
+"""Groups of tests, or prefixes of module names, in the order in which they start."""
 
 
 settings.register_profile("soak", max_examples=20_000, deadline=None)
@@ -27,7 +27,7 @@ settings.register_profile("check", max_examples=10)
 
 
 def pytest_configure() -> None:
-    """Ctrl-C, which a shell has what it runs in the background ignore; the settings of Spark."""
+    """Restore Ctrl-C, which shells disable for background jobs, and set Spark's configuration."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "spark" / "conf")
 
@@ -43,7 +43,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.hookimpl(trylast=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Marks each test with its kind, and with its group: one worker runs a module, in its order.
-    Servers that a module shares are started once, and no test misses what the one before left.
+    Modules share servers that start once, and a test may need the state that earlier tests left.
     """
     path = item.nodeid.partition("::")[0]
     try:

@@ -11,7 +11,7 @@ from mqserver.replies import Processor, Refused, Reply, Response
 
 @dataclass
 class FakeRequest:
-    """What a processor reads of a frame."""
+    """The fields of a frame that processors read."""
 
     code: int
     fields: dict[str, str] = field(default_factory=dict)

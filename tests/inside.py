@@ -1,4 +1,4 @@
-"""What is inside of servers that run in this process."""
+"""Access to the parts of servers that run in this process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def broker_of(mq: Standalone) -> Broker:
 
 
 def context_of(mq: Standalone) -> BrokerContext:
-    """What the broker's processors share."""
+    """The context that the broker's processors share."""
     return broker_of(mq).context
 
 

@@ -1,4 +1,4 @@
-"""The kind of each test, by its folder: which of them `make check` runs, and what they need.
+"""The kind of each test, by its folder: whether `make check` runs it, and its requirements.
 
 - unit: Python in this process alone, in a second or so; `make check` runs these.
 - server: starts our servers or commands.

@@ -1,4 +1,4 @@
-"""Every sub-command is listed; those of `mqstore` and `mqpipeline` are documented."""
+"""Every sub-command is listed; the sub-commands of `mqstore` and `mqpipeline` are documented."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GROUPS = {
 
 
 def defined(package: ModuleType) -> dict[str, str]:
-    """The commands that the modules of a package define, without those of a group: name to file."""
+    """Commands that a package's modules define outside groups: name to file."""
     found: dict[str, str] = {}
     of_groups: set[str | None] = set()
     for module in pkgutil.iter_modules(package.__path__):
@@ -44,7 +44,7 @@ def defined(package: ModuleType) -> dict[str, str]:
 
 
 def needs(registry: str) -> None:
-    """Skip where what the commands of a package import is not installed."""
+    """Skip if an import of the package's commands is not installed."""
     if registry.startswith("mqpipeline"):
         pytest.importorskip("pyspark.sql", exc_type=ImportError)
 

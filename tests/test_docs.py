@@ -28,7 +28,7 @@ PORTS = (9876, 10911)
 PORTS_FREE_TIMEOUT_S = 60.0
 PATIENCE = ("--set", "waitTimeMillsInSendQueue=60000", "--set", "osPageCacheBusyTimeOutMills=60000")
 """On a busy machine no send is refused because it waited."""
-# What the check that runs this very test runs too, or what takes as long as it.
+# Commands that run in another check of the same run, or that take as long as one.
 RUN_ELSEWHERE = re.compile(
     r"^(make|cargo|maturin|python setup.py|docker|git clone|cd |pip install)"
 )

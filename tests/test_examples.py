@@ -1,4 +1,4 @@
-"""Every example runs as a user runs it, against a broker, and prints what it should print."""
+"""Every example runs as a user runs it, against a broker, and prints the expected output."""
 
 from __future__ import annotations
 

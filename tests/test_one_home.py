@@ -1,4 +1,4 @@
-"""A fact or a trick that many rooms need has one home; a copy elsewhere fails here.
+"""Facts and techniques that several packages need have one home; a copy elsewhere fails here.
 
 Each failure names the home to import from.
 """

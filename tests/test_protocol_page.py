@@ -1,4 +1,4 @@
-"""docs/protocol.md says what the tables say."""
+"""docs/protocol.md matches the tables of codes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_served_code_is_sent_to_java_too(server: str) -> None:
         for family, cases in FAMILIES.items()
         for case in cases
         if family not in OF_EVERY_CODE
-        and case.name != f"code {case.code}"  # as of a code that nobody serves
+        and case.name != f"code {case.code}"  # unknown codes
         and (case.server == "namesrv") == (server == "namesrv")
     }
     served = {int(code) for code in (NAMES if server == "namesrv" else BROKER)}

@@ -1,6 +1,6 @@
 """The shape of the code: sizes, layers and names that the architecture page promises.
 
-Limits are those of docs/architecture.md; a file that outgrows them is split, not excused.
+docs/architecture.md explains the limits; a file that outgrows them is split, not excused.
 """
 
 import ast
@@ -60,7 +60,7 @@ PYTHON_ABOVE = {
     "mqserver": {"mqpipeline"},
     "mqpipeline": {"mqserver"},
 }
-"""Each package, and those that it may not import."""
+"""Each package, and the packages that it may not import."""
 CORE_DOORS = {
     "mqstore/store.py",
     "mqstore/message.py",
@@ -258,7 +258,7 @@ def test_no_files_of_a_rust_crate_import_each_other_in_a_circle(crate: str) -> N
 
 
 def imported_modules(path: Path) -> set[str]:
-    """Absolute names of what a module imports."""
+    """Absolute names of a module's imports."""
     package = list(path.relative_to(ROOT).with_suffix("").parts[:-1])
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -272,7 +272,7 @@ def imported_modules(path: Path) -> set[str]:
 
 
 def own_imports(path: Path, modules: dict[str, Path]) -> set[str]:
-    """What a module imports of ours.
+    """The modules of ours that a module imports.
 
     Imports for type checkers count, but not those in the door of a package (`__init__.py`): it
     offers the names of the modules below it and loads them when they are used.

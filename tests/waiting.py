@@ -1,4 +1,4 @@
-"""Waiting for what no event tells of, with a deadline. Tests have no polling loops of their own."""
+"""Polls with a deadline for conditions without an event. Tests have no other polling loops."""
 
 from __future__ import annotations
 

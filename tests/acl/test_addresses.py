@@ -11,7 +11,7 @@ from mqserver.broker.acl.errors import AclError
 
 
 def matches(text: str | None, address: str) -> bool:
-    """What the plane does with the ranges."""
+    """Whether the ranges of `text` match the address, decided by the native data plane."""
     parsed = ip_address(address)
     if isinstance(parsed, IPv4Address):
         parts = list(parsed.packed)

@@ -17,7 +17,7 @@ DENIED = 4
 
 
 def run(pair: Pair, keys: Path | None, *arguments: str) -> tuple[int, str, str]:
-    """The command with the account of a file: its exit code and what it wrote."""
+    """Run the command with the account in `keys`; return its exit code, stdout and stderr."""
     named = ("--credentials", str(keys)) if keys else ()
     result = CliRunner().invoke(bench, [*arguments, "-n", pair.namesrv, *named])
     return result.exit_code, result.stdout, result.stderr

@@ -16,7 +16,7 @@ GOLDEN = Path(__file__).parent.parent / "golden" / "wire" / "acl-plain_acl-after
 """What RocketMQ 4.9.7 made of a file after its admin commands."""
 SECRET = "s3cret-words"
 TOO_DEEP = "nested deeper than 32 levels|exceeded maximum nesting depth"
-"""Our words, or those of a libyaml that has a limit of its own."""
+"""Our error, or the error of a libyaml that limits the depth itself."""
 
 
 def at(path: Path, text: str) -> Path:

@@ -17,7 +17,7 @@ SECRETS = dict([USER, ADMIN])
 JAVA_PLACE = re.compile(r", org\.apache\.rocketmq\.acl\.plain\.\w+\.\w+\(\w+\.java:\d+\)$")
 MASKED = re.compile(r"\b\d{13}\b|/[\w/.-]*plain_acl\.yml|127\.0\.0\.1:\d+")
 WANDERING = {"queueId", "msgId", "queueOffset", "version", "allAclFileVersion"}
-"""Fields that depend on what the store held, or on a clock."""
+"""Fields that depend on earlier messages in the store, or on a clock."""
 
 
 def exchanges(session: str) -> list[tuple[bytes, Frame, Frame | None]]:

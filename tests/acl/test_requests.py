@@ -1,4 +1,4 @@
-"""What the broker serves and refuses, in both planes: RocketMQ's table, its order and its words."""
+"""Both planes serve and refuse the same requests, with RocketMQ's codes, order and remarks."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_administration_needs_an_admin_account(probe: Probe, code: int) -> None:
 
 
 def test_the_codes_of_administration_are_one_table(probe: Probe) -> None:
-    """What the plane asks an admin account for is what the guard keeps for trusted addresses."""
+    """The codes that need an admin account are those that the guard limits to trusted hosts."""
     wanted = "Need admin permission"
     found = {code for code in range(500) if refusal(probe.call(signed(code))).startswith(wanted)}
     assert found == ACCOUNT_CODES == ADMIN_CODES | {52}

@@ -1,4 +1,4 @@
-"""Runs `mqserver` commands and waits for what they print."""
+"""Runs `mqserver` commands and waits for their output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 
 class Server:
-    """A command that runs until it is told to stop."""
+    """A command that runs until it is stopped."""
 
     def __init__(self, *arguments: str) -> None:
         self.process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Requests that nobody should send: RocketMQ's own code, and the connection lives on."""
+"""Malformed requests get RocketMQ's own code, and the connection stays usable."""
 
 from __future__ import annotations
 

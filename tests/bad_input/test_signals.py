@@ -70,7 +70,7 @@ print("stopping")
 
 
 def test_a_signal_that_another_thread_receives_ends_the_wait() -> None:
-    """As the kernel chooses it, for instance when a stopped process goes on."""
+    """The kernel may choose any thread, for instance when a stopped process continues."""
     command = [sys.executable, "-c", ANOTHER_THREADS]
     done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
     assert done.stdout == "stopping\n"

@@ -1,4 +1,4 @@
-"""How a bench of overload judges what it found, on made-up figures."""
+"""The overload bench judges its rounds correctly, shown on invented figures."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def found(ratio: float, memory_mb: float = 30.0, has_goal: bool = True) -> dict[
 
 
 def a_round(beside: float, among: float, before: float = 0.1, after: float = 0.1) -> Round:
-    """What one found, the same in both phases."""
+    """A round with the same figures in both phases."""
     return Round(before, after, dict.fromkeys(PHASES, beside), dict.fromkeys(PHASES, among))
 
 

@@ -1,4 +1,4 @@
-"""Where benches are: what can be run in one folder, what it shares in another, no way back."""
+"""Layers of the benches: runnable files in one folder, shared code in another, no import back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The broker address that clients are given, where it comes from, and the warnings about it."""
+"""The broker address that clients get: its source, and the warnings about it."""
 
 from __future__ import annotations
 

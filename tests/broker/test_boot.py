@@ -1,4 +1,4 @@
-"""A start loads what the server needs, and says what went wrong."""
+"""A start imports only the modules that the server needs, and a failed start reports the cause."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ UNNEEDED = {
     "mqserver.standalone", "mqserver.broker.metrics", "mqserver.names.metrics", "mqstore.offline",
     "mqserver.broker.register", "asyncio",
 }  # fmt: skip
-"""Heavy, and for extras, other commands, or what comes once the port is open."""
+"""Slow imports: for extras, for other commands, or needed only after the port is open."""
 
 AT_LISTEN = """
 import os, sys

@@ -1,4 +1,4 @@
-"""What clients may make up: how much of it is taken, and what they are told beyond that."""
+"""Limits on the topics, groups and clients that requests can create, and the errors beyond them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker's log says of its life, and of who made, changed and deleted what."""
+"""The broker logs its start and stop, and each change of a topic or group with its client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mqserver broker check`: what is ignored is a warning, and with --strict an error."""
+"""`mqserver broker check` warns about ignored settings; with --strict they are errors."""
 
 from __future__ import annotations
 

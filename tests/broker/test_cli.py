@@ -1,4 +1,4 @@
-"""What the commands make of their words."""
+"""The commands parse their arguments, and report wrong ones."""
 
 from __future__ import annotations
 

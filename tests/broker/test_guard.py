@@ -1,4 +1,4 @@
-"""Who may administer a server."""
+"""Only trusted addresses may administer a server."""
 
 from __future__ import annotations
 

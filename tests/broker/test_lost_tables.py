@@ -1,4 +1,4 @@
-"""State files that are lost or damaged: what the store shows is made anew, the rest is refused."""
+"""Lost or damaged state files: the broker rebuilds them from the store, or refuses to start."""
 
 from __future__ import annotations
 

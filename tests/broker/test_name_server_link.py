@@ -1,4 +1,4 @@
-"""What a NameServer is told, one registration at a time, whatever happens to it meanwhile."""
+"""A link sends one registration at a time to its NameServer, also after failures and changes."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ async def test_what_is_created_meanwhile_goes_with_the_next(
             await asyncio.sleep(0)
         answer.set_result(Frame(0))
         topics, version, answer = await bench.namesrv.next()
-        await asyncio.wait_for(first, 10)  # it waits for nobody else's
+        await asyncio.wait_for(first, 10)  # it does not wait for other registrations
         assert (topics, version) == ({"B", "C"}, 3)
         assert not any(task.done() for task in rest)
         answer.set_result(Frame(0))

@@ -1,4 +1,4 @@
-"""State files with a bad entry: it is named and set aside, what is beside it is kept."""
+"""A bad entry of a state file is logged and set aside; the other entries are kept."""
 
 from __future__ import annotations
 

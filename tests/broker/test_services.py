@@ -1,4 +1,4 @@
-"""Threads that must go on: after a failure they do, and `/ready` and `/metrics` tell."""
+"""Background threads survive a failure, and `/ready` and `/metrics` report it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_round_that_fails_is_noted_until_one_succeeds() -> None:
 
 
 class Faulty:
-    """Stands for a function: fails while it is told to, and says when it was called again."""
+    """Replaces a function: it fails while `is_broken` is true, and counts its calls."""
 
     def __init__(self, real: Callable[..., Any]) -> None:
         self.real = real
@@ -69,7 +69,7 @@ def ready_and_failures(port: int | None, service: str) -> tuple[int, str, float]
 
 
 def check(server: Any, service: str, faulty: Faulty, times: int = 2) -> None:
-    """A service that fails is seen, goes on, and is seen to work again."""
+    """A failing service is reported, keeps running, and is reported as working again."""
     faulty.wait(times)
     port = server.metrics_port
     assert until(lambda: ready_and_failures(port, service)[0] == 503)
@@ -94,7 +94,7 @@ def new_nameserver(root: Path, **settings: str) -> NameServer:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    """A broker that runs and registers with nobody."""
+    """A running broker without a NameServer."""
     started = new_broker(tmp_path, transactionCheckInterval="20")
     started.start()
     yield started
@@ -149,7 +149,7 @@ def test_the_events_of_a_server(broker: Broker, monkeypatch: pytest.MonkeyPatch)
 def test_the_registrar(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Even its event loop may end: another one goes on with the registrations."""
+    """If the event loop ends, a new loop continues with the registrations."""
     from mqserver.broker.register import Registrar
 
     monkeypatch.setattr("mqserver.broker.register.RESTART_S", 0.02)
@@ -211,7 +211,7 @@ def test_a_watch_of_files() -> None:
 
 
 class PanicException(BaseException):
-    """What a panic of the compiled core is in Python."""
+    """PyO3's exception for a panic of the compiled core."""
 
 
 def test_a_panic_of_the_core_ends_no_service() -> None:
@@ -248,7 +248,7 @@ def test_threads_that_take_requests_go_on(broker: Broker) -> None:
 
 
 def poke(port: int) -> None:
-    """Requests for the threads of a family, so that each looks again; nobody waits for answers."""
+    """Send requests and read no replies, so that each thread of the family runs another round."""
     with Probe(f"127.0.0.1:{port}") as probe:
         for opaque in range(8):
             probe.write(encode(Frame(28, {}, opaque=opaque)))

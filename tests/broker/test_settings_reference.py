@@ -92,7 +92,7 @@ ONLY_SHOWN = {"configStorePath", "rocketmqHome"}
 
 @pytest.mark.parametrize("kind", GROUPS)
 def test_every_setting_has_an_effect(kind: type[Group]) -> None:
-    """Its field or its key is read, or the store is told it by its key."""
+    """Some code reads its field or its key, or the broker passes its key to the store."""
     text = "\n".join(SOURCES.values())
     read = set(re.findall(r"\.(\w+)", text)) | set(re.findall(r'"([\w.]+)"', text))
     for base in kind.__mro__:
@@ -104,7 +104,7 @@ def test_every_setting_has_an_effect(kind: type[Group]) -> None:
 
 @pytest.mark.parametrize("key", [key for key, setting in BROKER.items() if setting.online])
 def test_an_online_key_reaches_what_uses_it(key: str) -> None:
-    """The store's settings are fixed when it opens, but for those of cleaning."""
+    """The store's settings are fixed when it opens, except the settings for cleaning."""
     assert key not in STORE or key in CLEANING, f"{key} ({TABLES}) cannot be online"
 
 

@@ -1,4 +1,4 @@
-"""Topics, groups and members: what is created, published, saved and told."""
+"""The state of topics, groups and members: created, published, saved and sent to clients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mqstore.names import illegal_topic, is_legal_group
 
 
 class FakePlane:
-    """Keeps what was published."""
+    """Records each published table."""
 
     def __init__(self) -> None:
         self.tables: dict[str, dict[str, object]] = {}

@@ -1,4 +1,4 @@
-"""Statistics: RocketMQ's windows under an injected clock, and what is counted where."""
+"""Statistics: RocketMQ's windows under an injected clock, and the counters of each event."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ CHOSEN = (
     "enablePropertyFilter transactionCheckInterval transactionTimeOut diskMaxUsedSpaceRatio "
     "brokerFastFailureEnable bitMapLengthConsumeQueueExt kvConfigPath configStorePath"
 )
-"""Set by whoever made the recording, or different on each machine."""
+"""Settings of the recorded broker's own host or configuration."""
 BY_MACHINE = {
     key for key in BROKER if key.endswith("ThreadPoolNums") or key.startswith("clientCallback")
 }

@@ -1,4 +1,4 @@
-"""What runs beside the requests goes on after a failure."""
+"""Background work continues after a failure."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def record(queue_id, queue_offset, topic, body, properties, reconsume_times=0, s
 
 
 class Cluster:
-    """Topics in memory; `transport` is what a client gets."""
+    """Topics in memory; clients connect through `transport`."""
 
     def __init__(self, **topics: int) -> None:
         self.topics = dict(topics)
@@ -76,7 +76,7 @@ class Cluster:
         self.transport = MockTransport({int(code): script for code, script in scripts.items()})
 
     def requests(self, code: RequestCode) -> list[Frame]:
-        """What the client sent of one kind."""
+        """The requests of this code that the client sent."""
         return [frame for _, frame in self.transport.sent if frame.code == code]
 
     def put(self, topic: str, *bodies: bytes, queue_id: int = 0, **properties: str) -> None:

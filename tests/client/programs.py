@@ -8,7 +8,7 @@ import sys
 import textwrap
 
 EXIT_TIMEOUT_S = 30.0
-"""Far more than a process needs to end, and far less than what it would wait for."""
+"""Much longer than a process needs to end, and much shorter than any wait of its own."""
 
 
 class Program:

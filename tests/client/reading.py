@@ -13,7 +13,7 @@ RETRY = "%RETRY%g"
 
 
 class Seen:
-    """A handler that remembers, and lets a test await what it waits for."""
+    """A handler that records messages; a test can await a condition on them."""
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Clients ask an HTTP address server for the NameServers, and keep what they know without it."""
+"""Clients get the NameServers from an HTTP address server, and keep the last list if it fails."""
 
 from __future__ import annotations
 

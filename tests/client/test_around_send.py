@@ -1,4 +1,4 @@
-"""Hooks, limits of what is in flight, avoided brokers, and messages for a certain time."""
+"""Hooks, limits on requests in flight, avoided brokers, and messages with a delivery time."""
 
 from __future__ import annotations
 

@@ -234,11 +234,11 @@ DRAINING = """
     from mqclient import PushConsumer
 
     namesrv, topic = sys.argv[1:]
-    told = threading.Event()
+    stop = threading.Event()
 
     def handle(message):
         print("began", flush=True)
-        told.wait(1.0)
+        stop.wait(1.0)
         print("finished", flush=True)
 
     consumer = PushConsumer("draining_" + topic, namesrv, threads=1, consume_from="earliest")
@@ -310,7 +310,7 @@ def test_heartbeats_go_on_while_the_users_loop_is_blocked() -> None:
 
 
 async def test_heartbeats_go_on_while_a_loop_with_clients_is_blocked() -> None:
-    """A thread repeats what the loop sent last."""
+    """A thread repeats the last heartbeat that the loop sent."""
     cluster = Cluster(T=1)
     options = {"transport": cluster.transport, "heartbeat_interval": 0.01}
     consumer = aio.PushConsumer("g", NAMESRV, **options)  # type: ignore[arg-type]

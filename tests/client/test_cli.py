@@ -1,4 +1,4 @@
-"""The commands: output, exit codes, what they say."""
+"""The commands: output, exit codes and messages."""
 
 import io
 import json

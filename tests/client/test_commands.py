@@ -1,4 +1,4 @@
-"""What all commands share: how errors end them, and how they are told where to connect."""
+"""All commands share their error handling and the options for the NameServer address."""
 
 import click
 import pytest

@@ -1,4 +1,4 @@
-"""What a broker asks of our consumers, and pausing: against our own broker."""
+"""Requests of a broker to our consumers, and pausing, against our own broker."""
 
 import asyncio
 import threading

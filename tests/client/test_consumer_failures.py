@@ -1,4 +1,4 @@
-"""What a push consumer does when handlers, brokers or messages fail."""
+"""A push consumer copes with failing handlers, brokers and messages."""
 
 import asyncio
 import logging

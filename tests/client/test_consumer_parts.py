@@ -1,4 +1,4 @@
-"""The parts of a consumer that need no IO: shares, tags, what is held, when to pause."""
+"""The parts of a consumer that need no IO: allocation, tags, held messages and flow control."""
 
 import pytest
 

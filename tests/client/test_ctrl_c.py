@@ -91,7 +91,7 @@ BLOCKING_ON_A_LOOP = """
         print("interrupted")
 """
 CALLS = {
-    # name: client, what is done before, the call, how it ends
+    # name: client, setup, the interrupted call, how it ends
     "send": ("producer", "producer.start()", "producer.send(Message(topic, b'x'))"),
     "request": ("producer", "producer.start()", "producer.request(Message(topic, b'x'))"),
     "run": ("push", "push.subscribe(topic, '*', print)", "push.run()"),

@@ -1,4 +1,4 @@
-"""What a burst of awaited sends costs the event loop: wake-ups for pieces, nothing for messages.
+"""A burst of awaited sends wakes the event loop for each piece of the stream, not for each message.
 
 Between the client and a broker of ours stands a relay that keeps the answers until all are there.
 """
@@ -21,15 +21,15 @@ from tests.server.raw import DEADLINE
 
 BURST = 256
 WAKE_UPS_MAX = BURST // 16
-"""Answers are read into 8 KiB or more: 50 of them at least. That leaves room for a system that cuts
-what is written at once into some pieces.
+"""A read takes 8 KiB or more, so at least 50 answers. That leaves room for a system that splits a
+burst into several pieces.
 """
 WRITES_MAX = 4
 """The first request leaves as nothing is on its way, others at 64 KiB and at the end of a turn."""
 
 
 class CountingLoop(asyncio.SelectorEventLoop):
-    """Counts what wakes it, and what is left to other threads."""
+    """Counts its wake-ups, and the calls that it leaves to other threads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Relay:
             thread.start()
 
     def hold(self, count: int) -> None:
-        """Keep the next answers until there are so many. Called while none is due."""
+        """Keep the next `count` answers and then pass them on. Call it while no answer is due."""
         self._held = count
 
     def _ask(self) -> None:

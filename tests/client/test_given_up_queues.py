@@ -1,4 +1,4 @@
-"""Queues that a consumer gave up: only the handler that runs goes on, no later one starts."""
+"""After a consumer loses a queue, a running handler finishes and no later handler starts."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""`import mqclient` stays cheap: what is heavy is imported when it is first used."""
+"""`import mqclient` stays fast: slow modules are imported at their first use."""
 
 import subprocess
 import sys

@@ -69,7 +69,7 @@ CLOSED_BY_A_SIGNAL = """
     print("over")
 """
 STATES = {
-    # name: client, what is done before, the call during which the signal comes
+    # name: client, setup, the call during which the signal arrives
     "starting": ("push", "push.subscribe(topic, '*', handle)", "push.start()"),
     "starting_lite": ("lite", "lite.subscribe(topic)", "lite.start()"),
     "sending": ("producer", "producer.start()", "producer.send(Message(topic, b'x'))"),
@@ -267,7 +267,7 @@ def test_ctrl_c_in_a_poll_loses_no_message(mq: Standalone, ask: str) -> None:
     assert received == "1500"
 
 
-# --- clients that nobody closes
+# --- clients that are never closed
 
 UNCLOSED = """
     import sys

@@ -25,7 +25,7 @@ JAVA_FILE = """{
 
 
 def read(mq, topic: str, count: int, **options) -> list[bytes]:
-    """What a consumer that is started, and stopped after `count` messages, gets."""
+    """The messages that a consumer gets between its start and a stop after `count` messages."""
     bodies: list[bytes] = []
     options = {"model": "broadcasting", "consume_from": "earliest", **options}
     with PushConsumer("g_wide", mq.namesrv, **options) as consumer:

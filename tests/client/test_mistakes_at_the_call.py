@@ -1,4 +1,4 @@
-"""What cannot work is refused at the call that says it, with what was meant."""
+"""A wrong argument fails at the call that passes it, and the error names the likely intention."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A queue begins anew at a low offset: it is read and committed from there."""
+"""When a queue restarts at a low offset, the consumer reads and commits from there."""
 
 import asyncio
 

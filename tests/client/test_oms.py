@@ -1,4 +1,4 @@
-"""Access points: what they say, what they make, what is wrong with them."""
+"""OpenMessaging access points: parsing, the clients they create, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of options is what the settings classes say, and they explain each option."""
+"""The page of options is generated from the settings classes, which explain each option."""
 
 from __future__ import annotations
 

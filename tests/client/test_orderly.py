@@ -24,7 +24,7 @@ OPTIONS = {"consume_from": "earliest", "orderly": True, "suspend_current_queue_t
 
 
 class Orders:
-    """A handler for threads: what came of each queue, and how many batches of one ran at once."""
+    """A handler for threads; records the messages and the parallel batches of each queue."""
 
     def __init__(self) -> None:
         self.of_queue: dict[int, list[int]] = defaultdict(list)
@@ -52,7 +52,7 @@ class Orders:
 
 
 def send(mq, topic: str, count: int, *, first: int = 0, queues: int = 1) -> None:
-    """Messages 0, 1, ... in turns over the queues; each batch of a queue is one request."""
+    """Spread messages 0, 1, ... over the queues in rotation; one batch per queue."""
     with Producer(mq.namesrv) as producer:
         for queue in producer.queues(topic)[:queues]:
             numbers = range(first + queue.queue_id, first + count, queues)

@@ -1,4 +1,4 @@
-"""`mqclient.otel` with the SDK's exporter in memory: names, attributes, and who continues whom."""
+"""`mqclient.otel` with the SDK's exporter in memory: span names, attributes and parents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An outage of a broker is told in a few lines."""
+"""An outage of a broker takes only a few log lines."""
 
 import logging
 

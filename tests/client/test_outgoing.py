@@ -1,4 +1,4 @@
-"""What a message becomes before it is sent."""
+"""A message is checked, compressed and encoded before it is sent."""
 
 import struct
 import zlib

@@ -1,4 +1,4 @@
-"""The door of the range reader: which plans it takes, and what it says of others."""
+"""The range reader's interface: the plans that it accepts, and its errors for others."""
 
 from __future__ import annotations
 

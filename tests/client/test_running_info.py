@@ -1,4 +1,4 @@
-"""What a consumer tells of itself, however often it is asked."""
+"""A consumer reports its running info, at a bounded cost under frequent requests."""
 
 import pytest
 

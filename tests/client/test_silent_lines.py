@@ -23,7 +23,7 @@ TIMEOUT_S = 1.0
 
 
 class Forgetful:
-    """Forwards connections to a server, until it forgets those that are open."""
+    """Forwards connections to a server; `forget` makes the open ones silent."""
 
     def __init__(self, target: str) -> None:
         host, _, port = target.rpartition(":")

@@ -1,4 +1,4 @@
-"""A topic is subscribed to anew while it is read: no message that the new filter wants is lost."""
+"""A changed subscription loses no message that the new filter matches."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ from .reading import Seen
 class Filtering(Cluster):
     """Its broker judges a pull, however long it was held, by the tag that the pull asked for.
 
-    The tag is the one in a lite pull's own header, or that of the heartbeats at its arrival. The
+    The tag comes from a lite pull's own header, or from the heartbeat known when it arrived. The
     next offset of the answer lies after all messages, as RocketMQ's does.
     """
 

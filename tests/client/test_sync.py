@@ -1,4 +1,4 @@
-"""The blocking faces: threads, futures, signals, forks, and what is said of unclosed ones."""
+"""The blocking clients: threads, futures, signals, forks, and warnings about unclosed clients."""
 
 import asyncio
 import gc

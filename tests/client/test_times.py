@@ -1,4 +1,4 @@
-"""A time means the first message that was stored at or after it, wherever a time is given."""
+"""Everywhere, a time means the first message that was stored at or after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our clients under TLS: whom they believe, what they say when they do not, and the commands."""
+"""Our clients under TLS: the certificates they trust, their errors, and the commands."""
 
 from __future__ import annotations
 

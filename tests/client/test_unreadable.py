@@ -15,7 +15,7 @@ DEAD_LETTERS = "%DLQ%unreadable"
 
 
 def unreadable(mq: Standalone, topic: str) -> None:
-    """Create a topic that nobody may read, as the broker creates the topics of dead letters."""
+    """Create a topic without read permission, as the broker creates dead-letter topics."""
     with Admin(mq.namesrv) as admin:
         admin.topics.update(TopicConfig(topic, 1, 1, perm=2), cluster="DefaultCluster")
         until(lambda: not admin.topics.route(topic).queue_datas[0].perm & 4)

@@ -19,7 +19,7 @@ def messages(count: int) -> list[ReceivedMessage]:
 
 
 class Outcomes:
-    """Collects what was handled; an event once it is enough."""
+    """Collects handled messages; sets an event after `enough` of them."""
 
     def __init__(self, enough: int) -> None:
         self.offsets: list[list[int]] = []

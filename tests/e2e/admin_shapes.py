@@ -113,7 +113,7 @@ def _canonical_text(text: str) -> object:
 
 
 def _canonical(value: Any) -> Any:
-    """Without what was counted, and with lists sorted whose order means nothing."""
+    """Replace counted values by "N", and sort lists if their order has no meaning."""
     if isinstance(value, dict):
         return {
             k: "N" if k in COUNTED else _canonical(v) for k, v in value.items() if k != OURS_ONLY

@@ -1,7 +1,7 @@
 """The recorded sessions of RocketMQ's admin tool, and the state its servers were in before them.
 
-Nothing recorded what was there: the replies tell. What a reply shows and no request of the
-recording made was there before; only what a session shows first counts.
+The recording does not list this state; it follows from the replies. If a reply shows an object
+that no recorded request created, it existed before. Each session's first reply about it counts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Queue(NamedTuple):
 
 
 class Offset(NamedTuple):
-    """What a reply says of one queue and one group."""
+    """Offsets of one queue and one group, as a reply shows them."""
 
     group: str
     queue: Queue
@@ -38,7 +38,7 @@ class Offset(NamedTuple):
 
 @dataclass
 class Exchange:
-    """A request of the tool, the reply, and what the server asked in between.
+    """A request of the tool, the reply, and the server's own requests in between.
 
     session: name of the command. server: "namesrv" or "broker". reply: None if none came.
     """
@@ -145,7 +145,7 @@ class Found:
 
     @cached_property
     def topic_names(self) -> list[str]:
-        """Those of the NameServer's first list that no request before it made."""
+        """Topics in the NameServer's first list that no earlier request created."""
         made: set[str] = set()
         for one in self.recording:
             if one.request.code == Code.UPDATE_AND_CREATE_TOPIC:
@@ -194,7 +194,7 @@ class Found:
             self._listed.update(pair for pair in groups if pair not in self._committed)
 
     def _take_listed(self) -> None:
-        """Groups that had committed, nothing tells what."""
+        """Take groups that had committed an offset, where no reply shows its value."""
         shown = {(group, queue.topic) for group, queue in self.offsets}
         for group, topic in self._listed - shown:
             self.offsets[group, Queue(topic, 0)] = 0

@@ -1,6 +1,6 @@
 """Plays a recorded session of clients to a broker of ours, frame by frame in its order.
 
-What the clients sent is sent, what the broker sent is awaited and compared. Physical offsets and
+Client frames are sent; broker frames are awaited and compared. Physical offsets and
 the ids made of them are translated: ours are others. Frames to the NameServer are left out.
 """
 
@@ -26,7 +26,7 @@ PATIENCE = 60.0
 HELD_MS = "200"
 """Instead of the 15 or 20 s for which the recorded clients let an empty pull be held."""
 PHYSICAL = ("offset", "commitLogOffset")
-#: Times in requests that are those of the replay, not of the recording.
+#: Times in requests that are taken from the replay's clock, not from the recording.
 CLOCKS = {10: ("bornTimestamp",), 12: ("endTimestamp",), 310: ("g",), 320: ("g",)}
 #: Values that are a clock's, a port's, or a process's.
 OWN = {
@@ -66,9 +66,9 @@ class Line(Probe):
 
 @dataclass
 class Replay:
-    """One broker, and what of its log is known to be what of the recorded one.
+    """One broker, and the offsets in its log that match offsets in the recorded log.
 
-    settle: waits until what is stored is in its queues. physical: our offset in the log by the
+    settle: waits until every stored message is in its queues. physical: our log offset for each
     recorded one. half: the same for the queue of half messages.
     """
 
@@ -164,7 +164,7 @@ class _Session:
             self._retries(frame, int(frame.fields["queueOffset"]))
 
     def _retries(self, pull: Frame, end: int) -> list[ReceivedMessage]:
-        """What a pull of retries finds once they are there."""
+        """The messages that a pull of retries finds after they have arrived."""
         where = {key: pull.fields[key] for key in ("topic", "queueId")}
         now = {"sysFlag": "4", "subscription": "*", "commitOffset": "0", "subVersion": "0"}
         with Line(self._replay.address, timeout=PATIENCE) as probe:
@@ -213,7 +213,7 @@ class _Session:
 
 
 def prefill(address: str, recorded: list[Recorded]) -> None:
-    """Store what the session finds in queues, or sends behind, and nobody sends in it."""
+    """Store the messages that the session reads, or sends after, without sending them itself."""
     sent: set[str] = set()
     queues: dict[tuple[str, int], dict[int, ReceivedMessage]] = {}
     begins: dict[tuple[str, int], int] = {}
@@ -269,7 +269,7 @@ def is_half(request: Frame) -> bool:
 
 
 def is_retry(request: Frame) -> bool:
-    """Whether it pulls what comes when its delay is over: never quite the same at once."""
+    """Whether it pulls messages after a retry delay, whose timing differs between runs."""
     topic = request.fields.get("topic", "")
     return request.code == Code.PULL_MESSAGE and topic.startswith("%RETRY%")
 

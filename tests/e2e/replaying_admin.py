@@ -28,7 +28,7 @@ SETTINGS = {
     "mappedFileSizeConsumeQueue": "6000", "maxHashSlotNum": "100", "maxIndexNum": "400",
     "transactionTimeOut": "600000", "transactionCheckInterval": "100",
 }  # fmt: skip
-"""The recorded broker's; half messages are looked at often, and nobody is asked about them."""
+"""As in the recorded broker, but half messages are read often and their producers never asked."""
 #: Requests that change nothing: they may be asked again while a change is on its way.
 ASKED_AGAIN = (
     Code.GET_ROUTEINFO_BY_TOPIC,
@@ -89,7 +89,7 @@ class AdminReplay:
     # --- the state before
 
     def prepare(self) -> None:
-        """Fill the queues, count what was counted, and let the clients come."""
+        """Fill the queues, raise the counters, and connect the clients."""
         with Line(self._mq.broker_address, timeout=PATIENCE) as line:
             for queue, end in self._found.ends.items():
                 for at in range(end):
@@ -128,7 +128,7 @@ class AdminReplay:
             self._pull_all(line, topic, group)
 
     def _half_message(self, line: Line, name: str, key: str) -> None:
-        """The checks read what is in the queue of half messages."""
+        """Store a half message, so that the checks find one in its queue."""
         prepared = "TRAN_MSG\x01true\x02PGROUP\x01p\x02UNIQ_KEY\x01" + "A" * 32
         sent = line.call(_send("TopicTx", b"half", prepared, 0, sys_flag=4))
         rollback = {
@@ -212,7 +212,7 @@ class AdminReplay:
         return self._lines[key]
 
     def _before(self, one: Exchange) -> None:
-        """What the consumer that was on-line had done by then."""
+        """Replay the commits of the recorded online consumer up to this request."""
         group = self._found.consumer["group"]
         reset = one.request.code == Code.INVOKE_BROKER_TO_RESET_OFFSET and one.reply
         if reset and reset.code == ResponseCode.CONSUMER_NOT_ONLINE:
@@ -230,7 +230,7 @@ class AdminReplay:
         assert self._consumer.call(Frame(Code.UPDATE_CONSUMER_OFFSET, fields)).code == 0
 
     def _take_reset(self) -> None:
-        """The consumer is told where to go on, and commits that."""
+        """Wait for the broker's reset of the consumer's offsets, and commit them."""
         told = self._consumer.first(lambda f: f.code == Code.RESET_CONSUMER_CLIENT_OFFSET)
         table = fastjson.loads(told.body)
         assert isinstance(table, dict)

@@ -1,4 +1,4 @@
-"""A broker asks an HTTP address server for its NameServers, and follows what it says."""
+"""A broker gets its NameServers from an HTTP address server, and follows changes of the list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Administration of topics, groups and offsets, beyond what the recorded session shows."""
+"""Administration of topics, groups and offsets, in cases that the recorded session lacks."""
 
 from __future__ import annotations
 

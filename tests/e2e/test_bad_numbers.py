@@ -1,4 +1,4 @@
-"""Numbers that nothing can keep: refused before anything changes, and nobody else is touched."""
+"""Numbers out of range are refused before any change, and other clients notice nothing."""
 
 from __future__ import annotations
 

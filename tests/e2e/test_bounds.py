@@ -1,4 +1,4 @@
-"""Names that clients make up: how many a broker takes, and what it answers beyond that.
+"""Limits on names that clients create, and the broker's answers beyond the limits.
 
 Both data planes give the same answers.
 """

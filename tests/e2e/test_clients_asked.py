@@ -1,4 +1,4 @@
-"""What the broker asks clients for others: resets, running info, direct consuming, replies."""
+"""Requests that the broker forwards to clients: resets, running info, direct consuming, replies."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def heartbeat(topic: str, client: str = CLIENT, version: int | None = None) -> F
 
 
 class Client:
-    """A consumer at the broker's door, which answers what it is asked in a thread."""
+    """A raw consumer connection that answers the broker's requests in a thread."""
 
     def __init__(self, mq: Standalone, topic: str, version: int | None = None) -> None:
         self._mq = mq
@@ -129,7 +129,7 @@ def test_a_reset_goes_to_the_members(mq: Standalone, topic: str, client: Client)
     assert told.is_oneway
     assert told.fields == {"topic": topic, "group": GROUP, "timestamp": "-1", "isForce": "false"}
     assert told.body == reply.body
-    # Without force nobody is moved forward.
+    # Without force, no offset moves forward.
     kept = ResetOffsetBody.from_json(reset(mq, topic, -1, force=False).body)
     assert kept.offset_table == queues(topic, 1, 1)
 

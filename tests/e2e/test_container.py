@@ -59,7 +59,7 @@ def start(nat: Nat, home: Path, *words: str, ready: str) -> ServerProcess:
 
 
 def check(nat: Nat) -> None:
-    """Who is inside administers by any of its addresses; the host is told what to set."""
+    """Inside the NAT any own address may administer; from the host, the error names the setting."""
     make = ("mqadmin", "updateTopic", "-t")
     for number, host in enumerate(("127.0.0.1", INSIDE)):
         by_address = here(*make, f"A{number}", "-n", f"{host}:{NAMES}", "-b", f"{host}:{BROKER}")

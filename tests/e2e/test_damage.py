@@ -71,7 +71,7 @@ def flip(path: Path, at: int, bit: int) -> None:
 
 
 async def read(mq: Standalone, topic: str, count: int) -> list[bytes]:
-    """What a real client reads of a topic, as many messages as there must be."""
+    """Read `count` messages of a topic with a real client."""
     async with LitePullConsumer(None, mq.namesrv, consume_from="earliest") as consumer:
         consumer.assign(await consumer.queues(topic))
         async with asyncio.timeout(60):

@@ -65,7 +65,7 @@ class Families:
         return probe
 
     def wait(self, counter: str, least: int) -> None:
-        """Until so much is counted."""
+        """Wait until the counter reaches `least`."""
         pause = threading.Event()
         for _ in range(int(DEADLINE_S / 0.005)):
             if self.listener.counters()[counter] >= least:
@@ -101,7 +101,7 @@ def families(plane: str) -> Iterator[Families]:
 
 
 def is_refused(probe: Probe, least_ms: int) -> None:
-    """The one that waited is answered 2, with how long that was and how many wait behind it."""
+    """The waiting request gets code 2, with its waiting time and the requests after it."""
     reply = probe.read()
     assert (reply.code, reply.opaque) == (2, 2)
     found = WAITED.fullmatch(reply.remark or "")

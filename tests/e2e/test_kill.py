@@ -34,7 +34,7 @@ def send(topic: str, queue_id: int, body: bytes) -> Frame:
 
 
 class Load:
-    """Senders that note what was acknowledged, until the broker is gone."""
+    """Senders that record each acknowledged message, until the broker dies."""
 
     def __init__(self, address: str, topic: str) -> None:
         self._address = address

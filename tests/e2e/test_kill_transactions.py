@@ -26,11 +26,11 @@ TOPIC = "TopicKilled"
 SENDERS = 3
 ONE_WAY = 2
 RECORDS_MAX = 8
-"""Half records for each transaction, with those of its checks."""
+"""Half records of one transaction at most, including the records of its checks."""
 
 
 def decision(key: str) -> int:
-    """What the producer decided: two of three are committed."""
+    """The producer's decision: two of three transactions are committed."""
     return ROLLBACK if int(key.rpartition("-")[2]) % 3 == 0 else COMMIT
 
 

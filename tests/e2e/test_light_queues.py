@@ -1,4 +1,4 @@
-"""Light queues: topics and groups that nobody made, and no more of them than allowed."""
+"""Light queues: topics and groups are created on demand, up to the limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the broker accepted is delivered, also where a limit is lowered while it waits."""
+"""Accepted messages are delivered even after a limit is lowered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A one-way message is there for readers although nobody waits for its flush."""
+"""Consumers can read a one-way message, although no request waits for its flush."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def comparable(request: Frame, reply: Frame) -> tuple[object, ...]:
 
 
 def answers(plane: str) -> dict[str, tuple[object, ...]]:
-    """What one plane says to every request of the session, by position and label."""
+    """One plane's answers to every request of the session, by position and label."""
     found: dict[str, tuple[object, ...]] = {}
     with Standalone(settings={"dataPlane": plane, "enablePropertyFilter": "true"}) as mq:
         mq.topic("WireTopic")

@@ -1,4 +1,4 @@
-"""Every status of a read, as a pull is told it: code, remark and offsets.
+"""Every status of a read as the pull's reply shows it: code, remark and offsets.
 
 Nothing here is made by a client: the store is written first and then loses files, as disks and
 people do it.
@@ -61,7 +61,7 @@ CASES = [
     Case("NO_MATCHED_MESSAGE", "Gone", 1, 20, 3, 0, 3, subscription="Other"),
     Case("FOUND", "Gone", 0, 0, 3, 0, 3),
     # RocketMQ finds no mapped file for an offset within the bounds: one that is missing in the
-    # middle when it starts (ours builds such a queue anew), or is taken away later.
+    # middle when the broker starts (our broker rebuilds such a queue), or is removed later.
     Case("OFFSET_FOUND_NULL", "Hole", 10, 19, 20, 0, 25),
     Case("OFFSET_FOUND_NULL", "Hole", 13, 19, 20, 0, 25),
     Case("OFFSET_OVERFLOW_BADLY", "Full", 6, 21, 5, 0, 5),

@@ -1,4 +1,4 @@
-"""What a broker sends to its NameServers, and when."""
+"""The registrations that a broker sends to its NameServers, and their timing."""
 
 from __future__ import annotations
 

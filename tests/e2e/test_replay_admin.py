@@ -1,7 +1,7 @@
 """The recorded sessions of RocketMQ's admin tool, with our NameServer and broker.
 
 Every request is sent; every reply that RocketMQ gave is compared: code, remark, header fields,
-body. What is masked is named where it is done, in `replaying_admin`.
+body. `replaying_admin` masks a few values, and says why at each.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ UNANSWERED = {
 }
 """Requests without a recorded reply: name of the session and code, with the reason."""
 REGISTERS_BEFORE = {"admin-json": "getNamesrvConfig", "admin-rocketmq": "allocateMQ"}
-"""Where the recorded broker registered its whole table, for a topic that a heartbeat made or every
-30 s: a wiped permission was whole again."""
+"""Before these requests the recorded broker registered its whole table, as it does every 30 s and
+after a heartbeat's new topic, and so restored a wiped permission."""
 
 
 @pytest.mark.parametrize("recording", RECORDINGS)

@@ -1,6 +1,6 @@
 """The recorded hand-made session, sent to our broker in both planes and compared.
 
-Offsets, times and addresses depend on what a store held before; everything else must be equal:
+Offsets, times and addresses depend on earlier messages in the store; everything else is equal:
 codes, remarks, which header fields there are, and whether there is a body.
 """
 

@@ -15,7 +15,7 @@ SESSIONS = (
     "push-orderly-rocketmq", "rebalance-rocketmq", "request-reply-rocketmq", "push-broadcast",
     "lite-pull", "trace", "push-sql", "reset-offset-refused", "request-reply", "reset-offset",
 )  # fmt: skip
-"""In the order in which they were recorded, with one broker: each finds what the others left."""
+"""In the recorded order, with one broker: each session finds the state that the others left."""
 STRAYS = ("request-reply: 38 {'ReqT': '0', 'consumerGroup': 'wire_pull'}",)
 """Requests of a client whose own session had begun before."""
 

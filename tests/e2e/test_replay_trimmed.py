@@ -22,7 +22,7 @@ LOST = {29: "RocketMQ's recording had lost the rest of the log too: offset 0, no
 
 
 def trim(store: Store) -> None:
-    """Let a file of the log go that holds what comes before the ranges."""
+    """Delete the log file that holds the messages before the ranges."""
     for queue_id, (first, _) in enumerate(RANGES):
         for _ in range(first):
             store.put(TOPIC, b"old", queue_id=queue_id)

@@ -30,7 +30,7 @@ def probe(mq: Standalone) -> Iterator[Probe]:
 
 @contextmanager
 def with_bits(store: Path, plane: str) -> Iterator[tuple[Standalone, Probe]]:
-    """A broker that keeps bits of who wants a message."""
+    """A broker that stores a bitmap of interested consumers with each message."""
     settings = {"enablePropertyFilter": "true", "enableConsumeQueueExt": "true"}
     settings |= {"enableCalcFilterBitMap": "true", "dataPlane": plane}
     with (
@@ -115,7 +115,7 @@ def test_a_group_that_is_filtered_by_bits_misses_nothing(plane: str, tmp_path: P
         def wanted(above: int) -> list[str]:
             return [body for body in sent if int(body.partition("/")[0]) > above]
 
-        send_all()  # nobody has a filter yet
+        send_all()  # no group has a filter yet
         for version, above in ((7, 5), (8, 7), (9, 0)):
             heartbeat(probe, "one", {topic: ("SQL92", f"a > {above}")}, version)
             assert pull(probe, topic, "one") == wanted(above), "bits of an older filter"

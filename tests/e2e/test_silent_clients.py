@@ -38,12 +38,12 @@ def connections(mq: Standalone) -> list[str]:
 
 
 def close_silent(mq: Standalone, seconds: float) -> None:
-    """What the broker does every 10 s with 120."""
+    """The broker's own check, which it runs every 10 s with 120 s."""
     broker_of(mq).close_silent(seconds)
 
 
 def keep_beating(client: Probe, beat: Frame) -> None:
-    """Heartbeats for so long that a pause behind the last is short beside it."""
+    """Send heartbeats for GAP_S seconds; the pause after the last one is short against that."""
     pause, end = threading.Event(), time.monotonic() + GAP_S
     while time.monotonic() < end:
         assert client.call(beat).code == 0
@@ -63,7 +63,7 @@ def test_who_sends_no_heartbeat_leaves_the_tables(mq: Standalone) -> None:
         assert until(lambda: members(mq) == ["192.0.2.1@loud"])
         with pytest.raises(ConnectionError):
             quiet.call(Frame(38, {"consumerGroup": GROUP}))
-        # The one that stays is told that the group has changed (40), and is a producer too.
+        # The remaining client is notified of the change (40); it is also a producer.
         assert until(lambda: loud.call(MEMBERS).code == 0 and loud.pushed != [])
         assert [frame.code for frame in loud.pushed] == [40] * len(loud.pushed)
         assert until(lambda: connections(mq) == ["192.0.2.1@loud"])

@@ -1,4 +1,4 @@
-"""A NameServer that stops answering delays nobody who creates a topic."""
+"""A NameServer that stops answering does not delay the creation of topics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CREATIONS = 40
 
 
 class Door:
-    """Passes on to a NameServer. While it is shut nothing comes back, and nobody is refused."""
+    """Forwards to a NameServer. While it is shut, connections succeed and get no answer."""
 
     def __init__(self, behind: str) -> None:
         host, _, port = behind.rpartition(":")

@@ -1,4 +1,4 @@
-"""What a broker counted, as administration sees it: the same in both planes."""
+"""The broker's counters, as administration commands read them, are the same in both planes."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ NEVER = {"transactionCheckInterval": "3600000"}
 DAY_MS = 86_400_000
 STORE_TIME = struct.Struct(">q")
 STORE_TIME_AT = 56
-"""Where a record has its store time."""
+"""Offset of the store time in a record."""
 
 
 @pytest.fixture

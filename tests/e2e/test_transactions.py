@@ -1,4 +1,4 @@
-"""Half messages, their ends, and the checks of those nobody ended, in both planes."""
+"""Half messages, their ends, and the checks of half messages without an end, in both planes."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def join(probe: Probe) -> None:
 
 
 def await_messages(mq: Standalone, topic: str) -> list[ReceivedMessage]:
-    """The messages of a topic whose first one is on its way; asked again as the checks go on."""
+    """The messages of a topic, after the first has arrived; pulls again while the checks run."""
     with Probe(mq.broker_address, timeout=60) as probe:
         fields = {"consumerGroup": "TOOLS_CONSUMER", "topic": topic, "queueId": "0"}
         fields |= {"queueOffset": "0", "maxMsgNums": "32", "sysFlag": "6", "commitOffset": "0"}

@@ -1,4 +1,4 @@
-"""Columns in Arrow's layout hold what the messages hold, for stores of Java and for odd records."""
+"""Arrow columns hold the same values as the messages, for Java's stores and for odd records."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""What a user builds, and the ids of messages."""
+"""Messages that users build, and message ids."""
 
 import doctest
 import multiprocessing

@@ -1,4 +1,4 @@
-"""Inputs that nobody should send or write: arbitrary ones, and good ones with something wrong."""
+"""Invalid inputs: arbitrary bytes, and valid ones with one mistake."""
 
 from __future__ import annotations
 

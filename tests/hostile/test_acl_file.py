@@ -1,4 +1,4 @@
-"""Access files that are wrong: each is read or refused with the reason, and no secret is told."""
+"""Wrong access files are read, or refused with a reason; errors show no secret."""
 
 from __future__ import annotations
 

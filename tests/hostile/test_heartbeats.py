@@ -1,4 +1,4 @@
-"""Heartbeats that are wrong: answered or refused, and nobody else has to do with them."""
+"""Wrong heartbeats are answered or refused, and other clients notice nothing."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Room:
         return reply.code
 
     def healthy(self) -> dict[str, tuple[str, int]]:
-        """What the group of the healthy client consumes, after a heartbeat of it."""
+        """The subscriptions of the healthy client's group, after its heartbeat."""
         assert self.beat(json.dumps(HEALTHY).encode(), 1) == 0
         group = self.context.consumers.get("readers")
         assert group is not None

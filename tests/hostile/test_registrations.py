@@ -74,8 +74,8 @@ def streams(draw: st.DrawFn) -> bytes:
 
 
 def agreed(body: bytes, compressed: bool) -> None:
-    """What the short way reads, the reader that forgives reads as well, and alike; what the short
-    way refuses for good, the other refuses too."""
+    """The tolerant reader gives the same result as the fast one, and refuses every body that the
+    fast reader refuses for good."""
     try:
         found = registration.read(body, compressed)
     except BodyError:

@@ -61,7 +61,7 @@ TABLES = {"configTable": {"ORDER_TOPIC_CONFIG": {"T": "b:4"}, "a": {"k": "v"}}}
 
 
 def strict(text: bytes) -> Any:
-    """What JSON says, None for what is none."""
+    """The parsed JSON; None if it is not valid."""
     try:
         return fastjson.loads(text.decode())
     except ValueError:

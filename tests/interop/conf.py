@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-#: Files small enough that tests roll them; what the golden stores were written with.
+#: Small files, so that tests fill several; the golden stores were written with these settings.
 SMALL_STORE: Mapping[str, object] = {
     "mappedFileSizeCommitLog": 65536,
     "mappedFileSizeConsumeQueue": 6000,

@@ -20,8 +20,8 @@ SHARING = (
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """One worker runs those that share clusters; the others start servers of their own, and wait
-    for them for most of their time.
+    """One worker runs the modules that share clusters. The other modules start servers of their
+    own and spend most of their time waiting for them.
     """
     if item.path.stem.removeprefix("test_") in SHARING:
         item.add_marker(pytest.mark.xdist_group("interop"))
@@ -29,7 +29,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def java() -> None:
-    """Java RocketMQ's jars and the drivers; skips, saying why, where they cannot be had."""
+    """Java RocketMQ's jars and the drivers; skips with the reason if they are not available."""
     reason = java_rocketmq.missing()
     if reason is not None:
         pytest.skip(f"Java RocketMQ: {reason}")

@@ -1,4 +1,4 @@
-"""What a store holds: as its log says, and as a running broker serves it, byte for byte."""
+"""The records of a store: read from its log, and served by a running broker, byte for byte."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def split(body: bytes) -> list[bytes]:
 
 
 def in_log(root: Path) -> Contents:
-    """What the commit log says is in the queues; every body matches its checksum."""
+    """The records of each queue according to the commit log; every body matches its checksum."""
     contents: Contents = defaultdict(dict)
     for chunk in mqstore.open(root).chunks(check_crc=True):
         for record in split(chunk.body):
@@ -120,7 +120,7 @@ class Server:
             at = int(reply.fields["nextBeginOffset"])
 
     def by_key(self, topic: str, key: str) -> list[bytes]:
-        """What a query by key finds, in the broker's order."""
+        """The records that a query by key returns, in the broker's order."""
         span = {"beginTimestamp": "0", "endTimestamp": str(2**63 - 1)}
         reply = self._probe.call(Frame(12, {"topic": topic, "key": key, "maxNum": "64", **span}))
         return split(reply.body) if reply.code == 0 else []
@@ -153,7 +153,7 @@ class Server:
 
 
 def assert_served(server: Server, expected: Contents) -> None:
-    """Every record of the log is served at its place; what is served besides came later."""
+    """Every record of the log is served at its offset; any other served record is newer."""
     for queue, records in sorted(expected.items()):
         served = server.queue(queue)
         missing = sorted(records.keys() - served.keys())

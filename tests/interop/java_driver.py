@@ -94,7 +94,7 @@ class JavaDriver(ServerProcess):
         return JavaConsumer(self, self.call("consume", **values)["id"])
 
     def admin(self, *arguments: str) -> str:
-        """What one mqadmin command prints."""
+        """The output of one mqadmin command."""
         printed: str = self.call("admin", arguments=list(arguments))["printed"]
         return printed
 

@@ -59,7 +59,7 @@ class JavaNamesrv:
         self.process.stop()
 
     def discard(self) -> None:
-        """End it at once: an orderly stop takes three seconds, and nobody looks at what it does."""
+        """Kill it: an orderly stop takes three seconds, and no test reads its result."""
         self.process.kill()
 
 
@@ -99,7 +99,7 @@ class JavaBroker:
         self.process.kill()
 
     def discard(self) -> None:
-        """End it at once: its store is read by nobody."""
+        """Kill it: no test reads its store afterwards."""
         self.process.kill()
 
 

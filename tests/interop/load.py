@@ -1,4 +1,4 @@
-"""Senders that load a broker and remember what it acknowledged, until it is gone."""
+"""Senders that load a broker until it dies, and record the acknowledged messages."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Load:
             thread.start()
 
     def await_count(self, count: int, timeout: float = 120.0) -> None:
-        """Wait for so many acknowledgements; the senders go on."""
+        """Wait for `count` acknowledgements; the senders keep sending."""
         with self._changed:
             came = self._changed.wait_for(
                 lambda: len(self.acknowledged) >= count or self.refused, timeout

@@ -2,7 +2,7 @@
 
     inside 10.99.7.2 -- 10.99.7.1 gateway 198.18.7.1 -- 198.18.7.2 outside
 
-Nothing outside knows a way to 10.99.7.2: what comes to a port of 198.18.7.1 is sent on by nft.
+There is no route from outside to 10.99.7.2: nft forwards the ports of 198.18.7.1.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _NAME = re.compile(r"mqnat(\d+)[igo]")
 
 
 class NoNamespaces(Exception):
-    """This machine lets nobody make network namespaces, or has not what it takes; says why."""
+    """Network namespaces are not permitted here, or a tool is missing; the message says which."""
 
 
 class CommandFailed(Exception):
-    """What was run, and what it said."""
+    """A failed command and its output."""
 
 
 class Nat:
     """The three namespaces, gone at the end of the `with` block, whatever happens.
 
-    ports: outside port to inside port; without any, nobody outside reaches the servers. Raises
+    ports: outside port to inside port; if empty, the servers are unreachable from outside. Raises
     NoNamespaces; then nothing is left.
     """
 
@@ -83,7 +83,7 @@ class Nat:
             self._nft(f"add rule ip mqnat in {rule}")
 
     def _allocate(self) -> None:
-        """What a machine may refuse: namespaces, and rules in them."""
+        """Create the namespaces and their rules, which the system may refuse."""
         for name in (self._inside, self._gateway, self._outside):
             _run("ip", "netns", "add", name)
             self._made.callback(_run, "ip", "netns", "del", name)
@@ -117,7 +117,7 @@ def _check(*tools: str) -> None:
 
 
 def _sweep() -> None:
-    """Remove what a run that was killed could not: namespaces whose maker is gone."""
+    """Remove the namespaces of killed runs: the process that made them no longer exists."""
     for line in _run("ip", "netns", "list").splitlines():
         name = line.split()[0] if line.strip() else ""
         made = _NAME.fullmatch(name)

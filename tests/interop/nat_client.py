@@ -1,6 +1,6 @@
 """Our client as a program of its own: sends ten messages and reads them. Run by `test_nat.py`.
 
-Arguments: NameServer, topic, group, address map ("" for none). Prints what it read, in order.
+Arguments: NameServer, topic, group, address map ("" for none). Prints the messages in order.
 """
 
 from __future__ import annotations

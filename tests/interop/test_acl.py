@@ -162,7 +162,7 @@ def test_our_admin_commands(guarded: Guarded, tmp_path: Path) -> None:
 def test_each_reads_the_file_that_the_other_wrote(
     guarded: Guarded, java_driver: JavaDriver, tmp_path: Path
 ) -> None:
-    """Whoever wrote the file last, our reader takes it; Java's is the broker's own."""
+    """Our reader accepts the file, whether our broker or Java's wrote it last."""
     from mqserver.broker.acl.files import read
 
     found = read(guarded.file, 0)

@@ -1,4 +1,4 @@
-"""`mqclient bench` drives a Java broker as it drives ours: it did what it says it did."""
+"""`mqclient bench` drives a Java broker as it drives ours, and its report matches the broker."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ numbers = itertools.count()
 
 
 def fresh(cluster: Cluster) -> tuple[str, tuple[str, ...]]:
-    """A topic that nobody has made, and the options of a load there."""
+    """A new topic name, and the options of a load there."""
     topic = f"Bench_{cluster.broker_port}_{next(numbers)}"
     return topic, ("-n", cluster.namesrv, "-t", topic, "--warmup", "0", *PATIENCE)
 
@@ -89,7 +89,7 @@ def test_a_tail_reads_what_arrives_and_nothing_of_the_backlog(cluster: Cluster) 
     tail.start()
     arrived = itertools.count(10, 10)
 
-    def is_over() -> bool:  # when it has begun is not told: what came before is backlog
+    def is_over() -> bool:  # tail does not report its start: earlier messages are backlog
         report("produce", *here, "--count", "10")
         next(arrived)
         return not tail.is_alive()

@@ -117,7 +117,7 @@ def test_a_group_shares_its_queues_and_goes_on_where_it_was(
 
 def test_a_topic_is_created_on_demand(cluster: Cluster, java_driver: JavaDriver) -> None:
     topic = name("OnDemand", cluster, java_driver)
-    # Twice as many as queues: a client that reads the route anew begins anew.
+    # Twice as many as queues, because a client restarts its rotation after a route update.
     results = java_driver.produce(cluster.namesrv, topic, 8)
     assert {result["queueId"] for result in results} == {0, 1, 2, 3}
     assert '"writeQueueNums":4' in cluster.await_route(java_driver, topic)

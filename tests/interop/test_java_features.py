@@ -42,7 +42,7 @@ def test_transactions(cluster: Cluster, either_driver: JavaDriver) -> None:
     assert asked() == undecided
     checks = driver.events(done["id"], "check")
     assert {check["topic"] for check in checks} == {topic}
-    # A check that comes before the producer's first heartbeat reaches nobody.
+    # A check before the producer's first heartbeat finds no producer and is lost.
     assert all(int(check["times"]) >= 1 for check in checks)
     consumer.stop()
     driver.call("stop_transacting", producer=done["id"])
@@ -100,7 +100,7 @@ def test_a_broadcast_reaches_every_member(cluster: Cluster, either_driver: JavaD
     topic = cluster.create_topic(driver, name("All", cluster, driver))
     group = name("broadcast", cluster, driver)
     members = [driver.consume(cluster.namesrv, group, topic, broadcast=True) for _ in range(2)]
-    # Members begin at the end of queues they know, and at the start of those of a new topic.
+    # Members start at the end of known queues, and at the beginning of a new topic's queues.
     driver.produce(cluster.namesrv, topic, 8, body="to all ")
     expected = {f"to all {i}" for i in range(8)}
     for member in members:

@@ -41,7 +41,7 @@ RATE = re.compile(r"Tps$|messageAverageSize")
 
 
 class Run(NamedTuple):
-    """What the commands made of one cluster. files: by kind; rounds: lines of clusterRT;
+    """Output of the commands for one cluster. files: by kind; rounds: lines of clusterRT;
     watched: what startMonitoring logged in its first round.
     """
 
@@ -73,7 +73,7 @@ def run_of(home: Path, maker: Maker) -> Run:
 
 def fall_behind(cluster: Cluster) -> Probe:
     """A group that is online and behind, and a pull from beyond a queue's end: what monitoring
-    tells of. Its member is too old to be asked how it is.
+    reports. Its member is too old for a request for its status.
     """
     line = Probe(cluster.broker, timeout=90.0)
     subscription = {"topic": TOPIC, "subString": "*", "subVersion": 1, "expressionType": "TAG"}
@@ -104,7 +104,7 @@ def fall_behind(cluster: Cluster) -> Probe:
 
 
 def await_dispatched(line: Probe, where: dict[str, str]) -> None:
-    """Until the queue has what was sent: its end is part of what the pull is told."""
+    """Wait until all messages are in the queue: the reply to the pull shows the queue's end."""
     ask = Frame(Code.GET_MAX_OFFSET, where)
     assert until(lambda: line.call(ask).fields["offset"] == str(SENT), DEADLINE)
 
@@ -118,7 +118,7 @@ def endless(home: Path, *words: str) -> ServerProcess:
 def exported(
     folder: Path, cluster: Cluster, driver: JavaDriver
 ) -> tuple[dict[str, str], dict[str, Any]]:
-    """What the export commands print, and what is in their files."""
+    """The output and the files of the export commands."""
     printed, files = {}, {}
     commands = {kind: (kind, command, ()) for kind, command in EXPORTS.items()}
     commands |= {kind: ("metadata", "exportMetadata", (flag,)) for kind, flag in PARTS.items()}
@@ -156,8 +156,8 @@ def rows_of(process: ServerProcess) -> list[str]:
 
 
 def first_watch(home: Path) -> list[str]:
-    """What the first whole round of startMonitoring, after 20 s, says in the client's log; last
-    what its consumer says of lost messages, whenever that comes.
+    """Log lines of the first whole round of startMonitoring, after 20 s, and then the first line
+    about lost messages, which may come at any time.
     """
 
     def logged() -> str:
@@ -172,7 +172,7 @@ def first_watch(home: Path) -> list[str]:
     kept = [line for line in said if "__MONITOR_CONSUMER" not in line]
     lost = [line for line in kept if LOST in line]
     first = [line for line in kept if LOST not in line]
-    # Where the lost ones are told of late, a second round has begun; where an answer was late, the
+    # If the report of lost messages is late, a second round has begun; if an answer was late, the
     # first did not end.
     end = next(place for place, line in enumerate(first) if "endRound" in line)
     begin = max(place for place, line in enumerate(first[:end]) if "beginRound" in line)

@@ -1,5 +1,5 @@
 """Every sub-command of Java's mqadmin, one after the other, against Java's servers and ours: they
-print the same. (Those of access control are in test_acl.py.)
+print the same. (The commands of access control are in test_acl.py.)
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ brokerStatus -b {broker}
 getBrokerConfig -b {broker}
 getNamesrvConfig
 """.splitlines()
-"""A deleted topic is told to the NameServer with the next registration only, after which a wiped
+"""The broker drops a deleted topic from the NameServer only with its next registration, and a wiped
 permission is whole again: permissions are wiped before.
 """
 MASKS = [
@@ -166,14 +166,14 @@ class Swept:
         answer_of(lambda: self.driver.admin(*words), is_committed, timeout)
 
     def _await_producer(self) -> None:
-        """Until the broker knows the sender: it tells of itself a second after its start, and
-        if it knew no broker then, half a minute later.
+        """Wait until the broker knows the sender. It sends a heartbeat one second after its start;
+        if it knew no broker then, the next one comes 30 s later.
         """
         words = ("producer", "-b", self.cluster.broker, "-n", self.cluster.namesrv)
         assert until(lambda: "interop_sends" in self.driver.admin(*words))
 
     def run(self, line: str) -> str:
-        """What a command prints, when what the one before sent is in the queues."""
+        """The output of a command, run after the last command's messages are in their queues."""
         with Server(self.cluster.broker) as server:
             assert until(server.is_dispatched)
         words = line.format(**self._words).split()

@@ -1,4 +1,4 @@
-"""Brokers behind a NAT with other ports: what they advertise is where clients outside find them."""
+"""Brokers behind a NAT with other ports: clients outside reach them at the advertised address."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def start(nat: Nat, home: Path, *words: str) -> ServerProcess:
 
 
 def broker(nat: Nat, home: Path, port: int, **advertised: object) -> ServerProcess:
-    """A broker inside, which knows what it is called outside if `advertised` says so."""
+    """A broker inside; `advertised` sets its outside address."""
     name = f"broker-{port}"
     settings = broker_settings(name, f"127.0.0.1:{NAMES}", port, home / "store")
     told = {"bindAddress": "0.0.0.0", "brokerIP1": INSIDE, **advertised}
@@ -78,7 +78,7 @@ def run(command: list[str]) -> str:
 
 
 def our_client(nat: Nat, topic: str, map_text: str = "") -> set[str]:
-    """What our client outside reads of what it sent."""
+    """The messages that our client outside sent and read back."""
     words = (f"{GATEWAY}:{OUTER_NAMES}", topic, f"group_{topic}", map_text)
     program = (sys.executable, "-m", "tests.interop.nat_client", *words)
     return set(run(nat.outside(*program)).splitlines())

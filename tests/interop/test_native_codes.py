@@ -21,13 +21,13 @@ from .our_servers import OurBroker, OurNamesrv
 
 BEAT_MS = 200
 ONCE_MS = 3_600_000
-"""A producer that tells of itself once: see the last test."""
+"""A producer that sends one heartbeat only: see the last test."""
 ROUNDS = 10
 QUEUES = 4
 TOPICS = ("Steady", "%RETRY%steady_False", "%RETRY%steady_True")
 STEADY = (310, 11, 34, 38, 41)
-"""Sends, pulls, heartbeats, members and locks, as long as nobody comes or goes: each comes `ROUNDS`
-times at least."""
+"""Sends, pulls, heartbeats, members and locks while the members stay the same: at least `ROUNDS`
+requests of each."""
 MOVED = (11, 14, 15, 34, 38, 41, 42)
 """Of a group whose queues change hands: offsets committed and asked for, locks taken and left."""
 SOUGHT = (11, 15, 30, 31)
@@ -38,9 +38,9 @@ REGISTRATION = {
     35: "who leaves is taken out of its groups",
     11: "a pull before the heartbeat that tells of its group, or of its subscription's new version",
 }
-"""What is Python's when clients come, change and go, and why."""
+"""Codes that Python serves when clients join, change or leave, with the reason."""
 BY_TEST = {203}
-"""What the tests ask: who is connected."""
+"""Requests of the tests themselves: the list of connected clients."""
 DEADLINE = 120.0
 COUNT = re.compile(
     r'^rocketmq_requests_total\{.*code="(\d+)".*plane="(\w+)".*\} ([0-9.e+]+)$', re.M
@@ -100,12 +100,12 @@ def busy_driver(java: None, tmp_path: Path) -> Iterator[JavaDriver]:
 
 class Clients:
     """A producer, a concurrent consumer and an orderly one, of Java's, and what their broker knows
-    of them. Nobody waits: they and the broker are asked until they say the same.
+    of them. A test polls them and the broker until they agree.
     """
 
     def __init__(self, watched: Watched, driver: JavaDriver) -> None:
         self.watched, self._driver, self.sent = watched, driver, 0
-        # Retry topics too: Java asks for their routes every 30 s only, and then subscribes anew.
+        # Retry topics too: Java asks for their routes every 30 s only, and then subscribes again.
         for topic in TOPICS:
             queues = ["-r", str(QUEUES), "-w", str(QUEUES)]
             where = ["-n", watched.namesrv, "-b", watched.broker, "-t", topic]
@@ -124,9 +124,9 @@ class Clients:
         self.sent += count
 
     def settle(self, group: str, *members: JavaConsumer) -> None:
-        """Until the members hold all queues between them and have told the broker all they will.
+        """Wait until the members hold all queues and the broker has their last heartbeats.
 
-        Who gets queues, or loses some, tells of it before the next time it shares a topic's queues.
+        A member whose queues changed sends a heartbeat before it next divides a topic's queues.
         """
         assert until(lambda: self._hold_all(members))
         shared = [member.held()["shared"] for member in members]
@@ -157,7 +157,7 @@ class Clients:
         self.settle("steady_True", self.orderly)
 
     def live(self) -> Counts:
-        """Send and read until everything came often enough; what was asked meanwhile."""
+        """Send and read until each code came `ROUNDS` times; return the requests of that time."""
         window, deadline = Window(self.watched), time.monotonic() + DEADLINE
         while not window.has(STEADY, ROUNDS):
             assert time.monotonic() < deadline, window.moved()
@@ -169,7 +169,7 @@ class Clients:
 
 
 class Window:
-    """What is asked of a broker from now on."""
+    """The requests to a broker since this object was made."""
 
     def __init__(self, watched: Watched) -> None:
         self._watched, self._before = watched, watched.requests()
@@ -187,7 +187,7 @@ class Window:
         }
 
     def has(self, codes: tuple[int, ...], times: int = 1) -> bool:
-        """Whether each of the codes was answered natively so often."""
+        """Whether each of the codes was answered natively at least `times` times."""
         native = self.moved()["native"]
         return all(native.get(code, 0) >= times for code in codes)
 
@@ -218,7 +218,7 @@ def test_members_that_come_and_go_are_for_python_once(watched: Watched, clients:
     assert clients.live()["python"] == {}, "and then no more"
 
 
-def test_who_seeks_and_commits_is_for_python_once(
+def test_a_seek_and_a_commit_reach_python_only_once(
     watched: Watched, busy_driver: JavaDriver, clients: Clients
 ) -> None:
     window = Window(watched)
@@ -233,7 +233,7 @@ def test_a_producer_that_only_says_it_is_there_is_not_for_python(
     watched: Watched, busy_driver: JavaDriver
 ) -> None:
     """A client of Java's names two producer groups, its own and CLIENT_INNER_PRODUCER, and in any
-    order, each time anew: they are a set of what has no hash.
+    order that changes each time, because they are a set of objects without a hash of their own.
     """
     driver, place = busy_driver, (watched.namesrv, "Steady")
     driver.admin("updateTopic", "-n", watched.namesrv, "-b", watched.broker, "-t", "Steady")

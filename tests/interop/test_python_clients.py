@@ -21,7 +21,7 @@ pytestmark = pytest.mark.parametrize("cluster", CLUSTERS, indirect=True)
 
 
 class Inbox:
-    """Keeps what a handler was given; `await_messages` waits for a number of them."""
+    """Records the messages of a handler; `await_messages` waits for a number of them."""
 
     def __init__(self) -> None:
         self._messages: list[ReceivedMessage] = []
@@ -107,7 +107,7 @@ def test_a_group_of_both_shares_its_queues(cluster: Cluster, java_driver: JavaDr
                 break
         assert len(other.messages) < 4 * (turn + 1) + 4, "the Java member took every queue"
         seen = len(inbox.await_messages(4))
-        # Twice as many as queues: a client that reads the route anew begins anew.
+        # Twice as many as queues, because a client restarts its rotation after a route update.
         java_driver.produce(cluster.namesrv, topic, 8, body="both ")
         inbox.await_messages(seen + 1)
     java_driver.produce(cluster.namesrv, topic, 4, body="last ")

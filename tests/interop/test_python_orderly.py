@@ -42,7 +42,7 @@ with PushConsumer(group, namesrv, orderly=True, consume_from="earliest") as cons
     sys.stdout.flush()
     threading.Event().wait()
 """
-"""A member that prints what it handles, until it is killed."""
+"""A member that prints each handled message, until it is killed."""
 
 
 class Log:
@@ -70,7 +70,7 @@ class Log:
             assert self._changed.wait_for(is_there, DEADLINE), dict(self.offsets)
 
     def member(self, cluster: Cluster, group: str, topic: str, name: str) -> PushConsumer:
-        """A consumer that adds what it handles under its name."""
+        """A consumer that records each handled message under its name."""
 
         def handle(messages: list[ReceivedMessage], _context: ConsumeContext) -> None:
             for message in messages:

@@ -1,4 +1,4 @@
-"""Our clients while servers and members die: what was acknowledged is handled, nothing is stuck."""
+"""Outages of servers and members: our clients handle every acknowledged message and none hangs."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Load:
 
 @contextmanager
 def counting(pair: Pair, group: str, topic: str) -> Iterator[Counter[bytes]]:
-    """A member of a group, and what it was given."""
+    """A member of a group; yields the count of each message that it handled."""
     handled: Counter[bytes] = Counter()
 
     def handle(messages: list[ReceivedMessage], _context: ConsumeContext) -> None:

@@ -1,4 +1,4 @@
-"""Our message trace beside that of Java's clients: the same records for the same messages."""
+"""Our message trace beside Java's: the same records for the same messages."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def read_records(cluster: Cluster, topic: str, count: int) -> Counter[str]:
 
 
 def _check_keys(message: ReceivedMessage) -> None:
-    """The keys of a trace message are the ids and keys of the messages that it tells of."""
+    """The keys of a trace message are the ids and keys of the messages in its records."""
     for record in message.body.decode().split("\x02")[:-1]:
         fields = record.split("\x01")
         msg_id = fields[2 if fields[0] == "SubAfter" else 5]

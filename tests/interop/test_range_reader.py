@@ -1,4 +1,4 @@
-"""What the tasks of the Spark source read from Java brokers. No Spark session."""
+"""Tasks of the Spark source read from Java brokers. No Spark session."""
 
 from __future__ import annotations
 

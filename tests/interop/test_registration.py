@@ -1,4 +1,4 @@
-"""Brokers and NameServers of both kinds register with each other; nobody loses a broker by it."""
+"""Brokers and NameServers of both kinds register with each other, and no route is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores whose oldest messages have gone, on either side: what is left is served from its start."""
+"""Stores whose oldest messages were deleted, by either side: the rest is served from its start."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def assert_found(server: Server, root: Path, end: int) -> None:
 
 
 def assert_continues(root: Path, contents: Contents) -> None:
-    """After Java, the engine opens the store, serves the same and goes on behind it."""
+    """After Java, the engine opens the store, serves the same messages and appends after them."""
     assert not mqstore.open(root).verify().damaged
     with mqstore.Store(root, SETTINGS) as store:
         for (topic, queue_id), records in contents.items():

@@ -45,7 +45,7 @@ class HandOver:
         options = {"body": f"{prefix} ", "padding": 1000, "keys": f"{prefix}-"}
         results = self.driver.produce(self.namesrv, self.topic, COUNT, **options)
         assert {result["status"] for result in results} == {"SEND_OK"}
-        # A topic that a send makes is announced behind it; a client asks for it every 30 s only.
+        # The broker announces an auto-created topic after the send; clients ask every 30 s only.
         words = ["topicRoute", "-n", self.namesrv, "-t", self.topic]
         assert until(lambda: f":{self.port}" in self.driver.admin(*words))
 

@@ -95,7 +95,7 @@ def test_nothing_acknowledged_is_lost_between_makers(
 
 
 def load_until(turns: Turns, maker: Maker, ending: str) -> Load:
-    """A broker under load that ends in this way; what it acknowledged."""
+    """Load a broker until it ends in this way; return the load with its acknowledged messages."""
     broker = turns.start(maker)
     with Server(broker.address) as server:
         set_up(server)
@@ -141,7 +141,7 @@ def check_topics(server: Server) -> None:
 
 
 def check_state(turns: Turns) -> None:
-    """The files say of topic and group what was set, whoever wrote them last."""
+    """The topic and group files hold the test's values, whether Java or we wrote them last."""
     topics = turns.state("topics.json")["topicConfigTable"]
     odd = {"perm": 4, "readQueueNums": 3, "writeQueueNums": QUEUES, "topicName": ODD_TOPIC}
     assert odd.items() <= topics[ODD_TOPIC].items()

@@ -61,7 +61,7 @@ def serve(turns: Turns, contents: Contents) -> None:
 
 @pytest.mark.parametrize("mend", [opened, repaired])
 def test_a_flipped_bit_costs_java_one_message(mend: Mend, namesrv: str, tmp_path: Path) -> None:
-    """Java's own recovery would drop this message and all behind it."""
+    """Java's own recovery would drop this message and all later ones."""
     with Turns(tmp_path, namesrv) as turns:
         damaged = extract("store-damaged", tmp_path / "golden")
         sound = in_log(extract("store-crashed-recovered", tmp_path / "golden"))

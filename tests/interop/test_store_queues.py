@@ -116,7 +116,7 @@ def send_light(address: str, start: int) -> None:
 
 
 def check_light(turns: Turns, count: int) -> Contents:
-    """Every queue holds what the log says; every message got its next offset in each."""
+    """Every queue matches the log, and every message got the next offset in each of its queues."""
     contents = in_log(turns.store)
     expected = [sum(number % 3 >= index for number in range(count)) for index in range(3)]
     reader = mqstore.open(turns.store)

@@ -58,7 +58,7 @@ def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
 
 
 class Secured:
-    """A NameServer and a broker that take only whom they know, each ours or Java's."""
+    """A NameServer and a broker that accept trusted certificates only, each ours or Java's."""
 
     def __init__(self, folder: Path, papers: Papers, namesrv: Maker, broker: Maker) -> None:
         told = {

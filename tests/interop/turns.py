@@ -37,7 +37,7 @@ class Turns:
         return broker
 
     def state(self, name: str) -> Any:
-        """What a file of the store's config folder says."""
+        """The parsed content of a file in the store's config folder."""
         return fastjson.loads((self.store / "config" / name).read_bytes())
 
     def has(self, name: str) -> bool:

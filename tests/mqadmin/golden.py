@@ -20,7 +20,7 @@ def text(name: str) -> str:
 
 
 class RecordedCluster(MockTransport):
-    """Plays one recorded session. `asked` lists what was asked, in order."""
+    """Plays one recorded session. `asked` lists the requests in order."""
 
     def __init__(self, session: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Admin's rooms against a scripted cluster of two brokers: what is asked, whom, what comes back."""
+"""The groups of Admin methods against a scripted cluster of two brokers: requests and results."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ A0, B0 = MessageQueue("T", "a", 0), MessageQueue("T", "b", 0)
 
 
 class TwoBrokers(MockTransport):
-    """Brokers a and b of cluster C have topic T and group g. Logs what is asked."""
+    """Brokers a and b of cluster C have topic T and group g. Records each request."""
 
     def __init__(self, **answers: bytes | Answer) -> None:
         super().__init__()

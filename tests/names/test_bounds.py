@@ -1,4 +1,4 @@
-"""What registrations may make up: how much of it is taken, and what the others are told."""
+"""Limits on the names in registrations, and the NameServer's errors beyond them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_ids_of_a_broker(names: SocketlessNames) -> None:
 
 
 def test_clusters_that_one_broker_makes_up(names: SocketlessNames) -> None:
-    """One broker may be in several, and leaves those that it does not name when it goes."""
+    """One broker may be in several clusters; unregistering removes it from all of them."""
     for cluster in "ABC":
         assert register(names, "b0", cluster=cluster)[0] == 0
     code, remark = register(names, "b0", cluster="D")
@@ -148,7 +148,7 @@ def test_names_of_any_length_are_not_taken(names: SocketlessNames) -> None:
 def test_a_topic_of_too_many_queues_is_left_out(
     names: SocketlessNames, queues: int, compressed: bool
 ) -> None:
-    """The broker, its other topics and what the topic was before stay."""
+    """The broker, its other topics and the topic's previous version remain."""
     assert register(names, "b0", topics=("A", "B"), compressed=compressed)[0] == 0
     more = {"counter": 2, "queues": queues, "compressed": compressed}
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""`registrationSecret`: only brokers that have it register, and nobody sees it."""
+"""`registrationSecret`: only brokers with the secret register, and it is never shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Registration, liveness and removal at the NameServer; who may do what."""
+"""Registration, liveness and removal at the NameServer, and the permission for each."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_a_member_takes_id_0_once_the_masters_connection_is_gone(names: Socketle
 
 
 def test_brokers_behind_one_address_come_and_go(names: SocketlessNames) -> None:
-    """As those of a compose file or a cluster of containers, seen through one NAT."""
+    """Like brokers of a compose file or a container cluster behind one NAT."""
     requests = []
     for number in range(3):
         one = registration(address=f"192.168.1.{number}:10911", remote=f"10.0.0.1:{number + 4000}")

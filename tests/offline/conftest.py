@@ -16,7 +16,7 @@ Facts = dict[str, tuple[int, int, int]]
 
 @pytest.fixture(scope="session")
 def unpacked() -> dict[str, tuple[Path, Facts]]:
-    """The golden stores that tests asked for, by name: the root, and what it was when unpacked."""
+    """The golden stores in use, by name: the root, and its facts after unpacking."""
     return {}
 
 
@@ -36,7 +36,7 @@ def golden_store(tmp_path_factory, unpacked):
 
 
 def facts(root: Path) -> Facts:
-    """What tells that a file or directory was made, removed, replaced, cut or written."""
+    """Facts that change if a file or directory is made, removed, replaced, truncated or written."""
     found = {}
     for path in (root, *root.rglob("*")):
         seen = path.lstat()
@@ -46,7 +46,7 @@ def facts(root: Path) -> Facts:
 
 @pytest.fixture(autouse=True)
 def golden_stores_stay(unpacked: dict[str, tuple[Path, Facts]]) -> Iterator[None]:
-    """A test that changes a shared store fails itself, not those that read it later."""
+    """A test that changes a shared store fails itself, and not the later tests that read it."""
     yield
     changed = [name for name, (root, seen) in unpacked.items() if facts(root) != seen]
     for name in changed:
@@ -68,9 +68,9 @@ class Terminal:
         os.close(slave)
 
     def shown(self, word=None):
-        """What is written to the terminal until a word appears, or it is closed."""
+        """The terminal output up to a word, or until the terminal is closed."""
         seen = b""
-        with contextlib.suppress(OSError):  # EIO: nobody has it open any more
+        with contextlib.suppress(OSError):  # EIO: no process has it open any more
             while word is None or word.encode() not in seen:
                 seen += os.read(self.master, 1 << 16)
         return seen.decode()

@@ -1,4 +1,4 @@
-"""JSON lines rendered ahead in threads are those of the records one after another."""
+"""JSON lines rendered ahead in threads equal lines rendered one after another."""
 
 from __future__ import annotations
 

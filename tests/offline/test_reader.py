@@ -36,7 +36,7 @@ def test_ranges_and_filters(reader):
     assert [m.body for m in reader.records(190, 570)] == TEN[1:3]
     second = reader.records(topic="TopicTest", queue_id=2, stop=1900)
     assert [m.body for m in second] == [TEN[0], TEN[4], TEN[8]]
-    assert next(reader.records(5)).body == TEN[1]  # goes on where the next record starts
+    assert next(reader.records(5)).body == TEN[1]  # continues at the next record's start
     assert reader.message_at(190).body == TEN[1]
     assert reader.message_at(191) is None
     assert reader.message_at(-1) is None
@@ -174,7 +174,7 @@ def test_ctrl_c_or_an_error_stops_a_long_check(golden_store):
 
 
 def test_a_log_cut_short_in_the_middle_is_said(golden_store, tmp_path, caplog):
-    """Eight bytes of a record's head are lost: the walk goes on behind it, and says so."""
+    """Eight bytes of a record's head are lost: the scan continues after it and logs the damage."""
     root = shutil.copytree(golden_store("store-crashed-recovered"), tmp_path / "store")
     whole = [m.commit_log_offset for m in mqstore.open(root).records()]
     victim = whole[500]

@@ -1,4 +1,4 @@
-"""docs/offline.md: the walk's commands print what the page shows, but for numbers and times."""
+"""docs/offline.md: its commands print the output on the page, except numbers and times."""
 
 from __future__ import annotations
 

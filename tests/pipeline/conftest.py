@@ -14,7 +14,7 @@ __all__ = ["pytest_itemcollected", "spark", "spark_environment"]
 
 @pytest.fixture(scope="session")
 def mq():
-    """A broker of the worker's own. What a fixture sends to it is sent once a session too.
+    """A broker per worker. The messages of a session fixture are sent once per session too.
 
     The tests of a module that use `spark` run apart from the others, so that a fixture of the
     module may be made twice.

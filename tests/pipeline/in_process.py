@@ -1,4 +1,4 @@
-"""What a job needs of a Spark session, without a JVM: our sources and sinks, called in turn."""
+"""Stands in for a Spark session without a JVM: calls our sources and sinks in order."""
 
 from __future__ import annotations
 

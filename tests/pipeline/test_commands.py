@@ -1,4 +1,4 @@
-"""The command line: plans, tables, exit codes, and one line for what is wrong."""
+"""The command line: plans, tables, exit codes, and one line per error."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""compact: fewer files, the same rows in the same order, wherever it is killed."""
+"""compact: fewer files with the same rows in the same order, even after a kill at any step."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""lake -> topic: what is sent, when it is sent, and where a killed run goes on."""
+"""lake -> topic: the messages, their times, and the position at which a killed run continues."""
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta

@@ -46,7 +46,7 @@ def pages_in_memory(path: Path) -> int:
 
 
 def forget(path: Path) -> bool:
-    """Have the kernel drop a file's pages; whether none is left. Those of maps in use stay."""
+    """Drop a file's pages from the page cache; true if none is left. Pages of live maps stay."""
     with path.open("rb") as file:
         os.fsync(file.fileno())  # only clean ones go
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -72,7 +72,7 @@ def folder_on_disk() -> Iterator[Path]:
 def cold_store() -> Iterator[Store]:
     """A store with `COUNT` messages in queue 0 of "T", the first of which are not in memory.
 
-    It is opened anew, since the maps of the one that wrote them may keep pages in memory.
+    It is opened again, because the first store's maps may keep pages in memory.
     """
     with folder_on_disk() as folder:
         root = folder / "store"

@@ -39,7 +39,7 @@ class Servers:
         also: Sequence[Family] = (),
         **settings: Any,
     ) -> tuple[Listener, int]:
-        """A listener of one family, and those of `also`, on a free port, and the port."""
+        """Start a listener with the families "all" and `also`; return it and its port."""
         listener = Listener(
             {"kind": kind, "host": "127.0.0.1", "port": 0, **settings},
             store,
@@ -82,7 +82,7 @@ class Servers:
 
 
 def wait_counted(listener: Listener, *, waiting: int | None = None, **least: int) -> None:
-    """Wait until each of these counters has at least that much, "." in a name as "_".
+    """Wait until each of these counters is at least the given value; write "." in a name as "_".
 
     waiting: no more requests than that are to wait for Python.
     """

@@ -11,7 +11,7 @@ from tests.server.raw import Raw, json_frame
 from tests.waiting import until
 
 DECLINED = 99
-"""What the Python side of these tests answers."""
+"""The code that the Python side of these tests answers."""
 NATIVE = (10, 310, 320, 11, 14, 15, 30, 31, 34, 35, 38, 41, 42)
 
 BROKER = {

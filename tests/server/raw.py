@@ -1,4 +1,4 @@
-"""A socket and frames by hand: what a client would send, and much that none would."""
+"""A socket and frames by hand, for valid requests and for bytes that no client sends."""
 
 from __future__ import annotations
 

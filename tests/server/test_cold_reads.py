@@ -1,4 +1,4 @@
-"""A pull of what is not in memory goes to the threads that may wait for the disk."""
+"""A pull of messages outside the page cache runs on threads that may wait for the disk."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_time_in_which_the_server_does_not_read_does_not_count(servers: Servers)
 
 
 def test_a_tls_record_that_stops_closes_its_connection(servers: Servers, authority):
-    """Nobody knows what it is part of: it has as long as a frame."""
+    """An incomplete TLS record belongs to no frame yet, so it gets the time of a frame."""
     settings = {"frame_timeout": 1.0, "min_frame_rate": 0, "tls": tls_of(authority)}
     _, port = servers.start({1: echo}, **settings)
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()

@@ -15,7 +15,7 @@ from tests.server.raw import Raw, binary_frame, json_frame
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="tcp_info is Linux's")
 
 FIRST_READ_BYTES = 4 << 10
-"""What a new connection is read at once; twice as much after each read that was filled."""
+"""Buffer of a new connection's first read; it doubles after each read that filled it."""
 DATA_SEGS_IN = 152
 """Where Linux's tcp_info has how many segments with data came."""
 
@@ -30,7 +30,7 @@ def segments(raw: Raw) -> int:
 
 
 def reads(size_bytes: int) -> int:
-    """In how many reads so many bytes are taken that are all there."""
+    """The number of reads for `size_bytes` that have all arrived."""
     count, room = 1, FIRST_READ_BYTES
     while size_bytes > room:
         count, size_bytes, room = count + 1, size_bytes - room, 2 * room
@@ -44,8 +44,8 @@ def reads(size_bytes: int) -> int:
 def test_what_is_read_at_once_is_answered_with_one_write(
     broker: Broker, servers: Servers, frame, count: int, writes: int
 ) -> None:
-    """Exact, for as long as nobody but the two ends can cut or join what goes over loopback: one
-    write of less than 32 KiB is one segment, and arrives as a whole before its writer goes on. So
+    """Exact, as long as only the two ends split or join writes on loopback: one
+    write of less than 32 KiB is one segment, and arrives whole before its writer continues. So
     the number of reads follows from the number of bytes, however busy the machine is. Only two
     writes may become one segment, when the second comes before the first has left.
     """

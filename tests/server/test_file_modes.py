@@ -1,4 +1,4 @@
-"""Who may read what the servers write: files 0640, folders 0750, whatever the umask."""
+"""Permissions of the servers' files: files 0640, folders 0750, under any umask."""
 
 from __future__ import annotations
 

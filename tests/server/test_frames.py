@@ -148,7 +148,7 @@ def test_a_legal_message_of_the_longest_properties_passes(servers, port):
 
 
 async def test_a_client_takes_replies_of_any_header_that_fits_a_frame(servers):
-    """Whoever asks knows what comes: a reply has no other bound than the frame's."""
+    """A client trusts its server: only the frame limit bounds a reply's header."""
     fields = {f"k{number}": "v" * 100 for number in range(5_000)}
     _, port = servers.start({1: lambda _: Response(0, "r" * (300 << 10), fields)})
 

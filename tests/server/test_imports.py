@@ -44,7 +44,7 @@ LATE = {
     "mqstore.version: importlib": "only `--version` reads metadata",
     "mqstore.commands.shortage: ctypes": "only under a limit on address space",
 }
-"""Imports inside functions: module, what it imports, and why not at the top."""
+"""Imports inside functions: module, the import, and why it is not at the top."""
 SECRET = "correct horse battery staple"
 
 

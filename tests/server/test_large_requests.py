@@ -19,7 +19,7 @@ BUDGET = 8 << 20
 
 
 class Held:
-    """A processor that answers nothing before it is told to."""
+    """A processor that answers nothing until `go` is set."""
 
     def __init__(self) -> None:
         self.taken = threading.Semaphore(0)

@@ -1,4 +1,4 @@
-"""What the Rust plane answers by itself, over a real store; what it declines reaches Python."""
+"""The Rust plane answers over a real store; requests that it declines reach Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused when requests come faster than they are served, and what is counted natively."""
+"""Refusals when requests come faster than they are served, and the native counters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LONG_BYTES = 200_000
 
 
 LARGE_HANDOFF_BYTES_MAX = 64 << 20
-"""Of the long requests that wait or are served: what the server keeps for them."""
+"""Memory limit for the large requests that wait or are served."""
 
 
 class Gate:
@@ -228,7 +228,7 @@ def test_a_busy_store_empties_the_queue_of_sends(servers: Servers, store: Store)
 
 
 def traffic(broker: Broker) -> dict[tuple[object, ...], tuple[int, ...]]:
-    """What was counted since the last look; each thread gives rows of its own."""
+    """Traffic since the last call, summed over the rows of all threads."""
     rows: dict[tuple[object, ...], tuple[int, ...]] = {}
     for *key, sums in broker.listener.take_traffic():
         known = rows.get(tuple(key), (0, 0, 0, 0, 0))

@@ -38,7 +38,7 @@ class Asked:
         if code == 1:
             wait_counted(self.listener, python_1=count)
         self.open.set()
-        # What is left then waits until the client reads.
+        # The remaining replies wait until the client reads.
         wait_counted(self.listener, waiting=0, parked=1)
 
     def _serve(self, request):
@@ -109,7 +109,7 @@ def test_of_one_that_reads_nothing_few_pulls_are_answered(broker: Broker, server
     slow = servers.connect(broker.port)
     slow.send(*(pull(n, 0, sysFlag="4", maxMsgNums="1") for n in range(MANY)))
     assert until(lambda: broker.listener.counters()["bytes_out"] > TRIED_BYTES_MAX / 8)
-    for _ in range(MANY):  # trials rest between each other, but not for so long
+    for _ in range(MANY):  # trials pause between each other, but for a shorter time
         assert broker.pull(1).code == 19, "others are answered, here that there is nothing new"
     assert broker.listener.counters()["bytes_out"] < TRIED_BYTES_MAX, "it has taken nothing"
     assert {slow.read()[:2] for _ in range(MANY)} == {(0, n) for n in range(MANY)}

@@ -165,7 +165,7 @@ def test_new_files_are_shown_without_a_restart(servers, authority, caplog):
     with secured(port, authority.context()) as raw, caplog.at_level(logging.INFO, "mqserver"):
         authority.issue("server")  # over the old files
         assert until(lambda: serial(port) != first)
-        assert raw.ask(json_frame(1, 1)).code == 0  # its session goes on
+        assert raw.ask(json_frame(1, 1)).code == 0  # the old session still works
         second = serial(port)
         Path(str(tls["key"])).write_text("no key")
         assert until(lambda: "TLS files cannot be used" in caplog.text)

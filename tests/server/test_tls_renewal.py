@@ -21,7 +21,7 @@ def authority(tmp_path: Path) -> Authority:
 
 
 def over(pair: Pair, new: Pair) -> None:
-    """Write a certificate and its key over those of another."""
+    """Overwrite a certificate and its key with new ones."""
     shutil.copy(new.cert, pair.cert)
     shutil.copy(new.key, pair.key)
 

@@ -1,4 +1,4 @@
-"""Frames that have begun and do not end: what they take of memory, and which of them give way."""
+"""Incomplete frames: the memory that they take, and the order in which they are dropped."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _await_counter(listener: Listener, name: str, expected: int) -> bool:
 
 @pytest.fixture
 def crowded(servers: Servers) -> tuple[Listener, int, list[Raw]]:
-    """A server that many clients have sent half a frame, one after the other."""
+    """A server with half a frame from each of many clients, sent one after the other."""
     settings = {"max_frame_bytes": FRAME_BYTES_MAX, "max_unfinished_bytes": LIMIT}
     listener, port = servers.start({1: lambda _: Response()}, **settings)
     clients = []

@@ -1,4 +1,4 @@
-"""Spark reads what was sent to our broker, and its writes are consumed."""
+"""Spark reads messages from our broker, and consumers read the messages that Spark writes."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""What the Spark source asks of brokers, against scripted servers: no Spark, no sockets."""
+"""The Spark source's requests to brokers, against scripted servers: no Spark, no sockets."""
 
 import pytest
 

@@ -55,10 +55,10 @@ tasks = spark.sparkContext.parallelize(range(2), 2)
 print("tasks import", *tasks.map(where).collect(), file=sys.stderr)
 assert all("/environment/" in path for path in tasks.map(where).collect())
 """
-"""Fails unless the tasks import what was shipped."""
+"""Fails unless the tasks import the shipped environment."""
 
 READY = ("I have been elected leader", "Successfully registered with master")
-"""What a master and a worker log when they can be used."""
+"""Log lines of a master and a worker that are ready."""
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def run_job(start, mq, home, folder, job=JOB, **more):
     assert run.returncode == 0 and "all is well" in run.stdout, "\n".join(said)[:6000]
 
 
-@pytest.mark.soak  # it checks what the next test checks, and takes longer
+@pytest.mark.soak  # checks the same as the next test, and takes longer
 def test_local_cluster(mq, home, tmp_path):
     run_job("local-cluster[2,1,1024]", mq, home, tmp_path)
 

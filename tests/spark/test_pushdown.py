@@ -1,4 +1,4 @@
-"""Conditions that a read takes from `.where()`: what it prunes, and what it leaves to Spark."""
+"""Conditions that a read takes from `.where()`: the pruned ranges, and the rest for Spark."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -32,7 +32,7 @@ OFFSET, QUEUE, TIME, TAGS, TOPIC = (
 
 
 def planned(monkeypatch, filters, broker=None, **options):
-    """What Spark has to apply as well, and (queue, first, end) of what is read."""
+    """The filters left to Spark, and (queue, first, end) of each planned range."""
     broker = broker or Broker(100, 200)
     changes = {RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: getattr(broker, "search", None)}
     use(monkeypatch, broker, changes)

@@ -1,4 +1,4 @@
-"""The native writer of rows: its bytes, what brokers store, and what it says of failures."""
+"""The native writer of rows: its bytes, the stored messages, and its errors."""
 
 from __future__ import annotations
 

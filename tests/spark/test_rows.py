@@ -1,4 +1,4 @@
-"""Rows by key and rows without repeats: what a task gives to Spark, without Spark."""
+"""Rows by key and rows without repeats, as a task gives them to Spark, without Spark."""
 
 import pytest
 

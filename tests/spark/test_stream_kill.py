@@ -31,7 +31,7 @@ sink.start().awaitTermination()
 rows = spark.read.parquet(folder + "/rows").collect()
 print(json.dumps([(int(bytes(row.body)), row.queue_id, row.queue_offset) for row in rows]))
 """.replace("ROWS", repr(ROWS))
-"""Runs in a process of its own. `to the end`: ends with what is stored now, and prints the rows."""
+"""Runs in its own process. `to the end`: stops after the stored messages and prints the rows."""
 
 
 def send(mq, topic, first):

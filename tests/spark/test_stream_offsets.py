@@ -1,4 +1,4 @@
-"""Offsets of the streaming read: what Spark is told, without Spark."""
+"""Offsets of the streaming read, as Spark gets them, without Spark."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What one task reads, against scripted servers on loopback: no Spark session."""
+"""The rows that one task reads, against scripted servers on loopback: no Spark session."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""What Spark writes, and what it says before and after a write that cannot be done."""
+"""Spark writes: the stored messages, and the errors before and after a failed write."""
 
 from __future__ import annotations
 

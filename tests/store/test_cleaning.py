@@ -10,7 +10,7 @@ from tests.format.golden import extract
 from tests.store.test_engine import SMALL, wait_for
 
 AT_ONCE = dataclasses.replace(SMALL, reserved_hours=0, delete_log_pause_ms=0)
-"""What was stored is old."""
+"""Every stored message is old enough to delete."""
 LOG_FILE = 1 << 16
 """In the stores that Java wrote."""
 BODY = bytes(600_000)

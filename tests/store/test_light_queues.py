@@ -25,7 +25,7 @@ def test_no_more_messages_for_light_queues_beyond_the_limit(tmp_path):
         refused = put(store, "a")
         assert (refused.status, refused.physical_offset) == ("LMQ_CONSUME_QUEUE_NUM_EXCEEDED", -1)
         assert store.put("T", b"for none").status == "PUT_OK"
-        assert store.get("%LMQ%a", 0, 0).message_count == 1  # what is stored is read
+        assert store.get("%LMQ%a", 0, 0).message_count == 1  # queues that exist stay readable
     with Store(tmp_path / "store", LIMITED) as store:
         assert put(store, "a").status == "LMQ_CONSUME_QUEUE_NUM_EXCEEDED"
     off = dataclasses.replace(LIMITED, lmq_enabled=False)

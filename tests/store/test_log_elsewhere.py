@@ -29,7 +29,7 @@ MEMORY = Path("/dev/shm")
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[Path]:
-    """A directory in memory, where there is one: renaming from `tmp_path` to there fails."""
+    """A directory in memory, if the system has one: renaming from `tmp_path` to there fails."""
     parent = MEMORY if os.access(MEMORY, os.W_OK) else tmp_path
     directory = Path(tempfile.mkdtemp(prefix="mqstack-log-", dir=parent))
     yield directory / "commitlog"

@@ -1,4 +1,4 @@
-"""What the compiled core logs reaches Python's logging."""
+"""Log lines of the compiled core reach Python's logging."""
 
 import logging
 import re

@@ -1,4 +1,4 @@
-"""Whatever bytes arrive, decoders either read them or say what is wrong."""
+"""Decoders read any bytes or report the error."""
 
 import contextlib
 import json

@@ -17,7 +17,7 @@ from .golden import SESSIONS, frames
 
 NOT_HEADER = {"Signature", "AccessKey", "SecurityToken", "ReqT"}
 ADDED = {"MSG_REGION", "TRACE_ON"}
-"""What the trace hook adds to every reply to a send, a refused one included."""
+"""The trace hook adds these to every reply to a send, also to a refusal."""
 
 REQUESTS: dict[str, type[Header]] = {
     "SEND_MESSAGE": send.SendMessageRequestHeader,
@@ -154,7 +154,7 @@ def test_headers(session):
         if kind is None or recorded.hand_made or (frame.is_response and not frame.fields):
             continue
         if frame.is_response and "msgId" not in frame.fields and "TRACE_ON" in frame.fields:
-            continue  # a refused send carries no header, only what the trace hook added
+            continue  # a refused send carries only the trace hook's fields
         wanted = {name: text for name, text in frame.fields.items() if name not in NOT_HEADER}
         assert kind.from_fields(frame.fields).to_fields() == wanted
 

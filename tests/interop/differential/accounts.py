@@ -6,11 +6,11 @@ USER = ("rocketuser", "12345678")
 """May do little: each topic and group says what."""
 ADMIN = ("rocketadmin", "87654321")
 OPEN = ("openhanded", "open-secret")
-"""May publish and subscribe wherever nothing is said."""
+"""May publish to and subscribe to every topic and group without a rule."""
 WHITE = ("whitelisted", "white-secret")
 """Known by its address; may do nothing else."""
 MUTE = ("mutemutemute", "mute-secret")
-"""Nothing is said about what it may."""
+"""An account without any permission in the file."""
 
 ACCOUNTS = """\
 globalWhiteRemoteAddresses: [10.9.8.7]

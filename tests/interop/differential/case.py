@@ -14,7 +14,7 @@ Server = Literal["broker", "vip", "namesrv"]
 
 @dataclass(frozen=True)
 class Answer:
-    """What a client of the script replies to a request of the broker's."""
+    """The script client's reply to a request from the broker."""
 
     code: int = 0
     remark: str | None = None
@@ -33,9 +33,9 @@ class Case:
     silent: Java is known to stay silent; waits only briefly. raw: bytes sent instead of a frame;
     any response is theirs. ends: the client sends nothing after them, and says so.
     connection: requests of one name share a connection, which lives as long as the family.
-    loose: fields of the reply, or "body", that depend on what one side refused before.
+    loose: fields of the reply, or "body", that depend on requests that one side refused earlier.
     account: access key and secret that sign the request.
-    hears: a connection and a code: what the broker sends there because of this request is
+    hears: a connection and a code: the broker's request with this code on this connection is
     compared too. deaf: Java is known to send nothing there. answer: the client's reply to it.
     """
 

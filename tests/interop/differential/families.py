@@ -63,7 +63,7 @@ def _in_binary(name: str) -> tuple[Case, ...]:
         and (case.fields or {}).get("sysFlag") != HELD
         and not (case.code == Code.GET_TOPIC_STATS_INFO and _is_of_retries(case))
     )
-    # How long a queue is by now depends on what one side refused before.
+    # The queue's length depends on the requests that one side refused earlier.
     loose = ("queueOffset",)
     return tuple(
         replace(case, serialize=1, keep="", loose=case.loose + loose, until=case.until_again)

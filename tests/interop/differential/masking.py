@@ -63,9 +63,9 @@ def _same_setting(key: str, one: str, two: str) -> bool:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a server did with a request. answer: "reply", "silence" or "closed".
+    """A server's reaction to a request. answer: "reply", "silence" or "closed".
 
-    told: what it sent to another client because of it; None when nothing was listened for.
+    told: the request that another client got because of it; None if the case does not listen.
     """
 
     answer: str

@@ -53,7 +53,7 @@ _REFERENCE = re.compile(rb"\$\{(\w+)\.(\w+)\}")
 
 
 class Line(Probe):
-    """A connection whose patience is set for each wait; what nobody waited for stays."""
+    """A connection with a timeout per wait; it keeps unexpected frames for later waits."""
 
     def first(self, wanted: Callable[[Frame], bool], seconds: float) -> Frame | None:
         """The first frame of this kind that came or comes; None when none does."""
@@ -148,7 +148,8 @@ class Stand:
         return replace(outcome_of(case, reply), told=told)
 
     def _settle(self, lines: dict[tuple[str, str], Line]) -> None:
-        """Until the broker's queues hold what its log does: what was answered may not be there.
+        """Wait until the broker's queues hold its whole log: acknowledged messages may not be in
+        their queues yet.
 
         Java refuses to tell until it has run for as long as its first sample of statistics takes.
         """
@@ -174,7 +175,7 @@ class Stand:
         return line.first(wanted, SILENCE_SECONDS if case.silent else ANSWER_SECONDS), told
 
     def _hear(self, case: Case, line: Line) -> object:
-        """What the broker asks of a client, which is answered if the case says how."""
+        """The broker's request to a client; answer it if the case says how."""
         assert case.hears
         code = case.hears[1]
         request = line.first(

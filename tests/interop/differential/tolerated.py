@@ -15,7 +15,8 @@ from tests.interop.differential.masking import Outcome
 
 class Line(NamedTuple):
     """cases: "family:case", with `*`. parts: names of Outcome's parts that may differ, separated
-    by blanks. why: for people. java, ours: what the two remarks begin with, regular expressions.
+    by blanks. why: the reason, for readers. java, ours: regular expressions that match the
+    start of the remark.
     """
 
     cases: str
@@ -61,7 +62,7 @@ TOLERATED = (
         "illegal topics have no offsets",
         ours="The specified topic ",
     ),
-    # --- what was refused there is not there to be read
+    # --- refused messages cannot be read
     Line("offsets:query; consumerGroup *", "fields", "no offset of an illegal group is kept"),
     Line("groups:bad stats; consumerGroup *", "body", "no offset of an illegal group is kept"),
     Line("offsets:bad correction; *topic*", "body", "no offset of an illegal topic is kept"),
@@ -92,7 +93,7 @@ TOLERATED = (
     Line("acl:make; short *", "remark", "no secret is told"),
     Line("acl:configuration", "body", "no secret is told"),
     Line("acl:unique key, signed", "code", "both ways to sign a key's query are good"),
-    # --- what is stored stays
+    # --- messages that are stored remain stored
     Line("stored:reply, compressed: *", "body", "its flag is kept, so that it can be read"),
     Line("topics:stats", "body", "queues of a topic that is made anew go on where they ended"),
     Line("names_kv:update config; home", "code remark", "paths do not change while running"),

@@ -1,4 +1,4 @@
-"""A broker in a process of its own, a healthy client beside it, and what a flood does to both."""
+"""Floods a broker in its own process beside a healthy client, and measures both."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Rig:
         return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon:")) / 1024
 
     def store_mb(self) -> float:
-        """What the store takes of the disk."""
+        """Disk space of the store in MB."""
         files = (path for path in self.mq.data.rglob("*") if path.is_file())
         return sum(path.stat().st_blocks * 512 for path in files) / 1e6
 

@@ -53,7 +53,7 @@ def rig(size: Size) -> Iterator[Rig]:
 
 
 def judge(seen: Seen, size: Size) -> None:
-    """Print what was seen, and hold it against what may be."""
+    """Print the measured figures and compare them with the limits."""
     print(seen)
     assert not seen.problems
     assert seen.grown_mb <= size.grown_mb_max, seen

@@ -1,4 +1,4 @@
-"""Floods of bytes that never become good requests: each gets a port and says what it saw."""
+"""Floods of bytes that never become valid requests: each takes a port and returns its counts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BOMB_BYTES = 256 << 20
 
 
 def keys_header(keys: int) -> bytes:
-    """A frame whose header has that many small fields: 12 MB for a million."""
+    """A frame whose header has `keys` small fields: 12 MB for a million."""
     fields = ",".join(f'"k{number}":""' for number in range(keys))
     header = f'{{"code":10,"opaque":1,"extFields":{{{fields}}}}}'.encode()
     return struct.pack(">ii", 4 + len(header), len(header)) + header
@@ -48,7 +48,7 @@ def send_all(raw: Raw, frame: bytes) -> bool:
 
 @contextmanager
 def connected(port: int, count: int) -> Iterator[list[socket.socket]]:
-    """Open that many connections; those that the server refuses are closed ones."""
+    """Open `count` connections; the sockets that the server refused are closed."""
     with ExitStack() as stack:
         yield [
             stack.enter_context(socket.create_connection(("127.0.0.1", port), 30))

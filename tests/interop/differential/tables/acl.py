@@ -40,13 +40,13 @@ def offset_of(group_name: str, topic: str, code: int) -> Case:
 
 
 def of_topics() -> dict[str, Case]:
-    """What needs a permission of a topic, by what it is called here."""
+    """Requests that need a permission of a topic, by name."""
     found = {}
     for topic in TOPICS:
         plain = send("send", b=topic, e="0")
         found[f"send {topic}"] = plain
         found[f"send {topic}, V1"] = v1(plain)
-        # To a queue of their own: Java stores those that we refuse.
+        # In queue 2, because Java stores batches that we refuse.
         found[f"batch {topic}"] = send("batch", TWO, 320, b=topic, m="true", e="2")
         found[f"pull {topic}"] = pull(topic, "acl_sub")
         found[f"query {topic}"] = Case(

@@ -1,4 +1,4 @@
-"""What the broker asks of clients: 40, 220, 221, 307, 309 and 326, frame by frame."""
+"""Requests of the broker to clients: 40, 220, 221, 307, 309 and 326, frame by frame."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def leaves(name: str, member: str) -> Case:
 
 
 def heard(case: Case, by: str, code: int, answer: Answer | None = None) -> Case:
-    """The case, and what one of the clients hears because of it."""
+    """The case, with the request that one of the clients gets because of it."""
     return replace(case, hears=(by, code), answer=answer)
 
 
@@ -79,7 +79,7 @@ CASES = [
     create(TOPIC, queues="1"),
     replace(send("a message", b=TOPIC, i="KEYS\x01k\x02TAGS\x01A"), keep="asked"),
     Case("all there", 30, {"topic": TOPIC, "queueId": "0"}, until={"offset": "1"}),
-    # 40: whoever joins, leaves, or changes its topics
+    # 40: clients that join, leave, or change their topics
     heard(joins("one joins", "one@1"), "one@1", 40),
     nobody(joins("one again", "one@1"), "one@1", 40),
     heard(joins("two joins", "two@1"), "one@1", 40),

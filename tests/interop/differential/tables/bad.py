@@ -30,7 +30,7 @@ NAMES = [
     "bodyCrc32", "cluster", "acceptStandardJsonOnly", "a", "b", "c", "d", "e", "f", "g", "h", "i",
     "j", "k", "l", "m", "n",
 ]  # fmt: skip
-#: What shows a whole state, which depends on what one side refused before.
+#: Codes whose replies show a whole state, which depends on earlier requests that one side refused.
 WHOLE = {21, 26, 28, 43, 45, 54, 201, 300, 305, 317, 328}
 VALUES: Mapping[str, str] = {
     "words": "abc",

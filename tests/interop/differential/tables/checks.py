@@ -1,4 +1,4 @@
-"""Half messages that nobody ended: the broker asks their producer (39, 323). At guarded brokers,
+"""Half messages without an end: the broker asks their producer (39, 323). At guarded brokers,
 which ask every second and twice at most.
 """
 

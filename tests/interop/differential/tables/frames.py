@@ -30,7 +30,7 @@ def header(number: int, **changes: object) -> bytes:
 
 
 def binary(code: int, remark: bytes = b"", ext: bytes | None = None, **lengths: int) -> bytes:
-    """A good binary header; remark_length, ext_length: what is claimed instead."""
+    """A good binary header; remark_length, ext_length: lengths to claim instead of the true ones."""
     pairs = FIELDS.items() if ext is None else ()
     ext = b"".join(entry(key.encode(), value.encode()) for key, value in pairs) + (ext or b"")
     return (
@@ -49,7 +49,7 @@ def entry(key: bytes, value: bytes, key_length: int | None = None, length: int =
 
 
 def broken(code: int) -> dict[str, bytes]:
-    """Bytes after which a connection cannot go on."""
+    """Invalid bytes: a server cannot find the next frame and must close the connection."""
     good = header(code)
     return {
         "length 0": framed(good, total=0),
@@ -120,7 +120,7 @@ def odd(code: int) -> dict[str, bytes]:
 
 
 def unfinished(code: int) -> dict[str, bytes]:
-    """What a client wrote before it went away: nothing comes back."""
+    """Incomplete frames of a client that disconnects: the server sends no answer."""
     good = framed(header(code), b"body")
     return {
         "half a length": good[:2],

@@ -40,7 +40,7 @@ def states() -> Iterator[Case]:
         yield Case(f"a slave's {what}, of an old one", code, None, version=0)
 
 
-#: Read before the rest of the log: no slave is asked for what is in memory anyway.
+#: Read before the rest of the log: the broker suggests no slave for messages in memory.
 PULLS = (
     pull("near"),
     pull("near, at the end", queueOffset="3"),

@@ -1,4 +1,4 @@
-"""Broker: what it says about all it has, before anything bad was sent (21, 43, 45, 201, 317)."""
+"""Broker: its whole state before the bad requests (21, 43, 45, 201, 317)."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ LATER = (
     replace(send("to be sent back", b=SENT_BACK, f="1", h="3"), keep="sent_back"),
     replace(send("to be ended", b=ENDED, f="4", i=HALF.format(key="E")), keep="ended", loose=LOOSE),
     there(SENT_BACK),
-    # Its notice is read when the delayed messages are there: nothing tells how many there are.
+    # The notice is read after the delayed messages have arrived: no request counts the notices.
     pull("beyond", topic=SENT_BACK, consumerGroup=GROUP, queueOffset="1000"),
     group(BACK_GROUP),
     back("back", "1"),
@@ -111,7 +111,7 @@ LATER = (
     *(case for topic in (LATE, AGAIN, DEAD, ENDED) for case in (there(topic), read(topic))),
     read("OFFSET_MOVED_EVENT"),
 )
-"""What the broker itself stores because of a request."""
+"""Messages that the broker itself stores because of a request."""
 
 CASES = [
     create(TOPIC),

@@ -1,4 +1,4 @@
-"""Codes that nobody serves, configuration, figures (25, 26, 28, 305, 315, 328)."""
+"""Unknown codes, configuration and figures (25, 26, 28, 305, 315, 328)."""
 
 from __future__ import annotations
 
