@@ -1,14 +1,15 @@
-//! Deleting what is old: files of the log, then what of the queues and the index points below it.
+//! Deletes expired files of the log, and then the files of queues and index that only point to
+//! them.
 //!
-//! Where RocketMQ's rules are unsafe, ours differ:
-//! - A file's age is that of its newest message or of its last change, whichever is younger:
-//!   times of files alone are lost when a store is copied. A time ahead of the clock is ignored,
-//!   so a clock that was wrong for a while keeps nothing.
-//! - A file goes only once it is flushed, and dispatched to queues and index.
-//! - RocketMQ waits for the readers of a file, and takes it away from them after two minutes. Here
-//!   a name goes at once, and the bytes with the last reader; nobody is cut off. A file that hangs
-//!   is one whose name could not be removed, or whose reader never ends; both are logged.
-//! - A queue never loses its last file, so it never restarts at offset 0 under its consumers.
+//! Our rules differ from RocketMQ's where these are unsafe:
+//! - The age of a file counts from its newest message or its last modification, whichever is later.
+//!   File times alone are lost when a store is copied. A time ahead of the clock is ignored, so a
+//!   clock that was wrong for a while does not keep files.
+//! - A file is deleted only when it is flushed and dispatched to queues and index.
+//! - RocketMQ waits up to two minutes for the readers of a file and then takes it away from them.
+//!   We remove the name at once and the bytes with the last reader, so no read is interrupted. A
+//!   file whose name cannot be removed, or whose reader does not end, is logged.
+//! - A queue always keeps its last file, so it never restarts at offset 0.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,13 +31,13 @@ use crate::upkeep::Upkeep;
 pub(crate) struct Cleaner {
     rules: Mutex<Rules>,
     scope: Scope,
-    /// Monotonic time of the first run that nobody asked for.
+    /// Monotonic time of the first run that no operator requested.
     first_run_ms: i64,
-    /// Runs that the operator still has.
+    /// Remaining runs that an operator requested.
     manual_runs: AtomicU32,
-    /// Held for the whole of a run.
+    /// Held during a run.
     state: Mutex<State>,
-    /// Everything deleted since the store was opened.
+    /// Files deleted since the store was opened.
     total: Mutex<Cleaned>,
 }
 
@@ -63,7 +64,7 @@ impl Cleaner {
         }
     }
 
-    /// Takes other settings, from the next run on.
+    /// Changes the settings from the next run on.
     pub(crate) fn set(&self, settings: &Cleaning) -> Result<(), StoreError> {
         *self.rules.lock() = Rules::new(settings)?;
         self.scope.upkeep.space.set_ratios(settings);
@@ -78,38 +79,38 @@ impl Cleaner {
         }
     }
 
-    /// Gives the operator's runs, as RocketMQ's DELETE_EXPIRED_COMMITLOG does.
+    /// Requests runs at any hour, as RocketMQ's DELETE_EXPIRED_COMMITLOG does.
     pub(crate) fn ask(&self) {
         self.manual_runs.store(MANUAL_RUNS, Ordering::Relaxed);
     }
 
-    /// A run that the operator waits for.
+    /// A run on an operator's thread.
     pub(crate) fn run_now(&self, sleep: Sleep<'_>) -> Cleaned {
         self.manual_runs.fetch_max(1, Ordering::Relaxed);
         self.run(sleep)
     }
 
-    /// Everything deleted since the store was opened.
+    /// Files deleted since the store was opened.
     pub(crate) fn total(&self) -> Cleaned {
         *self.total.lock()
     }
 
-    /// Deletes what has to go now.
+    /// Deletes the files that may be deleted now.
     pub(crate) fn run(&self, sleep: Sleep<'_>) -> Cleaned {
         self.with_run(sleep, |run| {
-            // The disk is not well once poisoned; recovery decides what of the store is sound.
+            // A poisoned store has a failing disk; leave everything to the next start's recovery.
             if self.scope.upkeep.acks.poison().is_none() {
                 run.clean(self.take_manual_run());
             }
         })
     }
 
-    /// Drops what the queues and the index say about messages that are gone.
+    /// Deletes files of queues and index whose messages are all expired.
     pub(crate) fn clean_queues(&self) -> Cleaned {
         self.with_run(&|_| true, |run| run.clean_derived())
     }
 
-    /// Deletes the messages of topics: durably, before readers miss them.
+    /// Deletes the messages of topics. The deletion is durable before readers see it.
     pub(crate) fn delete(
         &self,
         mut topics: BTreeMap<String, Deletion>,

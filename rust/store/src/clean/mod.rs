@@ -1,4 +1,4 @@
-//! Deleting what is old.
+//! Deletes expired files.
 
 pub(crate) mod cleaner;
 pub(crate) mod rules;

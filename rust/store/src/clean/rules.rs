@@ -1,5 +1,5 @@
-//! When files are deleted: RocketMQ's rules (`DefaultMessageStore.CleanCommitLogService`), without
-//! clocks and disks of their own.
+//! Decides when files are deleted, by RocketMQ's rules
+//! (`DefaultMessageStore.CleanCommitLogService`). Reads no clock and no disk.
 
 use std::time::Duration;
 
@@ -8,27 +8,27 @@ use crate::types::StoreError;
 use crate::write::space::Pressure;
 use mq_base::clock::local_time;
 
-/// Runs after the operator asked for a cleaning.
+/// Runs per request of an operator.
 pub(crate) const MANUAL_RUNS: u32 = 20;
-/// Files of the log deleted in one run.
+/// Most log files deleted per run.
 pub(crate) const FILES_PER_RUN: usize = 10;
-/// A store that was just opened is left alone for so long.
+/// Time after the open before the first run.
 pub(crate) const FIRST_RUN_MS: i64 = 60_000;
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// What may be deleted at this moment.
+/// Which files may be deleted now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leave {
-    /// Nothing.
+    /// No file.
     None,
     /// Files older than the reserved time.
     Expired,
-    /// Any but the last file.
+    /// All files except the last one.
     Any,
 }
 
-/// The settings of cleaning, checked.
+/// The checked cleaning settings.
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
     hours: Vec<i32>,
@@ -40,7 +40,7 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Takes the settings; fails where `deleteWhen` names no hours.
+    /// Checks the settings; fails if `deleteWhen` names no hours.
     pub(crate) fn new(settings: &Cleaning) -> Result<Self, StoreError> {
         let hours = parse_hours(&settings.delete_when).ok_or_else(|| StoreError::Setting {
             key: "deleteWhen",
@@ -50,7 +50,7 @@ impl Rules {
         let hours_ms = i64::try_from(settings.reserved_hours).ok();
         Ok(Self {
             hours,
-            // So long that nothing ever expires.
+            // On overflow, files never expire.
             reserved_ms: hours_ms
                 .and_then(|hours| hours.checked_mul(HOUR_MS))
                 .unwrap_or(i64::MAX),
@@ -61,7 +61,7 @@ impl Rules {
         })
     }
 
-    /// What may go at this time, with this much room; `is_manual` if the operator asked.
+    /// Which files may be deleted at this time and disk usage; `is_manual` if an operator asked.
     pub(crate) fn leave(&self, wall_ms: i64, pressure: Pressure, is_manual: bool) -> Leave {
         if pressure >= Pressure::Forcible && self.is_forcible {
             return Leave::Any;
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn old_files_go_in_the_whole_of_each_hour_named() {
+    fn expired_files_are_deleted_during_each_named_hour() {
         let rules = rules("04; 23", true);
         let quiet = |wall_ms| rules.leave(wall_ms, Pressure::None, false);
         let mut seen = [Leave::None; 24];
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_and_the_operator_do_not_wait_for_the_hour() {
+    fn a_full_disk_or_an_operator_overrides_the_hour() {
         let other_hour = format!("{:02}", (local_time(0).tm_hour + 1) % 24);
         let rules_of = |forcible| rules(&other_hour, forcible);
         let leave = |pressure| rules_of(true).leave(0, pressure, false);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_hours_is_refused() {
+    fn settings_that_name_no_hours_are_refused() {
         for text in ["", ";", "24", "4am", "04,05", "-1"] {
             let settings = Cleaning {
                 delete_when: text.into(),

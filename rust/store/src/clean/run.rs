@@ -15,32 +15,31 @@ use crate::upkeep::Upkeep;
 use crate::write::space::Pressure;
 use mq_log::{Removed, Segments, fs};
 
-/// What a cleaner cleans.
+/// The parts of the store that a cleaner works on.
 pub(crate) struct Scope {
     pub(crate) reader: Arc<Reader>,
     pub(crate) upkeep: Arc<Upkeep>,
-    /// Where the log's files are.
+    /// Directory of the log files.
     pub(crate) log_directory: PathBuf,
 }
 
-/// How a run pauses; false ends it.
+/// Pauses the run; returning false ends it.
 pub(crate) type Sleep<'a> = &'a dyn Fn(Duration) -> bool;
 
-/// What one run leaves to the next.
+/// State that is kept between runs.
 pub(crate) struct State {
-    /// Queues and index are clean up to here, bytes from the start of the log.
+    /// Log offset up to which queues and index were cleaned.
     cleaned_to: u64,
-    /// Monotonic time of the next try, after a file could not be deleted.
+    /// Monotonic time of the next try after a file could not be deleted.
     retry_at_ms: i64,
-    /// Deleted files that somebody still read.
+    /// Deleted files that still have readers.
     held: Vec<Held>,
 }
 
-/// A deleted file. Its blocks are given back by the cleaner, so that no reader has to wait for
-/// the file system.
+/// A deleted file. The cleaner frees its blocks, so that no reader blocks on the file system.
 struct Held {
     removed: Removed,
-    /// Monotonic time of its removal; None once its hanging was reported.
+    /// Monotonic time of its removal; None after its hanging reader was logged.
     since_ms: Option<i64>,
 }
 
@@ -54,7 +53,7 @@ impl Default for State {
     }
 }
 
-/// A run under way.
+/// A running cleaning.
 pub(crate) struct Run<'a> {
     scope: &'a Scope,
     state: MutexGuard<'a, State>,
@@ -85,7 +84,7 @@ impl<'a> Run<'a> {
         run
     }
 
-    /// What was deleted.
+    /// Ends the run; returns the numbers of deleted files.
     pub(crate) fn finish(mut self) -> Cleaned {
         self.let_go();
         let cleaned = self.cleaned;
@@ -100,31 +99,32 @@ impl<'a> Run<'a> {
         cleaned
     }
 
-    /// Deletes what has to go now; `is_manual` if the operator asked.
+    /// Deletes the files that may be deleted now; `is_manual` if an operator asked.
     pub(crate) fn clean(&mut self, is_manual: bool) {
         let pressure = self.scope.upkeep.space.pressure();
         let wall_ms = self.scope.upkeep.clock.wall_ms();
         let leave = self.rules.leave(wall_ms, pressure, is_manual);
         if leave == Leave::Any {
-            // With many queues the pauses would keep the next log files for an hour.
+            // With many queues, the pauses would delay the deletion of further log files by an
+            // hour.
             self.rules.queue_pause = Duration::ZERO;
         }
         if self.now_ms >= self.state.retry_at_ms {
             self.clean_log(leave);
         }
         if self.cleaned.log_files == 0 && pressure > Pressure::None {
-            tracing::warn!("the disk fills up, and no file of the commit log may be deleted");
+            tracing::warn!("the disk fills up, but no commit-log file may be deleted");
         }
         if self.log().min_offset() > self.state.cleaned_to {
             self.clean_derived();
         }
     }
 
-    /// Has queues and index begin where the log does.
+    /// Makes queues and index begin where the log does.
     pub(crate) fn clean_derived(&mut self) {
         let start = self.log().min_offset();
         let queues = self.scope.reader.queues.all();
-        // All of them before the first pause.
+        // Do this for all queues before the first pause.
         for queue in &queues {
             queue.set_min_from(start.cast_signed());
         }
@@ -144,7 +144,7 @@ impl<'a> Run<'a> {
         self.state.cleaned_to = start;
     }
 
-    /// Deletes leading files of a queue, and hides what it says about messages before `start`.
+    /// Deletes leading files of a queue, and hides its entries for messages before `start`.
     pub(crate) fn clean_queue(&mut self, queue: &ConsumeQueue, start: i64) {
         match queue.delete_before(start) {
             Ok(0) => {}
@@ -159,7 +159,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Deletes leading files of the log, each only if it may go and nothing needs it.
+    /// Deletes leading log files, as long as each may be deleted and is not needed.
     fn clean_log(&mut self, leave: Leave) {
         while self.cleaned.log_files < FILES_PER_RUN && self.may_go(leave) {
             if self.cleaned.log_files > 0 && !(self.sleep)(self.rules.log_pause) {
@@ -184,8 +184,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether the first file may go: it is not the last, it is flushed and dispatched, and old
-    /// enough.
+    /// Whether the first file may be deleted: it is not the last one, it is flushed and dispatched,
+    /// and it is old enough.
     fn may_go(&self, leave: Leave) -> bool {
         let starts = self.log().starts();
         let Some(next) = starts.get(1) else {
@@ -205,9 +205,9 @@ impl<'a> Run<'a> {
         !is_needed && is_old_enough()
     }
 
-    /// When the first of these files was written last: the first message of the next file came
-    /// right after its last one; a younger time of the file itself counts too. A time ahead of the
-    /// clock says nothing, then the files after it tell: they are younger. None where no file does.
+    /// When the first of these files was last written: the store time of the next file's first
+    /// message, or the file's modification time if that is later. A time ahead of the clock is
+    /// ignored; then the later files decide, which are younger. None if no file has a usable time.
     fn written_ms(&self, starts: &[u64], wall_ms: i64) -> Option<i64> {
         starts.windows(2).find_map(|pair| {
             let stored_ms = self.scope.reader.stored_ms(pair[1].cast_signed());
@@ -223,8 +223,7 @@ impl<'a> Run<'a> {
         i64::try_from(since.unwrap_or_default().as_millis()).ok()
     }
 
-    /// Gives back the blocks of deleted files that nobody reads any more, and says once which
-    /// reader hangs.
+    /// Frees the blocks of deleted files that have no more readers. Logs a hanging reader once.
     fn let_go(&mut self) {
         let reported_at_ms = self.now_ms.saturating_sub(self.rules.retry_ms);
         self.state.held.retain_mut(|held| {
@@ -234,7 +233,7 @@ impl<'a> Run<'a> {
                 let start = held.removed.start();
                 tracing::warn!(
                     start,
-                    "a deleted file is still read, its blocks stay in use"
+                    "a reader still holds a deleted file; its blocks are not free yet"
                 );
             }
             is_read

@@ -1,4 +1,4 @@
-//! Cleaning of real stores in temporary directories, at a time that the test decides.
+//! Cleaning of real stores in temporary directories; each test sets the clock.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -31,7 +31,7 @@ fn log_files(log_files: usize) -> Cleaned {
 }
 
 #[test]
-fn expired_files_go_in_their_hour_ten_a_run_and_never_the_last() {
+fn expired_files_go_in_their_hour_ten_per_run_never_the_last() {
     let expiry_ms = now_ms() + 73 * HOUR_MS;
     let rig = rig_with(Settings {
         cleaning: at_hour(expiry_ms),
@@ -59,13 +59,13 @@ fn expired_files_go_in_their_hour_ten_a_run_and_never_the_last() {
 }
 
 #[test]
-fn only_the_expired_head_goes() {
+fn only_expired_files_at_the_start_are_deleted() {
     let rig = rig();
     rig.put("T", 3);
     rig.clock.advance(50 * HOUR_MS);
     rig.put("T", 2);
     rig.clock.advance(30 * HOUR_MS);
-    // The third file was filled up when the fourth message came, 30 hours ago.
+    // The third file became full with the fourth message, 30 hours ago.
     assert_eq!(rig.store.clean().log_files, 2);
     assert_eq!(rig.log_files(), 3);
     rig.clock.advance(50 * HOUR_MS);
@@ -73,15 +73,15 @@ fn only_the_expired_head_goes() {
 }
 
 #[test]
-fn the_younger_of_messages_and_file_counts() {
+fn the_later_time_of_messages_and_file_counts() {
     let rig = rig();
     let start_ms = rig.clock.wall_ms();
     rig.put("T", 3);
-    // As a copy without times does: the file looks new.
+    // As after a copy without times, the file looks new.
     rig.set_modified(0, start_ms + 40 * HOUR_MS);
     rig.clock.advance(73 * HOUR_MS);
     assert_eq!(rig.store.clean(), Cleaned::default());
-    // As a restored archive may: the file looks ancient, its messages are not.
+    // As after restoring an archive, the file looks old, but its messages are not.
     rig.set_modified(0, 0);
     rig.clock.set_wall(start_ms + 71 * HOUR_MS);
     assert_eq!(rig.store.clean(), Cleaned::default());
@@ -90,13 +90,13 @@ fn the_younger_of_messages_and_file_counts() {
 }
 
 #[test]
-fn messages_stamped_ahead_keep_nothing() {
+fn messages_with_a_time_ahead_of_the_clock_keep_no_file() {
     let rig = rig();
     let start_ms = rig.clock.wall_ms();
     rig.put("T", 2);
     rig.clock.set_wall(start_ms + 9_000 * HOUR_MS);
     rig.put("T", 2);
-    // Their files look as new as their messages, or as old as they are.
+    // One file has the time of its messages, another its real one.
     rig.set_modified(2, start_ms + 9_000 * HOUR_MS);
     rig.clock.set_wall(start_ms);
     rig.put("T", 2);
@@ -108,7 +108,7 @@ fn messages_stamped_ahead_keep_nothing() {
 }
 
 #[test]
-fn a_full_disk_takes_unexpired_files_and_refuses_puts() {
+fn a_full_disk_deletes_unexpired_files_and_refuses_puts() {
     let full = |forcibly_enabled| {
         let cleaning = Cleaning {
             disk_forcible_percent: 0,
@@ -133,7 +133,7 @@ fn a_full_disk_takes_unexpired_files_and_refuses_puts() {
     );
     assert!(rig.store.refusal().unwrap().contains("limit 0 %"));
     let (cleaned, pauses) = rig.run();
-    assert_eq!(cleaned.log_files, 3, "whatever their age");
+    assert_eq!(cleaned.log_files, 3, "at any age");
     assert_eq!(pauses.len(), 2, "between files of the log");
     assert_eq!(rig.get(3), (GetStatus::Found, 4));
     let rig = full(false);
@@ -141,7 +141,7 @@ fn a_full_disk_takes_unexpired_files_and_refuses_puts() {
 }
 
 #[test]
-fn the_operator_gets_twenty_runs_whatever_the_hour() {
+fn an_operator_gets_twenty_runs_at_any_hour() {
     let rig = rig_with(Settings {
         cleaning: at_hour(now_ms() + 12 * HOUR_MS),
         ..settings()
@@ -160,7 +160,7 @@ fn the_operator_gets_twenty_runs_whatever_the_hour() {
 }
 
 #[test]
-fn asked_for_it_comes_at_once_on_the_cleaning_thread() {
+fn a_requested_run_starts_at_once_on_the_cleaning_thread() {
     let rig = rig();
     rig.put("T", 3);
     rig.clock.advance(73 * HOUR_MS);
@@ -209,7 +209,7 @@ fn a_cleaned_store_opens_again_with_the_same_offsets() {
         rig.clock.advance(80 * HOUR_MS);
         assert_eq!(rig.store.clean().log_files, 10);
         assert_eq!(rig.store.clean().log_files, 4);
-        // All of T is gone but its numbering.
+        // All messages of T are gone, but not its offsets.
         assert_eq!(rig.bounds(), (12, 12));
         assert_eq!(rig.get(3), (GetStatus::OffsetTooSmall, 12));
         assert_eq!(rig.get(12), (GetStatus::OffsetOverflowOne, 12));
@@ -225,7 +225,7 @@ fn a_cleaned_store_opens_again_with_the_same_offsets() {
 }
 
 #[test]
-fn what_is_not_flushed_stays() {
+fn files_that_are_not_flushed_stay() {
     let rig = rig_with(Settings {
         flush_interval_ms: 3_600_000,
         ..settings()
@@ -260,7 +260,7 @@ fn a_file_that_cannot_be_deleted_is_tried_again_later() {
 }
 
 #[test]
-fn unused_topics_are_emptied_and_keep_their_numbering() {
+fn unused_topics_are_emptied_and_keep_their_offsets() {
     let rig = rig();
     for topic in [
         "T",
@@ -292,17 +292,17 @@ fn unused_topics_are_emptied_and_keep_their_numbering() {
 }
 
 #[test]
-fn nothing_goes_once_the_store_is_poisoned_or_paused_for_its_end() {
+fn a_poisoned_or_closing_store_deletes_nothing() {
     let rig = rig();
     rig.put("T", 3);
     rig.clock.advance(80 * HOUR_MS);
     let stopped = rig.store.cleaner.run_now(&|_| false);
-    assert_eq!(stopped, log_files(1), "a pause cut short ends the run");
+    assert_eq!(stopped, log_files(1), "an interrupted pause ends the run");
     rig.store.upkeep.acks.fail("a disk error".into());
     assert_eq!(rig.store.clean(), Cleaned::default());
 }
 
-/// Reads one queue again and again; every record must be the one asked for.
+/// Reads one queue repeatedly; every record must be the expected one.
 fn read_all(store: &Store, is_done: &AtomicBool) -> i64 {
     let mut records = Vec::new();
     let (mut offset, mut found) = (0, 0);
@@ -326,7 +326,7 @@ fn read_all(store: &Store, is_done: &AtomicBool) -> i64 {
         }
         assert!(rest.is_empty(), "whole records");
         offset = match got.status {
-            // Again from the oldest, into the files that are about to go.
+            // Start again at the oldest message, in files that are about to be deleted.
             GetStatus::OffsetOverflowOne => store.min_offset("T", 1),
             _ => got.next_begin_offset,
         };
@@ -334,7 +334,7 @@ fn read_all(store: &Store, is_done: &AtomicBool) -> i64 {
     found
 }
 
-/// Says that it is over when dropped.
+/// Sets its flag when dropped.
 struct Done<'a>(&'a AtomicBool);
 
 impl Drop for Done<'_> {
@@ -343,7 +343,7 @@ impl Drop for Done<'_> {
     }
 }
 
-/// Puts a message. The clock may jump while the put waits for a new log file, which ends the wait.
+/// Puts a message. If the clock jumps while the put waits for a new log file, the put fails.
 fn put_again(store: &Store) {
     let put = || store.wait(store.put(&request("T", &BODY))).status;
     let mut statuses = std::iter::repeat_with(put);
@@ -352,7 +352,7 @@ fn put_again(store: &Store) {
 }
 
 #[test]
-fn files_go_under_their_readers_while_messages_come() {
+fn files_are_deleted_while_they_are_read_and_messages_come() {
     const MESSAGES: usize = 150;
     let rig = rig();
     rig.put("T", 3);
@@ -364,12 +364,12 @@ fn files_go_under_their_readers_while_messages_come() {
             .collect();
         let cleaner = scope.spawn(|| {
             while !is_done.load(Ordering::Relaxed) {
-                // The wall clock alone: the other one times how long a put waits for its file.
+                // Only the wall clock: the monotonic one limits how long a put waits for its file.
                 clock.set_wall(clock.wall_ms() + 80 * HOUR_MS);
                 store.cleaner.run_now(&|_| true);
             }
         });
-        // Also when a put fails: the threads must not go on for ever.
+        // Set the flag even if a put fails, so that the threads end.
         let done = Done(&is_done);
         for at in 0..MESSAGES {
             put_again(store);
@@ -410,7 +410,7 @@ fn settings_change_while_the_store_is_open() {
 }
 
 #[test]
-fn a_damaged_queue_whose_messages_expired_goes_on_counting() {
+fn a_damaged_queue_with_expired_messages_keeps_its_offsets() {
     let rig = rig();
     rig.put("Gone", 3);
     rig.put("T", 2);

@@ -1,8 +1,8 @@
-//! Topics whose messages were deleted, in `{root}/mqstack/deleted.json`. The log keeps the records
-//! until its files expire, so every start, rebuild and check needs to know which of them are gone.
+//! Topics with deleted messages, in `{root}/mqstack/deleted.json`. The log keeps the records until
+//! its files expire, so every start, rebuild and check must know which records are deleted.
 //!
-//! A record of such a topic is deleted if it starts before the end that the log had at that time.
-//! The queues go on with the numbers that they had.
+//! A record of such a topic is deleted if it starts before the end of the log at the time of the
+//! deletion. The queues keep their next offsets.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,24 +15,24 @@ use crate::types::StoreError;
 use mq_format::message::SCHEDULE_TOPIC;
 use mq_format::multi_dispatch;
 
-/// Topics of the broker itself begin with it, such as those of half messages and of what tells
-/// which of them are done. Their messages wait for something, whether or not the broker knows the
-/// topic yet. RocketMQ keeps fewer.
+/// Prefix of the broker's own topics, such as those of half messages and of their ends. Their
+/// messages are still needed, even if the broker does not know the topic yet. RocketMQ protects
+/// fewer topics.
 const SYSTEM_PREFIX: &str = "RMQ_SYS_";
-/// Half messages that were given up.
+/// Topic of half messages that the broker gave up.
 const GIVEN_UP_TOPIC: &str = "TRANS_CHECK_MAX_TIME_TOPIC";
 
 /// The deletion of a topic's messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Deletion {
-    /// Where the log ended, bytes.
+    /// End of the log at the deletion, bytes.
     pub(crate) log_end: i64,
     /// The next queue offset of each queue.
     pub(crate) next_offsets: BTreeMap<i32, i64>,
 }
 
-/// Every deletion of a store whose records the log may still have.
+/// The deletions of a store whose records may still be in the log.
 #[derive(Debug)]
 pub struct Deletions {
     path: PathBuf,
@@ -40,7 +40,7 @@ pub struct Deletions {
 }
 
 impl Deletions {
-    /// What was recorded in the store at `root`.
+    /// Reads the deletions of the store at `root`.
     pub fn read(root: &Path) -> Result<Self, StoreError> {
         let path = path_of(root);
         let topics = own_json::read(&path)?.unwrap_or_default();
@@ -56,7 +56,7 @@ impl Deletions {
         Ok(path.exists() && own_json::read::<BTreeMap<String, Deletion>>(&path)?.is_none())
     }
 
-    /// Records the same in a copy of the store.
+    /// Writes the deletions to a copy of the store.
     pub fn copy_to(&self, root: &Path) -> Result<(), StoreError> {
         let all = self.all();
         if all.is_empty() {
@@ -65,13 +65,13 @@ impl Deletions {
         own_json::write(&path_of(root), &all)
     }
 
-    /// Records of this topic that start before this place of the log are deleted; 0 for none.
+    /// Log offset before which this topic's records are deleted; 0 if none are.
     pub fn log_end_of(&self, topic: &str) -> i64 {
         let topics = self.topics.read();
         topics.get(topic).map_or(0, |deletion| deletion.log_end)
     }
 
-    /// The next offset that a queue had when its messages were deleted; 0 if they were not.
+    /// The next offset of a queue when its messages were deleted; 0 if they were not.
     pub(crate) fn next_offset(&self, topic: &str, queue_id: i32) -> i64 {
         let topics = self.topics.read();
         let deletion = topics.get(topic);
@@ -79,12 +79,12 @@ impl Deletions {
         next.copied().unwrap_or(0)
     }
 
-    /// Every deletion, by topic.
+    /// All deletions, by topic.
     pub(crate) fn all(&self) -> BTreeMap<String, Deletion> {
         self.topics.read().clone()
     }
 
-    /// Records deletions, durably, and forgets those whose records have expired with the log.
+    /// Saves deletions durably, and drops those whose records have expired.
     pub(crate) fn add(
         &self,
         added: BTreeMap<String, Deletion>,
@@ -103,7 +103,7 @@ impl Deletions {
         })
     }
 
-    /// Ends deletions where the log ends: what is appended from there on is not deleted.
+    /// Limits deletions to the end of the log: records appended from there on are not deleted.
     pub(crate) fn end_at(&self, log_end: i64) -> Result<(), StoreError> {
         let is_beyond = |deletion: &Deletion| deletion.log_end > log_end;
         if !self.topics.read().values().any(is_beyond) {
@@ -116,7 +116,7 @@ impl Deletions {
         })
     }
 
-    /// Readers see a change once it is durable.
+    /// Applies a change. Readers see it when it is durable.
     fn change(
         &self,
         change: impl FnOnce(&mut BTreeMap<String, Deletion>),
@@ -129,7 +129,8 @@ impl Deletions {
     }
 }
 
-/// Whether a topic can be deleted: the store needs its own, and light topics are in no table.
+/// Whether a topic can be deleted. The store needs its own topics, and light topics are in no
+/// table.
 pub(crate) fn is_deletable(topic: &str) -> bool {
     let is_named = [SCHEDULE_TOPIC, GIVEN_UP_TOPIC].contains(&topic);
     let is_system = is_named || topic.starts_with(SYSTEM_PREFIX);

@@ -1,4 +1,4 @@
-//! What a store directory must look like.
+//! Checks what a store directory contains.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use crate::files::{create_directory, io_error, list, offset_files, sync_director
 use crate::types::StoreError;
 use mq_log::fs;
 
-/// Present while a store is open, and after it was not closed.
+/// Exists while a store is open, and after an unclean stop.
 pub const ABORT: &str = "abort";
 
-/// Makes the root directory, or without `create` demands that it is a store; in both cases that
-/// it is none that only a newer RocketMQ can append to.
+/// Creates the root directory; without `create`, requires that it holds a store. Refuses a store
+/// that only a newer RocketMQ can append to.
 pub(crate) fn prepare_root(
     root: &Path,
     elsewhere: Option<&Path>,
@@ -30,7 +30,7 @@ pub(crate) fn prepare_root(
                 let shown = root.display();
                 let what = format!(
                     "{path}: {what}. Such a store is not appended to; read its messages with \
-                     `mqstore dump {shown}`, or make a store of plain queues from its log with \
+                     `mqstore dump {shown}`, or build a store of plain queues from its log with \
                      `mqstore rebuild {shown} --to NEW_DIRECTORY`"
                 );
                 return Err(unknown(root, what));
@@ -46,9 +46,9 @@ pub(crate) fn prepare_root(
     let has_log = root.join("commitlog").is_dir();
     let queues = root.join("consumequeue");
     if !has_log && !list(&queues)?.is_empty() {
-        // A new log would begin at 0, and every queue with it.
+        // A new log would begin at 0, and so would every queue.
         let what = "there are consume queues, but no commitlog directory: mount it or move it \
-                    here, or set storePathCommitLog. A log in several paths is not read";
+                    here, or set storePathCommitLog. A log in several paths is not supported";
         return Err(unknown(root, what.into()));
     }
     match create {
@@ -58,7 +58,7 @@ pub(crate) fn prepare_root(
     }
 }
 
-/// What to say of a directory that has no log.
+/// Explains a directory that has no log.
 fn what_it_may_be(root: &Path) -> String {
     let below = root.join("store");
     if below.join("commitlog").is_dir() {
@@ -69,9 +69,12 @@ fn what_it_may_be(root: &Path) -> String {
     }
     let is_log = offset_files(root).is_ok_and(|files| !files.is_empty());
     if is_log && let Some(parent) = root.parent() {
-        return format!("this looks like a log itself; name {}", parent.display());
+        return format!(
+            "this looks like a log; name its parent, {}",
+            parent.display()
+        );
     }
-    "there is no commitlog directory; create=True makes a new store here".into()
+    "there is no commitlog directory; create=True creates a new store here".into()
 }
 
 pub(crate) fn unknown(root: &Path, what: String) -> StoreError {
@@ -81,7 +84,7 @@ pub(crate) fn unknown(root: &Path, what: String) -> StoreError {
     }
 }
 
-/// Creates `abort`, durably: from now on the store may change.
+/// Creates `abort` durably; from now on the store may change.
 pub fn mark_open(root: &Path) -> Result<(), StoreError> {
     let path = root.join(ABORT);
     let created = fs::create_own(&path).and_then(|abort| abort.sync_all());

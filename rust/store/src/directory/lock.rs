@@ -1,4 +1,4 @@
-//! The store's lock: one broker per directory, ours or Java's.
+//! The store's lock: one broker per directory, mqstack or RocketMQ.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -10,20 +10,20 @@ use crate::files::io_error;
 use crate::types::StoreError;
 use mq_log::fs::{File, OpenOptions, open_own};
 
-/// What Java writes into the file.
+/// The content that Java writes into the file.
 const CONTENT: &[u8] = b"lock";
 
 /// An exclusive lock on byte 0 of `{root}/lock`, held until dropped.
 ///
-/// It belongs to the open file (OFD), because a POSIX lock is lost as soon as any code of the
-/// process closes that file. Java's POSIX lock conflicts with it, as it should.
+/// It is an open-file-description (OFD) lock. A POSIX lock would be lost as soon as any code of the
+/// process closed that file. Java's POSIX lock conflicts with it, as it should.
 #[derive(Debug)]
 pub struct StoreLock {
     file: File,
 }
 
 impl StoreLock {
-    /// Takes the lock, creating the file if needed; [`StoreError::Locked`] when it is held.
+    /// Takes the lock, creating the file if needed; [`StoreError::Locked`] if it is held.
     pub fn acquire(root: &Path) -> Result<Self, StoreError> {
         let path = root.join("lock");
         let mut options = OpenOptions::new();
@@ -50,7 +50,7 @@ impl Drop for StoreLock {
     }
 }
 
-/// Whether somebody holds the lock of the store at `root`; takes nothing, creates nothing.
+/// Whether a process holds the lock of the store at `root`. Takes no lock and creates no file.
 pub fn is_held(root: &Path) -> Result<bool, StoreError> {
     let path = root.join("lock");
     let file = match open_own(&path, OpenOptions::new().read(true)) {
@@ -67,7 +67,7 @@ pub fn is_held(root: &Path) -> Result<bool, StoreError> {
     }
 }
 
-/// An exclusive lock of byte 0, as `fcntl` wants it described.
+/// Describes an exclusive lock of byte 0 for `fcntl`.
 fn first_byte() -> libc::flock {
     // SAFETY: an all-zero `flock` is a valid value of this plain C struct.
     let mut request: libc::flock = unsafe { std::mem::zeroed() };
@@ -87,20 +87,20 @@ fn lock_first_byte(file: &File) -> io::Result<()> {
     }
 }
 
-/// Descriptors of held locks. A forked child shares the open file and with it the lock, and
-/// would keep it after the broker has gone; so the child gives it up.
+/// Descriptors of held locks. A forked child shares the open file and thus the lock, and would keep
+/// it after the broker has ended. So the child gives it up.
 mod held {
     use super::{AtomicI32, Once, Ordering, RawFd};
 
     const FREE: RawFd = -1;
-    /// More stores than a process opens; one beyond them is locked all the same.
+    /// More stores than a process opens. A lock without a slot still works, but a child keeps it.
     static DESCRIPTORS: [AtomicI32; 64] = [const { AtomicI32::new(FREE) }; 64];
     static REGISTER: Once = Once::new();
 
     pub(crate) fn add(descriptor: RawFd) {
         REGISTER.call_once(|| {
-            // SAFETY: the handler only reads atomics and makes system calls, as after a
-            // fork it must.
+            // SAFETY: the handler only reads atomics and makes system calls, as required after a
+            // fork.
             unsafe { libc::pthread_atfork(None, None, Some(close_in_child)) };
         });
         replace(FREE, descriptor);
@@ -117,7 +117,8 @@ mod held {
         });
     }
 
-    /// Puts /dev/null in the lock's place, so that the number stays valid for its owner's drop.
+    /// Replaces the lock's file by /dev/null, so that the descriptor stays valid for its owner's
+    /// drop.
     extern "C" fn close_in_child() {
         for slot in &DESCRIPTORS {
             let descriptor = slot.swap(FREE, Ordering::AcqRel);
@@ -158,8 +159,9 @@ mod tests {
         let lock = StoreLock::acquire(root.path()).unwrap();
         let mut ends = [0; 2];
         let mut byte = [0_u8];
-        // SAFETY: `ends` has room for two descriptors. The child calls only what is allowed after
-        // a fork of a process with threads, and leaves without running anything of its parent.
+        // SAFETY: `ends` has room for two descriptors. The child calls only functions that are
+        // allowed after a fork of a multi-threaded process, and exits without running its parent's
+        // code.
         let child = unsafe {
             let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
             let made = libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr());
@@ -167,7 +169,7 @@ mod tests {
             match libc::fork() {
                 0 => {
                     libc::close(ends[1]);
-                    // Here I am; and stay, until the parent closes its end.
+                    // Report that the child runs, and stay until the parent closes its end.
                     libc::write(ends[0], byte.as_ptr().cast(), 1);
                     libc::read(ends[0], byte.as_mut_ptr().cast(), 1);
                     libc::_exit(0)
@@ -184,7 +186,7 @@ mod tests {
         StoreLock::acquire(root.path()).unwrap_err();
         drop(lock);
         StoreLock::acquire(root.path()).unwrap();
-        // SAFETY: the descriptor is this test's, the child its own and not yet waited for.
+        // SAFETY: the descriptor is this test's, and the child is its own and was not waited for.
         unsafe {
             libc::close(ends[1]);
             assert_eq!(libc::waitpid(child, std::ptr::null_mut(), 0), child);

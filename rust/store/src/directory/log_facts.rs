@@ -1,6 +1,6 @@
-//! What is known of the commit log beside its files, in `{root}/mqstack/log.json`: the length that
-//! a file had before it was cut, and what a start has begun to heal. Should that start be killed,
-//! the log looks whole to the next one, but the queues do not follow it yet.
+//! Facts about the commit log that its files do not show, in `{root}/mqstack/log.json`: the file
+//! length, and the damage that a start has begun to repair. If that start is killed, the log looks
+//! whole to the next one, but the queues do not match it yet.
 
 use std::path::{Path, PathBuf};
 
@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 use crate::state::own_json;
 use crate::types::StoreError;
 
-/// Damaged ranges that are noted; a log with more loses units of queues to no more than holes that
-/// readers find by themselves.
+/// Most recorded damaged ranges. With more damage, some queue entries may become holes that readers
+/// handle themselves.
 const HEALING_MAX: usize = 1_000;
 
 /// Facts about a commit log.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogFacts {
-    /// Length of each file, bytes.
+    /// Length of each log file, bytes.
     pub file_bytes: u64,
-    /// Files, by the offset of their first byte, that were too short and got their length back.
-    /// They hold zeros instead of records until recovery has healed them.
+    /// Start offsets of files that were too short and were extended. They hold zeros instead of
+    /// records until recovery has repaired them.
     pub extended: Vec<u64>,
     /// Damage that recovery has begun to overwrite.
     pub healing: Vec<Healing>,
-    /// Queues that are cut and built anew, but must not end before.
+    /// Queues that are truncated and rebuilt, with the offset that they must reach again.
     pub queue_ends: Vec<QueueEnd>,
 }
 
@@ -33,22 +33,23 @@ pub struct LogFacts {
 pub struct Healing {
     pub from: u64,
     pub to: u64,
-    /// Where the good record starts that ends at `from`, if it is known: it may have to go or grow.
+    /// Start of the good record that ends at `from`, if known; the repair may extend or overwrite
+    /// it.
     pub last: Option<u64>,
 }
 
-/// The end that a queue had.
+/// The former end of a queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueEnd {
     pub topic: String,
     pub queue_id: i32,
-    /// Queue offset behind the last.
+    /// One past the last queue offset.
     pub end: i64,
 }
 
 impl LogFacts {
-    /// What was recorded; nothing of a store that only RocketMQ has opened.
+    /// Reads the facts; empty for a store that only RocketMQ has opened.
     pub fn read(root: &Path) -> Result<Self, StoreError> {
         Ok(own_json::read(&path_of(root))?.unwrap_or_default())
     }
@@ -58,17 +59,17 @@ impl LogFacts {
         path_of(root).exists()
     }
 
-    /// Records the facts, durably.
+    /// Saves the facts durably.
     pub(crate) fn save(&self, root: &Path) -> Result<(), StoreError> {
         own_json::write(&path_of(root), self)
     }
 
-    /// Whether the last recovery came to its end.
+    /// Whether the last recovery was finished.
     pub fn is_settled(&self) -> bool {
         self.extended.is_empty() && self.healing.is_empty() && self.queue_ends.is_empty()
     }
 
-    /// Notes, durably, that a range is about to be overwritten.
+    /// Records durably that a range is about to be overwritten.
     pub(crate) fn note_healing(root: &Path, healing: Healing) -> Result<(), StoreError> {
         let mut facts = Self::read(root)?;
         if facts.healing.len() >= HEALING_MAX || facts.healing.contains(&healing) {
@@ -78,7 +79,7 @@ impl LogFacts {
         facts.save(root)
     }
 
-    /// Notes, durably, where queues ended that are about to be cut.
+    /// Records durably the ends of queues that are about to be truncated.
     pub(crate) fn note_ends(root: &Path, ends: &[QueueEnd]) -> Result<(), StoreError> {
         let mut facts = Self::read(root)?;
         if facts.queue_ends == ends {
@@ -88,7 +89,7 @@ impl LogFacts {
         facts.save(root)
     }
 
-    /// Says, durably, that queues and index follow the log.
+    /// Records durably that queues and index match the log.
     pub fn settle(root: &Path) -> Result<(), StoreError> {
         let facts = Self::read(root)?;
         if facts.is_settled() {

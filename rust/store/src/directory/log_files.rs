@@ -1,8 +1,8 @@
-//! Opening the commit log's files: how long they are, and what becomes of one that is too short.
+//! Opens the files of the commit log, and determines their length.
 //!
-//! A short file gets its length back, and the rest of it reads as zeros. In the last file recovery
-//! finds them as the end of the log, or as damage. An earlier file may be one that recovery does
-//! not read: it is remembered until it is healed.
+//! A file that is too short is extended; the rest of it reads as zeros. In the last file, recovery
+//! treats them as the end of the log or as damage. An earlier file may be one that recovery does
+//! not read, so it is recorded until it is repaired.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -19,12 +19,13 @@ use mq_log::{Directory, FileInfo, Segments, WriteMode};
 
 /// `mappedFileSizeCommitLog` of a new store, bytes.
 const DEFAULT_FILE_BYTES: u64 = 1 << 30;
-/// Shortest and longest commit-log file: the filler states the rest of a file as an int.
+/// Shortest and longest log file. A blank record holds the rest of its file as an int.
 const FILE_BYTES: RangeInclusive<u64> = 4096..=i32::MAX as u64;
-/// Most files missing in the log of a store that is opened.
+/// Most missing files in the log of a store that can be opened.
 pub const MISSING_FILES_MAX: usize = 1_024;
 
-/// Opens the commit log's files with the length they have, else with the length that is set.
+/// Opens the log's files, with the length that they have, or with the configured one if there are
+/// none.
 pub fn open_log(root: &Path, settings: &Settings) -> Result<Segments, StoreError> {
     let path = root.join("commitlog");
     let mode = if settings.sync_flush {
@@ -48,7 +49,7 @@ pub fn open_log(root: &Path, settings: &Settings) -> Result<Segments, StoreError
     Ok(log)
 }
 
-/// The length of a file, of which there may be none yet.
+/// The length of a log file; there may be no file yet.
 fn file_bytes(
     root: &Path,
     found: &[FileInfo],
@@ -68,7 +69,7 @@ fn file_bytes(
     {
         let what = format!(
             "its commit-log files have {found} bytes, mappedFileSizeCommitLog is {set}; \
-             leave the key out to go on with {found}"
+             leave the key out to continue with {found}"
         );
         return Err(unknown(root, what));
     }
@@ -85,10 +86,10 @@ fn file_bytes(
     Ok(file_bytes)
 }
 
-/// The length that the files of a log had before some were cut; None without files.
+/// The length of a log's files before some were truncated; None without files.
 ///
-/// A name is a multiple of it, and cutting makes no file longer: so it is the length that was
-/// recorded, else the longest, if that fits.
+/// Names are multiples of it, and truncation makes no file longer. So it is the recorded length, or
+/// else the longest one, if that fits.
 pub fn length_of(files: &[FileInfo], recorded: Option<u64>) -> Option<u64> {
     let longest = files.iter().map(|file| file.length).max()?;
     let fits = |bytes: &u64| {
@@ -119,30 +120,30 @@ fn gcd(left: u64, right: u64) -> u64 {
     }
 }
 
-/// Lists the log's files, removing empty last ones: files that never got their length.
+/// Lists the log's files. Removes empty files at the end, which never got their length.
 fn list_without_stray(path: &Path, files: &Directory) -> Result<Vec<FileInfo>, StoreError> {
     let mut found = files.list().map_err(io_error(path))?;
     while let Some(stray) = found.pop_if(|last| last.length == 0) {
         let path = path.join(offset_name(stray.start));
-        tracing::warn!(path = %path.display(), "removing an empty last commit-log file");
+        tracing::warn!(path = %path.display(), "removing an empty commit-log file at the end");
         files.remove(stray.start).map_err(io_error(&path))?;
     }
     Ok(found)
 }
 
-/// No file may be longer, nor have a name that is no multiple of the length.
+/// Checks that no file is too long and that all names are multiples of the length.
 fn check_files(root: &Path, files: &[FileInfo], file_bytes: u64) -> Result<(), StoreError> {
     for file in files {
         let path = root.join("commitlog").join(offset_name(file.start));
         let path = path.display();
         let wrong = if file.length > file_bytes {
             let length = file.length;
-            format!("{path} has {length} bytes, expected {file_bytes} as the other files have")
+            format!("{path} has {length} bytes, expected {file_bytes} like the other files")
         } else if !FILE_BYTES.contains(&file_bytes) {
             let (least, most) = FILE_BYTES.into_inner();
             format!("{path} has {file_bytes} bytes, expected {least} to {most}")
         } else if !file.start.is_multiple_of(file_bytes) {
-            format!("{path} is not named by a multiple of {file_bytes}, the length of the files")
+            format!("the name of {path} is not a multiple of {file_bytes}, the length of the files")
         } else if file.start > i64::MAX.cast_unsigned() - file_bytes {
             format!("{path} would end beyond the largest offset, {}", i64::MAX)
         } else {
@@ -162,7 +163,7 @@ fn refused(root: &Path, wrong: &str) -> StoreError {
     unknown(root, what)
 }
 
-/// Gives short files their length back, after it is recorded which of them lack records.
+/// Extends short files to the full length, after recording which of them lack records.
 fn give_back_length(
     root: &Path,
     found: &[FileInfo],
@@ -204,7 +205,7 @@ fn give_back_length(
     Ok(())
 }
 
-/// Files may be missing, but not so many that this is not the log.
+/// Refuses a log with so many missing files that its files cannot belong together.
 fn check_gaps(root: &Path, log: &Segments) -> Result<(), StoreError> {
     let missing = log.missing(MISSING_FILES_MAX + 1);
     let Some(first) = missing.first() else {
@@ -215,8 +216,8 @@ fn check_gaps(root: &Path, log: &Segments) -> Result<(), StoreError> {
     let strides = present.windows(2).map(|pair| pair[1] - pair[0]);
     if present.len() > 2 && strides.clone().all(|stride| stride > file_bytes) {
         let what = format!(
-            "{path} is missing, and so is a file behind each other one: this is one of several \
-             paths of a log (storePathCommitLog with a list). Put the files of all paths into \
+            "{path} is missing, and so is a file after every other one: this is one of several \
+             paths of a log (storePathCommitLog with a list). Move the files of all paths into \
              one commitlog directory, then run `mqstore verify {}`",
             root.display()
         );
@@ -224,8 +225,8 @@ fn check_gaps(root: &Path, log: &Segments) -> Result<(), StoreError> {
     }
     if missing.len() > MISSING_FILES_MAX {
         let what = format!(
-            "{path} is missing, and more than {MISSING_FILES_MAX} files behind it; if a file \
-             beyond does not belong to the store, move it away, then run `mqstore verify {}`",
+            "{path} and more than {MISSING_FILES_MAX} files after it are missing; if a later file \
+             does not belong to the store, move it away, then run `mqstore verify {}`",
             root.display()
         );
         return Err(unknown(root, what));

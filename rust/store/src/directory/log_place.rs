@@ -1,5 +1,5 @@
-//! Where a store's log is: in `commitlog` of its directory, or elsewhere (`storePathCommitLog`).
-//! Then `commitlog` is a link to it, so that whoever is told of the directory alone finds the log.
+//! Location of a store's log: `commitlog` in its directory, or another one (`storePathCommitLog`).
+//! Then `commitlog` is a link, so that tools that only know the store's directory find the log.
 
 use std::path::{Path, PathBuf};
 
@@ -9,11 +9,11 @@ use mq_log::fs;
 
 /// Name of the log in a store's directory.
 pub(crate) const COMMIT_LOG: &str = "commitlog";
-/// Name of our directory in a store's, and elsewhere where that is no use.
+/// Name of our directory in a store, or beside the log if that is on another mount.
 const WORKSHOP: &str = "mqstack";
 
-/// Has `{root}/commitlog` lead to `elsewhere`, which is made if it is missing. Refused where a log
-/// would be left behind, because a new one would begin at 0, and every queue with it.
+/// Links `{root}/commitlog` to `elsewhere`, which is created if missing. Refuses to leave a log
+/// behind, because a new log would begin at 0, and so would every queue.
 pub(crate) fn link(root: &Path, elsewhere: &Path) -> Result<(), StoreError> {
     let place = root.join(COMMIT_LOG);
     if fs::is_same(&place, elsewhere) {
@@ -24,12 +24,14 @@ pub(crate) fn link(root: &Path, elsewhere: &Path) -> Result<(), StoreError> {
     if is_log(&place)? {
         let (place, elsewhere) = (place.display(), elsewhere.display());
         let what = match wanted {
-            true => format!("there are files in {place} and in {elsewhere}: move those away that"),
-            false => format!("the log is in {place}: move its files to {elsewhere}, where"),
+            true => {
+                format!("there are files in {place} and in {elsewhere}: move away the wrong ones")
+            }
+            false => format!("the log is in {place}: move its files to {elsewhere}"),
         };
         return Err(refused(
             root,
-            &format!("{what} storePathCommitLog does not mean"),
+            &format!("{what}, or correct storePathCommitLog"),
         ));
     }
     if !wanted && !list(&root.join("consumequeue"))?.is_empty() {
@@ -47,8 +49,8 @@ pub(crate) fn link(root: &Path, elsewhere: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A directory of ours from which files can be renamed into the log's: below the store's directory,
-/// beside the log, or, if the log's directory is mounted by itself, in it.
+/// Our directory from which files can be renamed into the log: in the store's directory, beside the
+/// log, or in the log's directory if that is a mount of its own.
 pub(crate) fn workshop(root: &Path) -> Result<PathBuf, StoreError> {
     let log = root.join(COMMIT_LOG);
     create_directory(&log)?;
@@ -139,7 +141,7 @@ mod tests {
         assert_eq!(rig.get(2), (GetStatus::Found, 3));
         rig.put("T", 1);
         assert_eq!(names(&log).len(), 4);
-        // Who is told of the directory alone finds it.
+        // Without the setting, the link leads to the log.
         rig.settings.commit_log_path = None;
         let rig = rig.reopen(false);
         assert_eq!((rig.bounds(), rig.get(3)), ((0, 4), (GetStatus::Found, 4)));
@@ -164,7 +166,7 @@ mod tests {
         std::fs::create_dir(&other).unwrap();
         std::fs::write(other.join("00000000000000000000"), b"x").unwrap();
         assert!(refusal(&rig, &other).contains("there are files in"));
-        // Moved as it says.
+        // Follow the advice.
         std::fs::remove_dir_all(&other).unwrap();
         std::fs::rename(&log, &other).unwrap();
         link(rig.root.path(), &other).unwrap();
@@ -191,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_directory_makes_room_for_the_link() {
+    fn an_empty_directory_is_replaced_by_the_link() {
         let (root, log) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let place = root.path().join(COMMIT_LOG);
         std::fs::create_dir(&place).unwrap();

@@ -1,4 +1,4 @@
-//! The store's directory: its lock, what belongs in it, and the files of the log.
+//! The store's directory: its lock, its layout, and the files of the log.
 
 pub(crate) mod deleted;
 pub(crate) mod layout;

@@ -1,6 +1,6 @@
-//! Where the consume queues ended, in `{root}/mqstack/queue_ends.json`: written by a clean stop and
-//! after each recovery. A queue that has fewer entries lost some to damage, and gives none of their
-//! offsets again, even if no record of them is left in the log.
+//! Ends of the consume queues, in `{root}/mqstack/queue_ends.json`, written by a clean stop and
+//! after each recovery. A queue with fewer entries lost some to damage. It must not reuse their
+//! offsets, even if the log has no record of them any more.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,17 +13,17 @@ use crate::state::own_json;
 use crate::types::StoreError;
 use mq_log::fs;
 
-/// Ends by topic and queue id: one past the last queue offset.
+/// One past the last queue offset, by topic and queue id.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct QueueEnds(BTreeMap<String, BTreeMap<i32, i64>>);
 
 impl QueueEnds {
-    /// What was recorded; nothing where the file is missing or damaged.
+    /// Reads the ends; empty if the file is missing or damaged.
     pub(crate) fn read(root: &Path) -> Result<Self, StoreError> {
         Ok(own_json::read(&path_of(root))?.unwrap_or_default())
     }
 
-    /// Notes where a queue ends.
+    /// Notes the end of a queue.
     pub(crate) fn note(&mut self, topic: &str, queue_id: i32, end: i64) {
         if !self.0.contains_key(topic) {
             self.0.insert(topic.to_owned(), BTreeMap::new());
@@ -33,19 +33,19 @@ impl QueueEnds {
         }
     }
 
-    /// Where a queue ended, 0 for one that was not there.
+    /// The end of a queue; 0 for an unknown queue.
     pub(crate) fn of(&self, topic: &str, queue_id: i32) -> i64 {
         let queues = self.0.get(topic);
         let end = queues.and_then(|queues| queues.get(&queue_id));
         end.copied().unwrap_or(0)
     }
 
-    /// Records the ends, durably.
+    /// Saves the ends durably.
     pub(crate) fn save(&self, root: &Path) -> Result<(), StoreError> {
         own_json::write(&path_of(root), self)
     }
 
-    /// Forgets all ends, because a queue was removed that may begin anew.
+    /// Removes all ends, because a removed queue may start at 0 again.
     pub(crate) fn forget(root: &Path) -> Result<(), StoreError> {
         let path = path_of(root);
         match fs::remove_file(&path) {

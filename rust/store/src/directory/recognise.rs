@@ -1,4 +1,4 @@
-//! What a newer RocketMQ keeps in a store directory, and what that means for who reads it here.
+//! Recognizes files of a newer RocketMQ in a store directory, and what they mean for us.
 
 use std::path::Path;
 
@@ -7,25 +7,25 @@ use crate::state::files::BYTES_MAX;
 use mq_format::message::MAGIC_V2;
 use mq_log::fs::{self, OpenOptions};
 
-/// What becomes of a part that a newer RocketMQ wrote.
+/// How we treat a part that a newer RocketMQ wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Read like everything else; older RocketMQ cannot.
+    /// Read like everything else; older RocketMQ versions cannot read it.
     Read,
-    /// Left alone: something is missing, the rest is right.
+    /// Ignored: its content is missing, the rest of the store is right.
     Ignored,
-    /// Appending would lose or mix up messages: such a store is only read.
+    /// Appending would lose or mix up messages, so the store is only read.
     Refused,
 }
 
 /// A part of a store that a newer RocketMQ wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Foreign {
-    /// Where it is, relative to the root.
+    /// Path relative to the root.
     pub path: String,
-    /// What it is, and what cannot be read because of it.
+    /// What it is, and which messages or settings are not read because of it.
     pub what: &'static str,
-    /// What becomes of it.
+    /// How we treat it.
     pub effect: Effect,
 }
 
@@ -46,8 +46,8 @@ const MAPPING: &str = "static topics of RocketMQ 5: the mapping of logic queues 
 const VERSION_2: &str = "records of version 2 (RocketMQ 5, topics above 127 bytes): read; \
      RocketMQ 4 ends the log at the first of them";
 
-/// Looks for what a newer RocketMQ left in the store at `root`; what cannot be looked at is not
-/// told. Reads names and a few bytes.
+/// Finds parts of a newer RocketMQ in the store at `root`; skips unreadable ones. Reads names and a
+/// few bytes.
 pub fn recognise(root: &Path) -> Vec<Foreign> {
     let mut found = Vec::new();
     let mut tell = |path: &str, what, effect| {
@@ -91,12 +91,12 @@ fn recognise_config(directory: &Path, tell: &mut impl FnMut(&str, &'static str, 
     }
 }
 
-/// RocksDB names its present manifest in a file CURRENT.
+/// RocksDB keeps the name of its manifest in a file CURRENT.
 fn is_rocksdb(directory: &Path) -> bool {
     directory.join("CURRENT").is_file()
 }
 
-/// Whether a file with content lies within so many levels.
+/// Whether there is a non-empty file within this many directory levels.
 fn has_file(directory: &Path, levels: usize) -> bool {
     let is_used = |path: &Path| match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => levels > 1 && has_file(path, levels - 1),
@@ -107,7 +107,7 @@ fn has_file(directory: &Path, levels: usize) -> bool {
     entries.iter().any(|(_, path)| is_used(path))
 }
 
-/// Whether the table of mappings has an entry; RocketMQ 5 always writes the file.
+/// Whether the table of mappings has an entry. RocketMQ 5 always writes the file.
 fn has_mappings(path: &Path) -> bool {
     let text = fs::read_own(path, BYTES_MAX).unwrap_or_default();
     let text: String = String::from_utf8_lossy(&text).split_whitespace().collect();
@@ -115,7 +115,7 @@ fn has_mappings(path: &Path) -> bool {
     table.is_some_and(|(_, entries)| !entries.starts_with('}'))
 }
 
-/// Whether a file of the log begins with a record of version 2.
+/// Whether a log file begins with a record of version 2.
 fn has_version_2(directory: &Path) -> bool {
     let mut files = offset_files(directory).unwrap_or_default().into_iter();
     files.any(|file| {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_folders_that_version_5_always_makes_are_not_told() {
+    fn empty_directories_of_version_5_are_ignored() {
         let root = tempfile::tempdir().unwrap();
         for name in [
             "batchconsumequeue",
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_of_version_5_is_told_with_its_effect() {
+    fn each_part_of_version_5_is_found_with_its_effect() {
         let root = tempfile::tempdir().unwrap();
         let (name, magic) = ("00000000000000000000", MAGIC_V2.to_be_bytes());
         write(root.path(), "consumequeue/CURRENT", b"MANIFEST-000001\n");

@@ -1,4 +1,4 @@
-//! The put lock and what happens under it.
+//! The put lock and the code that runs under it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -19,11 +19,11 @@ use mq_format::{multi_dispatch, properties};
 use mq_log::fs::is_full;
 use mq_log::{Stall, WriteError, Writer};
 
-/// A clock that stepped back by less than this is waited out, not followed.
+/// If the clock stepped back by less than this, store times wait for it to catch up.
 const STEP_BACK_MAX_MS: i64 = 60_000;
-/// A lock held this long is not believed; RocketMQ's limit, too.
+/// A lock that seems held for longer is ignored; RocketMQ has the same limit.
 const BUSY_ABSURD_MS: i64 = 10_000_000;
-/// Encoded bytes a thread keeps for its next put.
+/// Most bytes of the encode buffer that a thread keeps for its next put.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
 thread_local! {
@@ -38,19 +38,19 @@ pub(crate) struct Appender {
     pub(crate) space: Arc<Space>,
     /// Store timestamp of the newest record.
     pub(crate) last_store_timestamp_ms: Arc<AtomicI64>,
-    /// `osPageCacheBusyTimeOutMills`: the put lock held longer means that the disk lags behind.
+    /// `osPageCacheBusyTimeOutMills`: if a put holds the lock longer, the disk counts as busy.
     pub(crate) busy_ms: i64,
-    /// Monotonic time the put lock was taken, 0 when free.
+    /// Monotonic time at which the put lock was taken; 0 if it is free.
     pub(crate) locked_at_ms: AtomicI64,
-    /// What was stored; written under the put lock.
+    /// Counts of stored messages; written under the put lock.
     pub(crate) counters: Counters,
-    /// The writer's: whether the disk has yet to make room for the next record.
+    /// The writer's state: whether it waits for a slow disk to provide space.
     pub(crate) stall: Arc<Stall>,
     /// The put lock.
     pub(crate) tail: Mutex<Tail>,
 }
 
-/// What runtime info tells of puts.
+/// Counts for the runtime info.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     messages: AtomicU64,
@@ -63,13 +63,14 @@ impl Counters {
         self.messages.load(Ordering::Relaxed)
     }
 
-    /// Bytes of their records.
+    /// Bytes of stored records.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// There is one writer, so no read-modify-write is needed, which would cost more than all
-    /// else here: it waits until the record's copy is out of the processor.
+    /// Adds without a read-modify-write, because there is only one writer. An atomic addition would
+    /// cost more than the rest of this function: it waits until the copied record has left the
+    /// store buffer.
     fn add(&self, messages: i64, bytes: usize) {
         let messages = self.messages() + messages.unsigned_abs();
         self.messages.store(messages, Ordering::Relaxed);
@@ -78,18 +79,18 @@ impl Counters {
     }
 }
 
-/// What the put lock guards: the end of the log.
+/// The end of the log, guarded by the put lock.
 pub(crate) struct Tail {
     pub(crate) writer: Writer,
     pub(crate) queue_offsets: QueueOffsets,
     pub(crate) is_closed: bool,
 }
 
-/// Why a record is not in the log.
+/// Why a record was not appended.
 enum Refused {
-    /// For good.
+    /// Final.
     With(PutStatus),
-    /// The disk is slow to make room: another try after the stall.
+    /// The disk is slow to provide space: try again after the stall.
     NotReady,
 }
 
@@ -100,19 +101,19 @@ impl From<PutStatus> for Refused {
 }
 
 impl Appender {
-    /// Appends one message; None where the disk is slow to make room for it, until the stall is
-    /// over.
+    /// Appends one message; None if the disk is slow to provide space. Then try again after the
+    /// stall.
     pub(crate) fn put_one(&self, request: &PutRequest<'_>) -> Option<PutResult> {
         self.put(|encoded| self.encoder.encode_one(request, encoded))
     }
 
-    /// As [`Appender::put_one`], a batch body as consecutive records of one file, all or none.
+    /// Like [`Appender::put_one`], for a batch body: consecutive records in one file, all or none.
     pub(crate) fn put_batch(&self, request: &PutRequest<'_>) -> Option<PutResult> {
         self.put(|encoded| self.encoder.encode_batch(request, encoded))
     }
 
-    /// Milliseconds the put lock has been held by its present owner, or records have waited for
-    /// room that a slow disk has yet to make; 0 when free. RocketMQ holds its lock meanwhile.
+    /// Milliseconds since the current owner took the put lock, or since records began to wait for a
+    /// slow disk to provide space; 0 if the lock is free. RocketMQ holds its lock while it waits.
     pub(crate) fn lock_held_ms(&self) -> i64 {
         let held_ms = match self.locked_at_ms.load(Ordering::Relaxed) {
             0 => 0,
@@ -121,7 +122,7 @@ impl Appender {
         held_ms.max(self.stall.lasts_ms())
     }
 
-    /// What it means to delete the messages of these topics now.
+    /// The deletions of these topics' messages as of now: end of the log, and next queue offsets.
     pub(crate) fn deletions(
         &self,
         is_unwanted: impl Fn(&str) -> bool,
@@ -141,7 +142,7 @@ impl Appender {
             .collect()
     }
 
-    /// Refuses every later put; returns when the last one is through.
+    /// Refuses all later puts. Returns when the last put has ended.
     pub(crate) fn close(&self) {
         self.tail.lock().is_closed = true;
     }
@@ -169,9 +170,14 @@ impl Appender {
         })
     }
 
-    /// The critical section. Its order: (1) refuse if poisoned or closed, (2) pick the file,
-    /// (3) store timestamp, (4) queue offset, (5) patch, (6) copy and advance the log's end,
-    /// (7) advance the queues' ends and the newest timestamp.
+    /// The critical section, in this order:
+    /// 1. Refuse if poisoned or closed.
+    /// 2. Select the file.
+    /// 3. Take the store timestamp.
+    /// 4. Take the queue offset.
+    /// 5. Patch these into the records.
+    /// 6. Copy the records and advance the end of the log.
+    /// 7. Advance the next queue offsets and the newest timestamp.
     fn append(&self, target: Target<'_>, encoded: &mut Encoded) -> Result<Assigned, Refused> {
         let mut tail = self.tail.lock();
         let _timer = LockTimer::start(&self.locked_at_ms, self.clock.rough_monotonic_ms());
@@ -212,13 +218,13 @@ impl Appender {
             queue_offsets.advance_multi(encoded.text(), target.queue_id, lmq_enabled, &multi);
         }
         self.counters.add(count, bytes);
-        // After the log's end moved: whoever reads this first, finds the record below the end.
+        // After the log's end: a reader of this timestamp finds its record before the end.
         self.last_store_timestamp_ms
             .store(store_timestamp_ms, Ordering::Release);
         Ok(first)
     }
 
-    /// Adds the message's offsets in the queues it names; they are taken once it is written.
+    /// Adds the message's offsets in the queues it names. They are taken when it is written.
     fn add_multi_offsets(
         &self,
         queue_offsets: &mut QueueOffsets,
@@ -228,14 +234,14 @@ impl Appender {
         let lmq_enabled = self.encoder.multi_dispatch.lmq_enabled;
         let multi = queue_offsets.multi(encoded.text(), target.queue_id, lmq_enabled);
         let value = multi_dispatch::join_offsets(&multi);
-        // RocketMQ answers UNKNOWN_ERROR, too.
+        // RocketMQ also returns UNKNOWN_ERROR.
         match encoded.add_property(properties::INNER_MULTI_QUEUE_OFFSET, value.as_bytes()) {
             true => Ok(multi),
             false => Err(PutStatus::UnknownError),
         }
     }
 
-    /// Ends the file with the filler if the records and another filler do not fit behind it.
+    /// Ends the file with a blank record if the records and another blank record do not fit.
     fn make_room(&self, writer: &mut Writer, bytes: usize) -> Result<(), Refused> {
         let needed = (bytes + BLANK_BYTES) as u64;
         if needed > writer.segments().file_size() {
@@ -245,14 +251,14 @@ impl Appender {
         if needed <= remaining {
             return Ok(());
         }
-        // RocketMQ's files are below 2 GiB: the filler states the rest as an int.
+        // Files are below 2 GiB, because a blank record holds the rest of its file as an int.
         let filler = message::blank(u32::try_from(remaining).unwrap_or(u32::MAX));
         writer
             .roll(&[&filler])
             .map_err(|error| self.write_failed(&error))
     }
 
-    /// Now, or the newest record's time while the clock is a little behind it.
+    /// The current time, or the newest record's time while the clock is slightly behind it.
     fn store_timestamp_ms(&self) -> i64 {
         let now_ms = self.clock.wall_ms();
         let last_ms = self.last_store_timestamp_ms.load(Ordering::Relaxed);
@@ -276,7 +282,7 @@ impl Appender {
                 PutStatus::ServiceNotAvailable
             }
             WriteError::NoRoom(cause) => {
-                tracing::error!("the commit log gets no blocks or no file: {cause}");
+                tracing::error!("cannot allocate blocks or a file for the commit log: {cause}");
                 PutStatus::CreateMappedFileFailed
             }
             WriteError::Failed(cause) => {
@@ -288,12 +294,12 @@ impl Appender {
     }
 }
 
-/// Patches consecutive records; returns how many there are.
+/// Patches consecutive records; returns their number.
 fn patch_all(encoded: &mut Encoded, first: Assigned) -> i64 {
     let mut next = first;
     let mut start = 0;
     for size in &encoded.sizes {
-        // Of a single record less is there: its body is not.
+        // The bytes of a single record lack its body.
         let end = encoded.bytes.len().min(start + size);
         message::patch(&mut encoded.bytes[start..end], next);
         start += size;
@@ -314,7 +320,7 @@ fn put_result(first: Assigned, sizes: &[usize]) -> PutResult {
     PutResult {
         status: PutStatus::Ok,
         physical_offset: first.physical_offset,
-        // A file, and so a batch, is below 2 GiB.
+        // Fits, because a file is below 2 GiB, and a batch is in one file.
         size_bytes: i32::try_from(end - first.physical_offset).unwrap_or(i32::MAX),
         queue_offset: first.queue_offset,
         store_timestamp_ms: first.store_timestamp_ms,
@@ -322,7 +328,7 @@ fn put_result(first: Assigned, sizes: &[usize]) -> PutResult {
     }
 }
 
-/// Tells others how long the put lock has been held.
+/// Publishes the time at which the put lock was taken.
 struct LockTimer<'a>(&'a AtomicI64);
 
 impl<'a> LockTimer<'a> {

@@ -1,4 +1,4 @@
-//! From a put request to encoded records: all the work that needs no lock.
+//! Encodes put requests as records. This is the part of a put that needs no lock.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,18 +14,19 @@ use mq_format::message::{
 };
 use mq_format::{multi_dispatch, properties};
 
-/// Encoded records, one behind the other; reused from put to put.
+/// A buffer of consecutive encoded records, reused for every put.
 #[derive(Debug, Default)]
 pub(crate) struct Encoded {
-    /// The records; queue offset, physical offset and store timestamp are still to be patched.
+    /// The records without queue offset, physical offset and store timestamp, which are patched
+    /// later.
     pub(crate) bytes: Vec<u8>,
-    /// Where in `bytes` the target's body belongs.
+    /// Position in `bytes` at which the target's body is inserted.
     body_at: usize,
-    /// Bytes of each record.
+    /// Length of each record.
     pub(crate) sizes: Vec<usize>,
-    /// Bytes of the last record's properties, with which it ends.
+    /// Length of the properties at the end of the last record.
     text_bytes: usize,
-    /// The single record enters queues beside its own: their offsets are still to be added.
+    /// The single record enters further queues, whose offsets must still be added.
     pub(crate) is_multi_dispatch: bool,
 }
 
@@ -37,7 +38,7 @@ impl Encoded {
         self.is_multi_dispatch = false;
     }
 
-    /// All bytes in order; `body`: the target's.
+    /// The pieces of all bytes in order; `body` is the target's.
     pub(crate) fn around<'b>(&'b self, body: &'b [u8]) -> [&'b [u8]; 3] {
         let (before, behind) = self.bytes.split_at(self.body_at);
         [before, body, behind]
@@ -56,7 +57,7 @@ impl Encoded {
         added.is_some()
     }
 
-    /// Adds a record; without its body if that is left to the target.
+    /// Adds a record. If `is_left`, its body is left to the target.
     fn push(&mut self, record: &RecordView<'_>, is_left: bool) {
         let text;
         let mut record = *record;
@@ -73,7 +74,7 @@ impl Encoded {
         self.text_bytes = record.properties.len();
     }
 
-    /// [`Self::push`] for a message of a batch.
+    /// Like [`Self::push`], for a message of a batch.
     fn push_alike(
         &mut self,
         alike: &Alike<'_>,
@@ -95,7 +96,7 @@ impl Encoded {
     }
 }
 
-/// The queue whose offsets the records take.
+/// The queue that the records enter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Target<'a> {
     /// Topic name; the schedule topic for a delayed message.
@@ -104,25 +105,26 @@ pub(crate) struct Target<'a> {
     pub(crate) queue_id: i32,
     /// Whether records of this transaction type enter the queue.
     pub(crate) is_queued: bool,
-    /// Of the single record, copied once, to the log; empty if what is encoded has it already.
+    /// Body of a single record, which is copied directly to the log; empty if the encoded bytes
+    /// have it.
     pub(crate) body: &'a [u8],
 }
 
-/// Checks limits and encodes.
+/// Checks limits and encodes records.
 #[derive(Debug)]
 pub(crate) struct Encoder {
-    /// Most bytes of a body, and of a batch.
+    /// Most bytes of a body or a batch.
     pub(crate) max_message_bytes: usize,
-    /// The delay level table.
+    /// The table of delay levels.
     pub(crate) levels: DelayLevels,
-    /// Whether messages enter the queues INNER_MULTI_DISPATCH names.
+    /// Whether messages enter the queues in INNER_MULTI_DISPATCH.
     pub(crate) multi_dispatch: MultiDispatch,
     pub(crate) light_queues: Arc<LightQueues>,
 }
 
 impl Encoder {
-    /// Encodes one message; a delayed one goes to the schedule topic, its own topic and queue kept
-    /// in properties.
+    /// Encodes one message. A delayed one goes to the schedule topic; properties keep its real
+    /// topic and queue.
     pub(crate) fn encode_one<'a>(
         &self,
         request: &PutRequest<'a>,
@@ -146,8 +148,8 @@ impl Encoder {
             if !request.was_accepted && self.light_queues.are_too_many() {
                 return Err(PutStatus::LmqConsumeQueueNumExceeded);
             }
-            // What the producer says of offsets is not taken. WAIT goes, as RocketMQ takes it out
-            // when it adds the offsets.
+            // Drop the producer's offsets. Also drop WAIT, which RocketMQ removes when it adds the
+            // offsets.
             for name in [properties::INNER_MULTI_QUEUE_OFFSET, properties::WAIT] {
                 properties::remove(text.to_mut(), name);
             }
@@ -161,8 +163,8 @@ impl Encoder {
         Ok(target)
     }
 
-    /// Encodes a batch body, `total | magic 0 | crc 0 | flag | body length | body | properties
-    /// length (2) | properties` per message, as one record each. The batch's properties are
+    /// Encodes each message of a batch body as one record. A message is `total | magic 0 | crc 0 |
+    /// flag | body length | body | properties length (2) | properties`. The batch's properties are
     /// appended to each message's own.
     pub(crate) fn encode_batch<'a>(
         &self,
@@ -188,7 +190,8 @@ impl Encoder {
             let item = BatchItem::read(&mut cursor).map_err(|_| PutStatus::MessageIllegal)?;
             let mut pieces = properties::merged(item.properties, request.properties);
             if self.multi_dispatch.enabled {
-                // A batch takes no offsets in other queues, as in RocketMQ; nor may a producer.
+                // As in RocketMQ, a batch takes no offsets in other queues; a producer must not set
+                // any either.
                 text = pieces.concat();
                 properties::remove(&mut text, properties::INNER_MULTI_QUEUE_OFFSET);
                 pieces = [&text, &[], &[]];
@@ -213,9 +216,9 @@ impl Encoder {
     }
 }
 
-/// What is put behind properties of so many bytes, of which `last` are the last ones: after a crash
-/// a record that ends in zeros may be one whose end was not written, and a separator means nothing
-/// to whoever reads the properties.
+/// A separator for the end of properties that end in a zero; `last` are the last of `length` bytes.
+/// After a crash, a record that ends in zeros could be one whose end was not written. Readers
+/// ignore the separator.
 fn closing(last: &[u8], length: usize) -> &'static [u8] {
     match last.ends_with(&[0]) && length < PROPERTIES_BYTES_MAX {
         true => &[properties::PAIR_END],
@@ -233,7 +236,7 @@ struct BatchItem<'a> {
 impl<'a> BatchItem<'a> {
     fn read(cursor: &mut Cursor<'a>) -> Result<Self, CursorError> {
         let total = cursor.i32()?;
-        // The total counts itself; clamp to it and demand that nothing is left.
+        // The total includes itself. Limit the cursor to it, and require that nothing is left.
         let mut item = Cursor::new(cursor.take_signed(i64::from(total) - 4)?);
         let (_magic, _crc) = (item.i32()?, item.i32()?);
         let flag = item.i32()?;
@@ -280,11 +283,11 @@ fn delayed_properties(request: &PutRequest<'_>, level: i32) -> Vec<u8> {
     properties::set(&mut text, properties::REAL_TOPIC, request.topic.as_bytes());
     let queue_id = request.queue_id.to_string();
     properties::set(&mut text, properties::REAL_QUEUE_ID, queue_id.as_bytes());
-    text.pop(); // RocketMQ writes the text anew, without a separator at its end.
+    text.pop(); // RocketMQ writes the text again, without a separator at its end.
     text
 }
 
-/// RocketMQ refuses too many characters as illegal and too many bytes as too long.
+/// As in RocketMQ, too many characters are illegal, and too many bytes exceed the size.
 fn check_properties(text: &[u8]) -> Result<(), PutStatus> {
     if text.len() <= PROPERTIES_BYTES_MAX {
         return Ok(());

@@ -1,4 +1,4 @@
-//! From a put to its acknowledgement: encode, append, flush, answer.
+//! From a put to its acknowledgement: encode, append, flush, reply.
 
 pub(crate) mod ack;
 pub(crate) mod append;

@@ -1,5 +1,5 @@
-//! What a put must know of queues: the next offset of each, and whether there are too many light
-//! queues.
+//! Facts about queues that a put needs: the next offset of each, and whether there are too many
+//! light queues.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use crate::settings::MultiDispatch;
 use mq_format::multi_dispatch;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Queues with ids below this have their offsets side by side.
+/// Offsets of queues with ids below this are in a dense array.
 const DENSE_IDS: usize = 1_024;
 
-/// Next offset of every queue.
+/// The next offset of every queue.
 #[derive(Debug, Default)]
 pub(crate) struct QueueOffsets {
-    /// Place in `queues`: no name is copied for a known topic.
+    /// Index in `queues`. A look-up of a known topic copies no name.
     topics: HashMap<Arc<str>, usize>,
     queues: Vec<(Arc<str>, Queues)>,
-    /// Place of the topic asked for last, which often is the next one, too.
+    /// Index of the last topic, which is often the next one, too.
     last: usize,
 }
 
-/// Next offsets of one topic's queues: 8 bytes each, as there may be many topics.
+/// Next offsets of one topic's queues; compact, because there may be many topics.
 #[derive(Debug, Default)]
 struct Queues {
     dense: Vec<i64>,
@@ -29,7 +29,7 @@ struct Queues {
 }
 
 impl QueueOffsets {
-    /// The next offset of a queue, 0 for a new one.
+    /// The next offset of a queue; 0 for a new one.
     pub(crate) fn entry(&mut self, topic: &str, queue_id: i32) -> &mut i64 {
         let is_last = self.queues.get(self.last);
         if is_last.is_none_or(|(name, _)| **name != *topic) {
@@ -48,7 +48,7 @@ impl QueueOffsets {
         place
     }
 
-    /// Topics of these names, and the next offset of each of their queues that had a message.
+    /// The wanted topics, with the next offset of each queue that has had a message.
     pub(crate) fn of_topics(
         &self,
         is_wanted: impl Fn(&str) -> bool,
@@ -60,8 +60,7 @@ impl QueueOffsets {
         wanted.map(|(topic, queues)| (&**topic, queues.used()))
     }
 
-    /// The next offset in each queue that INNER_MULTI_DISPATCH names; 0 for a name that can be
-    /// none.
+    /// The next offset in each queue of INNER_MULTI_DISPATCH; 0 for an impossible queue name.
     pub(crate) fn multi(&mut self, text: &[u8], queue_id: i32, lmq_enabled: bool) -> Vec<i64> {
         multi_dispatch::dispatch_names(text)
             .map(|name| match multi_dispatch::is_queue_name(name) {
@@ -71,7 +70,8 @@ impl QueueOffsets {
             .collect()
     }
 
-    /// Takes the offsets that [`QueueOffsets::multi`] gave. A queue named twice takes one.
+    /// Takes the offsets that [`QueueOffsets::multi`] returned. A queue named twice takes one
+    /// offset.
     pub(crate) fn advance_multi(
         &mut self,
         text: &[u8],
@@ -115,10 +115,10 @@ impl Queues {
     }
 }
 
-/// Counts queues of the topics `%LMQ%...` on disk, against `maxLmqConsumeQueueNum`.
+/// Counts the light queues on disk, for the limit `maxLmqConsumeQueueNum`.
 #[derive(Debug)]
 pub(crate) struct LightQueues {
-    /// None: light queues are off, and so is the limit.
+    /// None if light queues are disabled; then there is no limit.
     most: Option<u32>,
     count: AtomicU32,
 }
@@ -132,20 +132,20 @@ impl LightQueues {
         }
     }
 
-    /// A queue of this topic is there now.
+    /// Notes that a queue of this topic was created.
     pub(crate) fn added(&self, topic: &str) {
         self.count
             .fetch_add(multi_dispatch::is_lmq(topic).into(), Ordering::Relaxed);
     }
 
-    /// A queue of this topic is gone.
+    /// Notes that a queue of this topic was removed.
     pub(crate) fn removed(&self, topic: &str) {
         self.count
             .fetch_sub(multi_dispatch::is_lmq(topic).into(), Ordering::Relaxed);
     }
 
-    /// Whether no message may enter further queues. RocketMQ then refuses to read light queues,
-    /// too; here what is stored can be read.
+    /// Whether the limit is exceeded, so that no message may enter further queues. RocketMQ then
+    /// also refuses reads of light queues; we do not.
     pub(crate) fn are_too_many(&self) -> bool {
         let count = self.count.load(Ordering::Relaxed);
         self.most.is_some_and(|most| count > most)

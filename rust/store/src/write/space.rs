@@ -1,4 +1,4 @@
-//! Whether the partitions have room: looked up in the background, read by every put.
+//! Free space of the partitions: measured in the background, checked by every put.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,19 +12,19 @@ use crate::settings::Cleaning;
 
 const COMMIT_LOG: &str = "commitlog";
 const CONSUME_QUEUE: &str = "consumequeue";
-/// `diskMaxUsedSpaceRatio` is taken into this range, as RocketMQ does.
+/// `diskMaxUsedSpaceRatio` is limited to this range, as in RocketMQ.
 const MAX_USED_PERCENT: (u64, u64) = (10, 95);
 
-/// How much room there is; a later one is worse.
+/// Levels of disk usage, from good to bad.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pressure {
-    /// Enough.
+    /// Enough free space.
     None,
-    /// Expired files go at any hour.
+    /// Expired files are deleted at any hour.
     High,
-    /// The oldest files go, whatever their age.
+    /// The oldest files are deleted at any age.
     Forcible,
-    /// Puts are refused as well.
+    /// Puts are refused, too.
     Full,
 }
 
@@ -32,7 +32,7 @@ impl Pressure {
     const ALL: [Self; 4] = [Self::None, Self::High, Self::Forcible, Self::Full];
 }
 
-/// What is used of a partition, and what is left for us.
+/// Used bytes of a partition, and free bytes for this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub used_bytes: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// Of the partition that holds `path`.
+    /// The usage of the partition that holds `path`.
     fn of(path: &Path) -> io::Result<Self> {
         let found = statvfs(path)?;
         Ok(Self {
@@ -49,18 +49,18 @@ impl Usage {
         })
     }
 
-    /// Bytes used, percent, rounded up.
+    /// Used bytes in percent, rounded up.
     pub(crate) fn percent(self) -> u64 {
         (self.used_bytes * 100).div_ceil((self.used_bytes + self.free_bytes).max(1))
     }
 }
 
-/// From where on how much is done.
+/// The thresholds of the levels.
 #[derive(Debug, Clone, Copy)]
 enum Limits {
-    /// RocketMQ's: percent of the partition.
+    /// RocketMQ's thresholds, percent of the partition.
     Ratio { max: u64, forcible: u64, full: u64 },
-    /// Ours, for a machine that is not the broker's alone: bytes that must stay free.
+    /// Our threshold for a machine shared with other programs: bytes that must stay free.
     Free { min_bytes: u64 },
 }
 
@@ -84,7 +84,8 @@ impl Limits {
                 forcible,
                 full,
             } => [max, forcible, full].map(|limit| usage.percent() > limit),
-            // Others fill such a disk too: files go only just before puts would be refused.
+            // Other programs fill such a disk, too. So delete files only shortly before puts would
+            // be refused.
             Self::Free { min_bytes } => [
                 false,
                 usage.free_bytes < min_bytes.saturating_mul(2),
@@ -100,7 +101,7 @@ impl Limits {
         match self {
             Self::Free { min_bytes } => {
                 let free = usage.free_bytes;
-                format!("{free} bytes are free at {path}, {min_bytes} are demanded")
+                format!("{path} has {free} bytes free, but {min_bytes} are required")
             }
             Self::Ratio { full, .. } => {
                 let used = usage.percent();
@@ -110,18 +111,18 @@ impl Limits {
     }
 }
 
-/// Who may wait for room.
+/// The part of the store that waits for space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Waiting {
-    /// What is appended to the commit log.
+    /// Messages appended to the commit log.
     Log,
-    /// What dispatch derives from it.
+    /// Queues and index, which dispatch derives.
     Dispatch,
 }
 
 type Measure = Box<dyn Fn(&Path) -> io::Result<Usage> + Send + Sync>;
 
-/// The partitions of the store: commit log and consume queues may lie on different ones.
+/// The store's partitions: commit log and consume queues may be on different ones.
 pub(crate) struct Space {
     root: PathBuf,
     min_free_bytes: Option<u64>,
@@ -129,22 +130,22 @@ pub(crate) struct Space {
     measure: Measure,
     pressure: AtomicU8,
     is_full: AtomicBool,
-    /// Why it counts as full.
+    /// Why the store counts as full.
     reason: Mutex<String>,
-    /// Why somebody waits for room.
+    /// Why a part of the store waits for space.
     held: Mutex<BTreeMap<Waiting, String>>,
 }
 
 impl Space {
-    /// As [`Space::with_ratios`], with RocketMQ's.
+    /// Like [`Space::with_ratios`], with RocketMQ's ratios.
     #[cfg(test)]
     pub(crate) fn new(root: &Path, min_free_bytes: Option<u64>) -> Self {
         Self::with_ratios(root, min_free_bytes, &Cleaning::default())
     }
 
-    /// Watches the partitions of the store at `root`: full when fewer than `min_free_bytes` are
-    /// left, by the configured ratios when None. Nothing is known before the first
-    /// [`Space::refresh`].
+    /// Watches the partitions of the store at `root`. They are full if fewer than `min_free_bytes`
+    /// are free, or by the configured ratios if that is None. The first [`Space::refresh`]
+    /// measures.
     pub(crate) fn with_ratios(
         root: &Path,
         min_free_bytes: Option<u64>,
@@ -162,7 +163,7 @@ impl Space {
         }
     }
 
-    /// Takes other ratios, from the next look on.
+    /// Changes the ratios from the next measurement on.
     pub(crate) fn set_ratios(&self, cleaning: &Cleaning) {
         *self.limits.lock() = Limits::new(self.min_free_bytes, cleaning);
     }
@@ -177,30 +178,30 @@ impl Space {
         self.is_full().then(|| self.reason.lock().clone())
     }
 
-    /// How much room the last look found.
+    /// The level that the last measurement found.
     pub(crate) fn pressure(&self) -> Pressure {
         Pressure::ALL[usize::from(self.pressure.load(Ordering::Relaxed))]
     }
 
-    /// Something could not be written for lack of room: full until the next look.
+    /// Notes that a write found the disk full. Puts are refused until the next measurement.
     pub(crate) fn note_full(&self, what: String) {
         self.set(Some(what));
     }
 
-    /// Somebody waits for room: full, whatever a look finds, until [`Space::release`].
+    /// Notes that a part of the store waits for space. Puts are refused until [`Space::release`].
     pub(crate) fn hold(&self, who: Waiting, what: String) {
         self.held.lock().insert(who, what.clone());
         self.set(Some(what));
     }
 
-    /// Who waited has got it.
+    /// Notes that the part has its space.
     pub(crate) fn release(&self, who: Waiting) {
         self.held.lock().remove(&who);
         self.refresh();
     }
 
-    /// Looks at the partitions. The worse one counts: in RocketMQ a look at the consume queues'
-    /// may call the disk fine that was just found full.
+    /// Measures the partitions; the worse one counts. In RocketMQ, the consume queues' partition
+    /// may reset the state after the log's partition was found full.
     pub(crate) fn refresh(&self) {
         let limits = *self.limits.lock();
         let mut worst = (Pressure::None, None);
@@ -214,7 +215,7 @@ impl Space {
                     }
                 }
                 Err(error) => tracing::warn!(%error, path = %path.display(),
-                    "free space of the store is unknown"),
+                    "cannot measure the free space of the store"),
             }
         }
         self.pressure.store(worst.0 as u8, Ordering::Relaxed);
@@ -222,8 +223,8 @@ impl Space {
         self.set(worst.1.or(held));
     }
 
-    /// Bytes used of the commit log's and of the consume queues' partition, percent, rounded up;
-    /// None where unknown.
+    /// Used bytes of the commit log's and of the consume queues' partition, percent, rounded up;
+    /// None if unknown.
     pub(crate) fn used_percent(&self) -> [Option<u64>; 2] {
         self.partitions()
             .map(|(_, usage)| usage.ok().map(Usage::percent))
@@ -243,14 +244,14 @@ impl Space {
         let is_full = reason.is_some();
         if let Some(reason) = reason {
             if !self.is_full() {
-                tracing::error!("puts are refused: {reason}");
+                tracing::error!("refusing puts: {reason}");
             }
             *self.reason.lock() = reason;
         }
         self.is_full.store(is_full, Ordering::Relaxed);
     }
 
-    /// Has `measure` say what is used.
+    /// Replaces the measurement.
     #[cfg(test)]
     pub(crate) fn measured_by(
         mut self,
@@ -277,7 +278,7 @@ mod tests {
         let limits = Limits::new(None, &Cleaning::default());
         let at = |used| limits.judge(usage(used, 1000 - used));
         assert_eq!([at(0), at(750)], [Pressure::None; 2]);
-        // Rounded up: 75.1 % count as 76.
+        // Rounded up: 75.1 % count as 76 %.
         assert_eq!([at(751), at(850)], [Pressure::High; 2]);
         assert_eq!([at(851), at(900)], [Pressure::Forcible; 2]);
         assert_eq!([at(901), at(1000)], [Pressure::Full; 2]);
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn or_it_rises_with_what_must_stay_free() {
+    fn pressure_rises_with_bytes_that_must_stay_free() {
         let limits = Limits::new(Some(50), &Cleaning::default());
         let at = |free| limits.judge(usage(1_000_000, free));
         assert_eq!(at(100), Pressure::None);
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_allocation_counts_until_the_next_look() {
+    fn a_failed_allocation_counts_until_the_next_measurement() {
         let space = Space::new(Path::new("/"), Some(0));
         space.note_full("no blocks".into());
         assert_eq!(space.refusal(), Some("no blocks".into()));
@@ -339,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_room_counts_until_it_is_there() {
+    fn a_part_that_waits_for_space_counts_until_released() {
         let space = Space::new(Path::new("/"), Some(0));
         space.hold(Waiting::Dispatch, "dispatch waits".into());
         space.hold(Waiting::Log, "the log waits".into());
