@@ -1,8 +1,8 @@
-//! Checking a stretch of the log on all cores.
+//! Checks a range of the log on all cores.
 //!
-//! The stretch is cut into blocks. Where a block's first record starts is known only when the
-//! block before it is done; so each block is searched for a place that looks like one, checked
-//! from there, and its findings count only if the block before ends at that very place.
+//! The range is divided into blocks. The start of a block's first record is known only when the
+//! previous block is done. So each block is searched for bytes that look like a record and is
+//! checked from there. Its findings count only if the previous block ends at that offset.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,56 +18,56 @@ use crate::settings::MultiDispatch;
 use mq_format::message::{RecordView, sys_flag};
 use mq_format::multi_dispatch;
 
-/// Bytes of a block.
+/// Length of a block.
 const BLOCK_BYTES: u64 = 8 << 20;
-/// Most blocks of a round, per core.
+/// Most blocks per round and core.
 const BLOCKS_PER_CORE: usize = 8;
-/// Less than this is not worth a thread, bytes.
+/// A smaller range is not worth a thread, bytes.
 const PARALLEL_BYTES: u64 = 4 << 20;
 /// Bytes of log between two marks.
 const MARK_BYTES: u64 = 64 << 10;
 
-/// A part of one file of the log. Offsets are those of the log.
+/// A part of one log file, by log offsets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block {
     pub from: u64,
     pub to: u64,
-    /// A record starts at `from`, if anything does.
+    /// Whether a record starts at `from`, if there is any.
     pub is_chained: bool,
 }
 
-/// What the good records of a block say, from its first one to the first place that is none.
+/// Facts about the consecutive valid records of a block.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Where the first record starts.
+    /// Start of the first record.
     pub first: Option<u64>,
-    /// Where the last record ends.
+    /// End of the last record.
     pub end: u64,
-    /// Where the last record starts.
+    /// Start of the last record.
     pub last: Option<u64>,
-    /// Whether its end may be missing.
+    /// Whether the end of the last record may be missing.
     pub is_doubtful: bool,
     /// Store time of the last record, milliseconds since the epoch.
     pub last_ms: i64,
-    /// Offset and store time of records in log order, one per so many bytes of log.
+    /// Offset and store time of some records in log order, at most one per `MARK_BYTES`.
     pub marks: Vec<(u64, i64)>,
     pub queues: HashMap<String, HashMap<i32, Span>>,
-    /// Offsets of each queue rise by one.
+    /// Whether the offsets of each queue increase by one.
     pub is_even: bool,
 }
 
 /// The records of one queue in a block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
-    /// Queue offset of the first, and where that is in the log.
+    /// Queue offset and log offset of the first record.
     pub first: i64,
     pub first_physical: u64,
-    /// Queue offset of the last, and where that is in the log.
+    /// Queue offset and log offset of the last record.
     pub last: i64,
     pub last_physical: u64,
 }
 
-/// Where each round of blocks goes on, and how large it is.
+/// Decides the next blocks to check, and how many at once.
 #[derive(Debug)]
 pub(super) struct Rounds {
     cores: usize,
@@ -82,7 +82,7 @@ impl Rounds {
         }
     }
 
-    /// Begins small again: where there is damage, more is likely.
+    /// Restarts with one block: after damage, more damage is likely.
     pub(super) fn restart(&mut self) {
         self.blocks = 1;
     }
@@ -130,7 +130,7 @@ impl Rounds {
         };
         thread::scope(|scope| {
             for _ in 1..threads {
-                // Without another thread this one does all the work.
+                // If no thread can be started, this one does all the work.
                 let _ = thread::Builder::new().spawn_scoped(scope, work);
             }
             work();
@@ -185,7 +185,7 @@ pub(super) fn check(
 }
 
 impl Findings {
-    /// Those of one record.
+    /// The findings of one record.
     pub(super) fn of(offset: u64, record: &RecordView<'_>, belief: Belief) -> Self {
         let mut findings = Self {
             is_doubtful: belief.is_doubtful(record),
@@ -195,7 +195,7 @@ impl Findings {
         findings
     }
 
-    /// Takes a good record into account.
+    /// Adds a valid record.
     fn note(&mut self, offset: u64, record: &RecordView<'_>, multi_dispatch: MultiDispatch) {
         self.last = Some(offset);
         self.last_ms = record.store_timestamp_ms;
@@ -217,7 +217,7 @@ impl Findings {
         }
     }
 
-    /// Whether the queue offset follows the one before.
+    /// Adds a queued record; returns whether its queue offset follows the previous one.
     fn note_queued(&mut self, offset: u64, (topic, queue_id): (&str, i32), at: i64) -> bool {
         if !self.queues.contains_key(topic) {
             self.queues.insert(topic.to_owned(), HashMap::new());

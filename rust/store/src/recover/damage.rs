@@ -1,4 +1,4 @@
-//! Telling damage from a torn tail: does a valid record follow the bad bytes?
+//! Distinguishes damage from a torn tail: does a valid record follow the bad bytes?
 
 use std::collections::HashMap;
 use std::io;
@@ -11,12 +11,12 @@ use mq_format::message::{MAGIC, MAGIC_V2, RecordView, sys_flag};
 
 /// Bytes searched at once.
 const SEARCH_BYTES: usize = 1 << 20;
-/// Offsets of two fields in a record, and the end of the second.
+/// Positions of two fields in a record, and the end of the second.
 const MAGIC_AT: usize = 4;
 const PHYSICAL_OFFSET_AT: usize = 28;
 const HEAD_BYTES: usize = 36;
 
-/// What the last good records were, to tell their successors from left-overs.
+/// Facts about the last valid records, to distinguish later records from left-overs.
 #[derive(Debug, Default)]
 pub struct LastSeen {
     /// Store time of the last good record, milliseconds since the epoch.
@@ -25,7 +25,7 @@ pub struct LastSeen {
 }
 
 impl LastSeen {
-    /// Takes a good record into account.
+    /// Adds a valid record.
     pub fn note(&mut self, record: &RecordView<'_>) {
         self.store_timestamp_ms = record.store_timestamp_ms;
         if sys_flag::is_queued(record.sys_flag) {
@@ -33,7 +33,7 @@ impl LastSeen {
         }
     }
 
-    /// Takes the newest offset of a queue into account.
+    /// Adds the newest offset of a queue.
     pub(super) fn note_queue(&mut self, topic: &str, queue_id: i32, queue_offset: i64) {
         if !self.queue_offsets.contains_key(topic) {
             self.queue_offsets.insert(topic.to_owned(), HashMap::new());
@@ -43,13 +43,13 @@ impl LastSeen {
         }
     }
 
-    /// The last offset seen in a queue.
+    /// The last queue offset seen in a queue.
     pub(super) fn queue_offset(&self, topic: &str, queue_id: i32) -> Option<i64> {
         self.queue_offsets.get(topic)?.get(&queue_id).copied()
     }
 
-    /// Whether a record can come after those seen. RocketMQ leaves old records behind the end
-    /// of a log it cut; they are older than what was written over their beginning.
+    /// Whether a record can follow those seen. RocketMQ leaves old records after the end of a log
+    /// that it truncated. They are older than the records written over their start.
     fn precedes(&self, record: &RecordView<'_>) -> bool {
         let seen = self.queue_offset(record.topic, record.queue_id);
         let is_new = !sys_flag::is_queued(record.sys_flag)
@@ -58,8 +58,8 @@ impl LastSeen {
     }
 }
 
-/// The first record behind the bad bytes at `from` that belongs to the log; None where the log
-/// just ends.
+/// The first record after the bad bytes at `from` that belongs to the log; None if the log ends
+/// there.
 pub fn next_record(
     log: &impl LogRead,
     from: u64,
@@ -78,8 +78,8 @@ pub fn next_record(
     Ok(None)
 }
 
-/// The first place in `[from, to)`, which lies in one file, that looks like the start of a record
-/// and that `accept` takes: it has a magic and states its own offset.
+/// The first offset in `[from, to)`, a range in one file, that looks like the start of a record (it
+/// has a magic and states its own offset) and that `accept` accepts.
 pub(super) fn find(
     log: &impl LogRead,
     from: u64,
@@ -90,7 +90,8 @@ pub(super) fn find(
     let mut buffer = vec![0; SEARCH_BYTES];
     let mut at = from;
     while at < to {
-        // There may be a GiB of zeros. A record may begin with zeros that became a hole.
+        // Skip holes, because there may be a GiB of zeros. A record may start in a hole if its
+        // first bytes are zeros.
         let data = log.next_data(at)?;
         at = at.max(data.saturating_sub(HEAD_BYTES as u64));
         let room = usize::try_from(file_end.saturating_sub(at)).unwrap_or(usize::MAX);
@@ -108,19 +109,19 @@ pub(super) fn find(
                 }
             }
         }
-        // A head may lie across two reads.
+        // A head may be split over two reads.
         at += (read - (HEAD_BYTES - 1)) as u64;
     }
     Ok(None)
 }
 
-/// Whether there is nothing at all; compares words, not bytes.
+/// Whether all bytes are zero; compares words instead of bytes.
 pub(super) fn is_zero(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<16>();
     words.iter().all(|word| u128::from_ne_bytes(*word) == 0) && rest.iter().all(|byte| *byte == 0)
 }
 
-/// Places in `bytes`, which start at `offset` of the log, where a record may start.
+/// Positions in `bytes`, which start at log offset `offset`, where a record may start.
 fn places(bytes: &[u8], offset: u64) -> impl Iterator<Item = usize> + '_ {
     let magics = [MAGIC.to_be_bytes(), MAGIC_V2.to_be_bytes()];
     let last = bytes.len().saturating_sub(HEAD_BYTES - 1);

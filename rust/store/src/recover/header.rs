@@ -1,8 +1,8 @@
-//! Records whose queue offset does not follow the one before: a header has no checksum, but the
-//! neighbours in the queue tell what it must have said.
+//! Finds records whose queue offset does not follow the previous one. A header has no checksum, but
+//! the neighbouring records of the queue show which offset it must have had.
 //!
-//! A record believed to be at a queue offset far ahead would turn every message after it into a
-//! duplicate when queues are built from the log.
+//! A record with a queue offset far ahead would turn all later messages of the queue into
+//! duplicates when the queue is rebuilt from the log.
 
 use super::blocks::Findings;
 use super::damage::LastSeen;
@@ -14,33 +14,33 @@ use crate::records::walk::{LogRead, Step, Walk};
 use crate::types::StoreError;
 use mq_format::message::{self, Assigned, RecordView, sys_flag};
 
-/// How far the next record of a queue is looked for, bytes.
+/// How far the next record of a queue is searched, bytes.
 const LOOK_AHEAD_BYTES: u64 = 4 << 20;
-/// Records looked at so closely; a store with more has another past than a flipped bit.
+/// Most records checked this closely. A store with more of them has a cause other than bit flips.
 const DOUBTS_MAX: usize = 1_000;
 
-/// What the neighbours say of a record's queue offset.
+/// What the neighbours say about a record's queue offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Nothing against it.
+    /// They do not contradict it.
     Sound,
-    /// It must have been this one.
+    /// It must have been this offset.
     Shifted(i64),
-    /// The record belongs to no place in this queue.
+    /// The record does not belong to this queue.
     Foreign,
 }
 
-/// The records around one, of a log that is read from its start on.
+/// The records around a record, in a log that is read from its start.
 pub struct Neighbours<'a, Log> {
     log: &'a Log,
     limit: u64,
     belief: Belief,
-    /// Records that were looked at so closely.
+    /// Number of records checked closely so far.
     doubts: &'a mut usize,
 }
 
 impl<'a, Log: LogRead> Neighbours<'a, Log> {
-    /// Those before `limit` of a log whose records are all on the disk.
+    /// The records before `limit`, for a log that is completely on disk.
     pub fn new(log: &'a Log, limit: u64, doubts: &'a mut usize) -> Self {
         Self {
             log,
@@ -50,8 +50,8 @@ impl<'a, Log: LogRead> Neighbours<'a, Log> {
         }
     }
 
-    /// Whether the neighbours contradict the queue offset of a record, which ends at `end`; `seen`
-    /// is what came before it.
+    /// Whether the neighbours contradict the queue offset of a record that ends at `end`; `seen`
+    /// holds the records before it.
     pub fn contradict(
         &mut self,
         seen: &LastSeen,
@@ -83,7 +83,7 @@ impl<'a, Log: LogRead> Neighbours<'a, Log> {
         })
     }
 
-    /// The queue offset of the next record of the same queue, if there is one near.
+    /// The queue offset of the next record of the same queue, if one is near.
     fn next_in_queue(&self, record: &RecordView<'_>, from: u64) -> Result<Option<i64>, StoreError> {
         let mut walk = Walk::from(from);
         let until = self.limit.min(from + LOOK_AHEAD_BYTES);
@@ -108,8 +108,8 @@ impl<'a, Log: LogRead> Neighbours<'a, Log> {
 }
 
 impl LogCheck<'_> {
-    /// Takes the records from `at` to `to` one by one, mending headers; returns where a place is
-    /// that holds no good record, or `to` or beyond.
+    /// Processes the records from `at` to `to` one by one and repairs their headers. Returns the
+    /// offset of the first invalid record, or `to` or beyond.
     pub(super) fn one_by_one(
         &mut self,
         at: u64,
@@ -161,7 +161,7 @@ impl LogCheck<'_> {
         neighbours.judge(&self.seen, record, end)
     }
 
-    /// Puts the right queue offset into a record's header.
+    /// Writes the right queue offset into a record's header.
     fn shift_back(
         &mut self,
         record: &RecordView<'_>,
@@ -171,7 +171,7 @@ impl LogCheck<'_> {
         let from = record.physical_offset.cast_unsigned();
         let to = from + bytes.len() as u64;
         let what = format!(
-            "{}: the record says queue offset {} between {} and {} of {}/{}",
+            "{}: the record has queue offset {} between {} and {} of {}/{}",
             self.place(from),
             record.queue_offset,
             queue_offset - 1,
@@ -180,7 +180,7 @@ impl LogCheck<'_> {
             record.queue_id,
         );
         self.may_heal(&what)?;
-        tracing::error!("{what}; saving it to mqstack/quarantine and writing {queue_offset}");
+        tracing::error!("{what}; saving the record to mqstack/quarantine, writing {queue_offset}");
         quarantine(self.root, self.log, from, to)?;
         let assigned = Assigned {
             queue_offset,

@@ -1,11 +1,11 @@
-//! Overwriting damaged bytes with records that neither we nor RocketMQ queue or index.
+//! Overwrites damaged bytes with records that neither we nor RocketMQ queue or index.
 //!
-//! The shortest record has 91 bytes. Bytes fewer than that before a good record go to the end of
-//! the record before them, as separators behind its properties, which say nothing to any reader;
-//! fewer than a filler's 8 at the end of a file take that record with them.
+//! The shortest record has 91 bytes. A gap under 91 bytes is absorbed by the record before it: its
+//! properties are padded with separators, which readers ignore. A gap under 8 bytes at the end of a
+//! file cannot hold a blank record, so the record before it is overwritten, too.
 //!
-//! Where an earlier start was killed while it healed, the log is whole and the queues do not know
-//! it yet: what they have to learn is found here as well.
+//! If an earlier start was killed during a repair, the log may be whole while the queues do not
+//! match it yet. This module also finds the changes that the queues lack.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -23,35 +23,35 @@ use mq_format::properties::PAIR_END;
 use mq_log::Segments;
 use mq_log::fs::{File, create_own};
 
-/// Longest stand-in record, bytes: within RocketMQ's default limit of a record.
+/// Longest stand-in record, bytes; within RocketMQ's default limit.
 const STAND_IN_BYTES_MAX: u64 = 4 << 20;
-/// Bytes of a record without topic, body and properties.
+/// Length of a record without topic, body and properties.
 const STAND_IN_BYTES_MIN: u64 = 91;
 /// Bytes of damage saved at once.
 const SAVE_BYTES: usize = 1 << 20;
-/// Bad bytes of the log, and what is before them.
+/// A damaged range of the log, and facts about the records before it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Damage {
     pub from: u64,
     pub to: u64,
-    /// Where the good record starts that ends at `from`, if it is known.
+    /// Start of the valid record that ends at `from`, if known.
     pub last: Option<u64>,
-    /// Store time of stand-ins, milliseconds since the epoch.
+    /// Store time for stand-in records, milliseconds since the epoch.
     pub store_timestamp_ms: i64,
 }
 
-/// What healing changed for whoever knows where records are.
+/// A change of the log by a repair, which queues and index must follow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Change {
-    /// No record that was in this range is there any more.
+    /// All former records of this range are gone.
     pub from: u64,
     pub to: u64,
-    /// Where the record starts that grew, and how long it is now.
+    /// Start and new length of a record that was extended.
     pub grown: Option<(u64, usize)>,
 }
 
 impl Damage {
-    /// Whether the bytes can be overwritten so that the log is whole.
+    /// Whether the range can be overwritten so that the log is valid.
     pub(super) fn can_be_healed(&self, log: &impl LogRead) -> Result<bool, StoreError> {
         let mut begin = self.from;
         while log.next_file_start(begin) <= self.to {
@@ -68,8 +68,8 @@ impl Damage {
         }
     }
 
-    /// Saves the bytes to `{root}/mqstack/quarantine` and overwrites them. Returns what queues
-    /// may know otherwise.
+    /// Saves the bytes to `{root}/mqstack/quarantine` and overwrites them. Returns the change that
+    /// queues must follow.
     pub(super) fn heal(&self, root: &Path, log: &Segments) -> Result<Change, StoreError> {
         let mut at = self.from;
         let mut change = Change {
@@ -102,8 +102,9 @@ impl Damage {
         Ok(change)
     }
 
-    /// Store time of stand-ins: of the record after the damage where none is known before it,
-    /// because RocketMQ's recovery does not begin with a file whose first record has no time.
+    /// Store time of stand-in records. If no time before the damage is known, use the time of the
+    /// record after it, because RocketMQ's recovery does not start at a file whose first record has
+    /// no time.
     fn stand_in_timestamp_ms(&self, log: &impl LogRead) -> Result<i64, StoreError> {
         if self.store_timestamp_ms > 0 {
             return Ok(self.store_timestamp_ms);
@@ -116,7 +117,7 @@ impl Damage {
         Ok(record.map_or(self.store_timestamp_ms, |record| record.store_timestamp_ms))
     }
 
-    /// The record before the damage, with so many bytes more; None if it cannot have them.
+    /// The record before the damage, extended by `more` bytes; None if that is impossible.
     fn grown(&self, log: &impl LogRead, more: u64) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
         let Some(last) = self.last else {
             return Ok(None);
@@ -144,7 +145,7 @@ impl Damage {
     }
 }
 
-/// Puts the filler at `from`, behind which a file holds no more; makes the file if it is missing.
+/// Ends a file with a blank record at `from`; creates the file if it is missing.
 fn end_file(root: &Path, log: &Segments, from: u64, file_end: u64) -> Result<(), StoreError> {
     let blank = message::blank(u32::try_from(file_end - from).unwrap_or(u32::MAX));
     let is_missing = log.read_at(from, &mut [0]).map_err(log_io)? == 0;
@@ -155,7 +156,7 @@ fn end_file(root: &Path, log: &Segments, from: u64, file_end: u64) -> Result<(),
     log.overwrite(from, &blank).map_err(log_io)
 }
 
-/// Keeps the damaged bytes for whoever can read something out of them; zeros take no room.
+/// Saves the damaged bytes, so that a person can still examine them. Zeros take no space.
 pub(super) fn quarantine(
     root: &Path,
     log: &Segments,
@@ -195,7 +196,7 @@ fn save(log: &Segments, from: u64, to: u64, file: &File, path: &Path) -> Result<
 fn stand_in(log: &Segments, from: u64, to: u64, store_timestamp_ms: i64) -> Result<(), StoreError> {
     let mut at = from;
     while at < to {
-        // Never leave less than one record's bytes for the next round.
+        // Always leave enough bytes for the next record.
         let size = match to - at {
             left if left <= STAND_IN_BYTES_MAX => left,
             left => STAND_IN_BYTES_MAX.min(left - STAND_IN_BYTES_MIN),
@@ -236,7 +237,8 @@ fn stand_in_record(offset: u64, size: u64, store_timestamp_ms: i64) -> Vec<u8> {
 }
 
 impl Recovery<'_> {
-    /// What queues have to learn of ranges that were healed, now that the log is checked.
+    /// The changes that queues must follow for ranges that an earlier start repaired. The log is
+    /// checked.
     pub(super) fn unsettled(&self, healing: &[Healing]) -> Result<Vec<Change>, StoreError> {
         let mut changes = Vec::new();
         for healing in healing {
@@ -281,7 +283,7 @@ impl Recovery<'_> {
     }
 }
 
-/// Where the record ends that starts at `last`.
+/// End of the record that starts at `last`.
 fn walk_end(last: Option<u64>, bytes: &[u8]) -> Option<u64> {
     Some(last? + bytes.len() as u64)
 }

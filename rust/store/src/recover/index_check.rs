@@ -1,7 +1,7 @@
-//! Checking an index file entry by entry, and cutting it where it stops making sense.
+//! Checks an index file entry by entry, and truncates it at the first invalid one.
 //!
-//! RocketMQ deletes what may be torn and loses its keys. But entries alone determine the file:
-//! replaying them gives every slot, and so every link, which shows where the file is torn.
+//! RocketMQ deletes files that may be torn and loses their keys. But the entries determine the rest
+//! of the file: replaying them gives all slots and links, which shows where the file is torn.
 
 use std::io;
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use mq_format::message::{self, CheckCrc, Head, RecordView, STATED_BYTES, sys_fla
 
 /// Entries read at once.
 const CHUNK_ENTRIES: i32 = 4_096;
-/// Bytes of the log looked at between two index files.
+/// Most bytes of the log read between two index files.
 const GAP_BYTES_MAX: u64 = 16 << 20;
 
 impl Recovery<'_> {
-    /// Cuts the index to what makes sense; returns the writer and from where it must be fed, if
-    /// not from the end of the queues.
+    /// Truncates the index to its valid part. Returns the writer, and the log offset from which it
+    /// must be fed if that is before the end of the queues.
     ///
-    /// The log was checked from `checked_from` on, and healed as `changes` say; a start before this
-    /// one may have healed too, and then lost power.
+    /// The log was checked from `checked_from` on, and repaired with these `changes`. An earlier
+    /// start may have repaired it, too, before a power loss.
     pub(super) fn settle_index(
         &self,
         index: &Arc<IndexFiles>,
@@ -49,7 +49,7 @@ impl Recovery<'_> {
         Ok((writer, from))
     }
 
-    /// Checks the files that may be torn or point beyond the log; false if something was cut.
+    /// Checks the files that may be torn or point beyond the log; false if the index was truncated.
     fn check_index(
         &self,
         index: &IndexFiles,
@@ -69,8 +69,8 @@ impl Recovery<'_> {
                 index.remove_from(at)?;
                 return Ok(false);
             }
-            // The next file may begin in the millisecond in which the last durable one ends; a
-            // header that counts nothing may be a file's first one, or lost.
+            // The next file may begin in the millisecond in which the last durable one ends. A
+            // header without entries may belong to a new file, or may be lost.
             let is_doubtful = header.end_timestamp_ms >= durable_ms
                 || header.index_count <= 1
                 || header.end_physical_offset >= checked_from.cast_signed();
@@ -83,7 +83,7 @@ impl Recovery<'_> {
             }
             let first_to_go =
                 match check(file, self.log, (checked_from, log_end)).map_err(failed())? {
-                    // Before a later file an earlier one was full; else its last entries are lost.
+                    // Every file before the last must be full; otherwise its last entries are lost.
                     Checked::Whole if at + 1 == files.len() || file.is_full(&header) => continue,
                     Checked::Whole | Checked::Cut => at + 1,
                     Checked::Useless => at,
@@ -96,7 +96,7 @@ impl Recovery<'_> {
 }
 
 impl Recovery<'_> {
-    /// Whether every file of the index is there, and begins and ends as its header says.
+    /// Whether all index files exist, and their ends match their headers.
     pub(super) fn is_index_whole(&self, index: Option<&IndexFiles>) -> Result<bool, StoreError> {
         let Some(index) = index else {
             return Ok(true);
@@ -104,8 +104,8 @@ impl Recovery<'_> {
         Ok(index.is_whole()? && self.index_gap(index)?.is_none())
     }
 
-    /// The first file before which one is missing: a record with keys lies between it and the end
-    /// of the one before.
+    /// The first file before which one is missing: a record with keys is between it and the end of
+    /// the previous file.
     fn index_gap(&self, index: &IndexFiles) -> Result<Option<usize>, StoreError> {
         let mut from = self.log.min_offset();
         let mut is_known = true;
@@ -125,7 +125,7 @@ impl Recovery<'_> {
         Ok(None)
     }
 
-    /// Where the record at `offset` ends.
+    /// End of the record at `offset`.
     fn after(&self, offset: u64) -> Result<u64, StoreError> {
         let mut walk = Walk::from(offset.max(self.log.min_offset()));
         walk.step(self.log, self.log.max_offset()).map_err(log_io)?;
@@ -160,25 +160,25 @@ fn is_indexed(record: &RecordView<'_>) -> bool {
     !sys_flag::is_rollback(record.sys_flag) && indexed_keys(record.properties).next().is_some()
 }
 
-/// Whether a file may point to records that healing took away.
+/// Whether a file may point to records that a repair removed.
 fn is_in(change: &Change, header: &IndexHeader) -> bool {
     header.index_count > 1
         && header.begin_physical_offset < change.to.cast_signed()
         && header.end_physical_offset >= change.from.cast_signed()
 }
 
-/// What became of an index file.
+/// The result of checking an index file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Checked {
-    /// Every entry makes sense.
+    /// All entries are valid.
     Whole,
-    /// Entries were cut off; later files must go.
+    /// Entries were cut off; later files must be removed.
     Cut,
-    /// Nothing in it can be kept.
+    /// No entry can be kept.
     Useless,
 }
 
-/// The entries that make sense, replayed.
+/// The valid entries, replayed.
 struct Replay {
     layout: IndexLayout,
     slots: Vec<i32>,
@@ -186,7 +186,7 @@ struct Replay {
     last: Option<IndexEntry>,
 }
 
-/// Checks a file against the log and mends it; entries from `checked_from` on one by one.
+/// Checks a file against the log and repairs it; entries from `checked_from` on one by one.
 fn check(
     file: &IndexFile,
     log: &impl LogRead,
@@ -223,7 +223,7 @@ fn check(
     })
 }
 
-/// The entries of a file up to the first one that makes no sense.
+/// Replays the entries of a file up to the first invalid one.
 fn replay(
     file: &IndexFile,
     header: &IndexHeader,
@@ -238,20 +238,20 @@ fn replay(
             let stored_ms = indexed_record_ms(log, offset.cast_unsigned())?;
             record = stored_ms.map(|stored_ms| (offset, stored_ms));
         }
-        // A file's first entry may count from the end of the file before.
+        // The first entry of a file may count from the end of the previous file.
         Ok(record.is_some_and(|(_, stored_ms)| {
             let seconds = header.time_difference_seconds(stored_ms);
             is_first || seconds == entry.time_difference_seconds
         }))
     };
-    // A torn header may count more than fits.
+    // A torn header may count more entries than the file can hold.
     let end = header.index_count.min(file.layout().entries.cast_signed());
     'entries: while replay.next < end {
         let count = CHUNK_ENTRIES.min(end - replay.next);
         let entries = file.entries(replay.next, count)?;
         for entry in &entries {
             let offset = entry.physical_offset.cast_unsigned();
-            // The sector with the end of it may be lost.
+            // The sector with the end of the entry may be lost.
             let ends_in_zeros = entry.time_difference_seconds == 0 && entry.previous == 0;
             let is_doubtful = ends_in_zeros && offset >= log.min_offset();
             let is_trusted = offset < checked_from && !is_doubtful;
@@ -263,7 +263,7 @@ fn replay(
             }
         }
     }
-    // A file may be torn inside an entry, and what is left of the entry may still look sound.
+    // A file may be torn inside an entry, and the rest of that entry may still look valid.
     while let Some(last) = replay.last {
         if last.physical_offset < log_start(log) || has_record(&last, replay.next == 2)? {
             break;
@@ -276,8 +276,8 @@ fn replay(
     Ok(replay)
 }
 
-/// Whether the hash of an entry never came to the disk: it may lie in the sector before the rest of
-/// the entry. What is left looks like an entry of hash 0, which hardly any key has.
+/// Whether the hash of an entry did not reach the disk, because it is in an earlier sector than the
+/// rest of the entry. The rest looks like an entry with hash 0, which hardly any key has.
 fn has_lost_hash(entry: &IndexEntry, log: &impl LogRead) -> bool {
     let is_doubtful = entry.key_hash == 0 && entry.physical_offset >= log_start(log);
     let has_hash_0 = |record: &RecordView<'_>| has_key_hash(record.topic, record.properties, 0);
@@ -294,7 +294,7 @@ impl Replay {
         }
     }
 
-    /// Takes the next entry if it makes sense there.
+    /// Adds the next entry if it is valid.
     fn take(&mut self, entry: IndexEntry, log_end: i64) -> bool {
         if entry.key_hash < 0 || entry.time_difference_seconds < 0 {
             return false;
@@ -312,14 +312,14 @@ impl Replay {
         is_sound
     }
 
-    /// Takes back the `last` entry, which came after `before`.
+    /// Removes the `last` entry; `before` is the entry before it.
     fn give_back(&mut self, last: IndexEntry, before: Option<IndexEntry>) {
         self.slots[self.layout.slot_of(last.key_hash) as usize] = last.previous;
         self.next -= 1;
         self.last = before;
     }
 
-    /// Slots with a chain, as the header counts them.
+    /// Number of slots with a chain, for the header.
     fn used_slots(&self) -> i32 {
         let used = self.slots.iter().filter(|head| **head != 0).count();
         i32::try_from(used).unwrap_or(i32::MAX)
@@ -330,8 +330,8 @@ fn log_start(log: &impl LogRead) -> i64 {
     log.min_offset().cast_signed()
 }
 
-/// Store time of the record that starts there; None unless it has its keys in the index, which a
-/// record that healing wrote has not.
+/// Store time of the record at `offset`; None if there is none, or if it is not indexed, like a
+/// stand-in record.
 fn indexed_record_ms(log: &impl LogRead, offset: u64) -> io::Result<Option<i64>> {
     let mut head = [0; STATED_BYTES];
     let read = log.read_at(offset, &mut head)?;
@@ -347,7 +347,7 @@ fn store_timestamp(log: &impl LogRead, offset: i64) -> Option<i64> {
     at_record(log, offset, |record| record.store_timestamp_ms)
 }
 
-/// What `look` sees in the record at `offset`; None where there is no record.
+/// The result of `look` for the record at `offset`; None if there is no record.
 fn at_record<Seen>(
     log: &impl LogRead,
     offset: i64,

@@ -1,4 +1,4 @@
-//! Checking the log record by record, and finding where it ends.
+//! Checks the log record by record, and finds its end.
 
 use std::io;
 use std::path::Path;
@@ -18,30 +18,29 @@ use crate::types::StoreError;
 use mq_format::message::CheckCrc;
 use mq_log::Segments;
 
-/// How the store was left.
+/// How the last owner left the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Left {
-    /// Closed.
+    /// Closed cleanly.
     Clean,
-    /// Not closed; what was stored up to this time reached the disk, milliseconds since the
-    /// epoch.
+    /// Not closed. Messages stored up to this time reached the disk, milliseconds since the epoch.
     Unclean(i64),
 }
 
-/// Records of one queue in a part of the log, as [`LogCheck::run`] tells them.
+/// The records of one queue in a part of the log, as reported by [`LogCheck::run`].
 #[derive(Debug, Clone, Copy)]
 pub struct Queued<'a> {
     /// The queue.
     pub topic: &'a str,
     pub queue_id: i32,
-    /// Queue offsets of the first and the last, and where these are in the log.
+    /// Queue offsets and log offsets of the first and the last record.
     pub first: i64,
     pub first_physical: u64,
     pub last: i64,
     pub last_physical: u64,
 }
 
-/// A walk over the log that checks every record.
+/// A check of every record of the log.
 pub struct LogCheck<'a> {
     pub(super) root: &'a Path,
     pub(super) log: &'a Segments,
@@ -49,7 +48,7 @@ pub struct LogCheck<'a> {
     pub(super) belief: Belief,
     rounds: Rounds,
     pub(super) seen: LastSeen,
-    /// Where the last good record starts, and whether its end may have been lost.
+    /// Start of the last valid record, and whether its end may be lost.
     last: Option<(u64, bool)>,
     healed: Vec<(u64, u64)>,
     changes: Vec<Change>,
@@ -58,18 +57,18 @@ pub struct LogCheck<'a> {
     progress: Option<Progress>,
 }
 
-/// Why a stretch of good records ends.
+/// Why a sequence of valid records ends.
 enum Stretch {
     /// The limit is reached.
     End(u64),
-    /// A filler that nothing follows.
+    /// A blank record, with no file after it.
     Filler(u64),
-    /// No good record.
+    /// No valid record.
     Bad(u64),
 }
 
 impl<'a> LogCheck<'a> {
-    /// A check of `log`; damage is healed, or refused.
+    /// A check of `log`. Damage is repaired if `heals`, or refused.
     pub fn new(root: &'a Path, log: &'a Segments, heals: bool, left: Left) -> Self {
         let durable_ms = match left {
             Left::Clean => i64::MAX,
@@ -95,19 +94,19 @@ impl<'a> LogCheck<'a> {
         }
     }
 
-    /// Compares bodies with their checksums, or not.
+    /// Sets whether bodies are compared with their checksums.
     pub(super) fn with_body_crc(mut self, check: CheckCrc) -> Self {
         self.belief.body_crc = check;
         self
     }
 
-    /// Tells in the log how far it is.
+    /// Logs the progress of the check.
     pub(super) fn telling(mut self, progress: Progress) -> Self {
         self.progress = Some(progress);
         self
     }
 
-    /// Tells in the log what was found up to `end`.
+    /// Logs the result of the check, which ended at `end`.
     pub(super) fn tell_end(&self, end: u64) {
         let progress = self.progress.as_ref();
         if let Some(line) = progress.and_then(|told| told.last_line(end, self.healed.len())) {
@@ -115,13 +114,13 @@ impl<'a> LogCheck<'a> {
         }
     }
 
-    /// Tells queues of multi-dispatch too.
+    /// Includes the queues of multi-dispatch.
     pub fn with_multi_dispatch(mut self, settings: MultiDispatch) -> Self {
         self.belief.multi_dispatch = settings;
         self
     }
 
-    /// Checks up to where a clean stop recorded the log's end, from `start` on.
+    /// Checks from `start` to the end of the log that a clean stop recorded.
     pub(super) fn run_to_recorded(
         &mut self,
         start: u64,
@@ -131,7 +130,7 @@ impl<'a> LogCheck<'a> {
     ) -> Result<u64, StoreError> {
         self.belief.is_end_known = true;
         if !is_tail_sound {
-            // The last bytes are not those that were closed: find out which.
+            // The last bytes have changed since the store was closed: find out which.
             self.belief.body_crc = CheckCrc::Yes;
         }
         self.restore_last_files(end)?;
@@ -156,7 +155,7 @@ impl<'a> LogCheck<'a> {
         Ok(())
     }
 
-    /// Puts files of zeros where the last ones are missing: the check finds them as damage.
+    /// Creates missing files at the end with zeros, which the check then finds as damage.
     fn restore_last_files(&mut self, end: u64) -> Result<(), StoreError> {
         let file_bytes = self.log.file_size();
         let last = end.saturating_sub(1) / file_bytes * file_bytes;
@@ -177,8 +176,8 @@ impl<'a> LogCheck<'a> {
         Ok(())
     }
 
-    /// Checks from `start`, where a record starts, to `limit`, or to where the log ends; returns
-    /// that place. `told` gets the records of each queue.
+    /// Checks from `start`, where a record starts, to `limit` or the end of the log; returns that
+    /// offset. `told` receives the records of each queue.
     pub fn run(
         &mut self,
         start: u64,
@@ -191,14 +190,15 @@ impl<'a> LogCheck<'a> {
         loop {
             let bad = match self.stretch(at, limit, &told)? {
                 Stretch::End(end) if is_to_end => return Ok(self.doubtful().unwrap_or(end)),
-                // RocketMQ ends the log at a filler that nothing follows, and so overwrites it.
+                // As in RocketMQ, the log ends at a blank record that no file follows, which is
+                // then overwritten.
                 Stretch::Filler(filler) if is_to_end => return Ok(filler),
-                // Nothing may be appended behind a filler in its file.
+                // Nothing may be appended after a blank record in its file.
                 Stretch::Filler(filler) => return Ok(self.log.next_file_start(filler).max(limit)),
                 Stretch::End(_) => return Ok(limit),
                 Stretch::Bad(bad) => bad,
             };
-            // Nothing was written right behind a doubtful record, so its end is missing.
+            // No bytes follow a doubtful record directly, so its end is missing.
             let from = self.doubtful().unwrap_or(bad);
             at = match self.resume(from, limit)? {
                 Some(resume) => resume,
@@ -210,7 +210,7 @@ impl<'a> LogCheck<'a> {
         }
     }
 
-    /// Fills in the files that are missing before `before`, from where on the log is checked.
+    /// Fills in missing files before `before`, where the check of the log starts.
     pub(super) fn fill_gaps(&mut self, before: u64) -> Result<(), StoreError> {
         let file_bytes = self.log.file_size();
         let missing = self.log.missing(MISSING_FILES_MAX);
@@ -220,13 +220,13 @@ impl<'a> LogCheck<'a> {
         Ok(())
     }
 
-    /// Where the last record starts, if its end may be missing.
+    /// Start of the last record if its end may be missing.
     fn doubtful(&self) -> Option<u64> {
         let (start, _) = self.last.filter(|(_, is_doubtful)| *is_doubtful)?;
         Some(start)
     }
 
-    /// Goes on as long as there are good records.
+    /// Advances over consecutive valid records.
     fn stretch(
         &mut self,
         mut at: u64,
@@ -263,7 +263,8 @@ impl<'a> LogCheck<'a> {
         Ok(Stretch::End(at))
     }
 
-    /// The findings of a block if they start where the block before ended, else new ones.
+    /// The findings of a block if they start at the end of the previous block; otherwise checks
+    /// again.
     fn chained(
         &self,
         at: u64,
@@ -285,7 +286,7 @@ impl<'a> LogCheck<'a> {
         findings.map_err(|error| self.read_error(at, error))
     }
 
-    /// Where the next file starts if there is a filler at `at`.
+    /// Start of the next file if there is a blank record at `at`.
     fn filler(&mut self, at: u64, limit: u64) -> Result<Option<u64>, StoreError> {
         let mut walk = Walk::from(at);
         let step = walk.step(self.log, limit);
@@ -296,7 +297,7 @@ impl<'a> LogCheck<'a> {
         Ok(Some(walk.offset()))
     }
 
-    /// Whether offsets rise by one in every queue.
+    /// Whether offsets increase by one in every queue.
     fn is_even(&self, findings: &Findings) -> bool {
         let follows = |topic: &str, queue_id: &i32, span: &Span| {
             let before = self.seen.queue_offset(topic, *queue_id);
@@ -308,7 +309,7 @@ impl<'a> LogCheck<'a> {
                 .all(|(topic, queues)| queues.iter().all(|(id, span)| follows(topic, id, span)))
     }
 
-    /// Takes good records into account.
+    /// Adds valid records.
     pub(super) fn take(&mut self, findings: &Findings, told: &impl Fn(Queued<'_>)) {
         for (topic, queues) in &findings.queues {
             for (queue_id, span) in queues {
@@ -330,14 +331,14 @@ impl<'a> LogCheck<'a> {
         }
     }
 
-    /// The next record behind bad bytes that can be healed; None where the log just ends.
+    /// The next record after damage that can be repaired; None if the log ends there.
     fn resume(&self, from: u64, limit: u64) -> Result<Option<u64>, StoreError> {
         let mut search_from = from;
         while let Some(next) = next_record(self.log, search_from, limit, &self.seen)? {
             if self.damage(from, next).can_be_healed(self.log)? {
                 return Ok(Some(next));
             }
-            // Too close to stand something in between: it goes with the damage.
+            // No record fits into the gap, so this one counts as damaged, too.
             search_from = next;
         }
         Ok(None)
@@ -353,7 +354,7 @@ impl<'a> LogCheck<'a> {
         }
     }
 
-    /// Heals damage before a valid record, or refuses to.
+    /// Repairs damage before a valid record, or refuses it.
     pub(super) fn mend(&mut self, damage: Damage) -> Result<(), StoreError> {
         let Damage { from, to, .. } = damage;
         let place = self.place(from);
@@ -362,7 +363,7 @@ impl<'a> LogCheck<'a> {
             to - from
         );
         self.may_heal(&what)?;
-        tracing::error!("{what}; saving them to mqstack/quarantine and overwriting them");
+        tracing::error!("{what}; saving the bytes to mqstack/quarantine and overwriting them");
         let last = damage.last;
         LogFacts::note_healing(self.root, Healing { from, to, last })?;
         let change = damage.heal(self.root, self.log)?;
@@ -372,30 +373,30 @@ impl<'a> LogCheck<'a> {
         Ok(())
     }
 
-    /// Refuses to heal if that is the policy.
+    /// Fails if the policy is to refuse damage.
     pub(super) fn may_heal(&self, what: &str) -> Result<(), StoreError> {
         if self.heals {
             return Ok(());
         }
         let root = self.root.display().to_string();
         let why = match self.belief.is_end_known {
-            true => "records were there when the store was closed",
+            true => "there were records when the store was closed",
             false => "valid records follow",
         };
         let what = format!(
-            "{what}, but {why}. See all of it with `mqstore verify {root}`; go on \
-             without what is lost with damagePolicy=heal, or in a copy with `mqstore repair \
-             {root} --to NEW_DIRECTORY`"
+            "{what}, but {why}. List all damage with `mqstore verify {root}`; continue without the \
+             lost messages with damagePolicy=heal, or in a copy with `mqstore repair {root} \
+             --to NEW_DIRECTORY`"
         );
         Err(StoreError::Damaged { root, what })
     }
 
-    /// Notes that a record's header was mended.
+    /// Notes that a record's header was repaired.
     pub(super) fn note_header(&mut self, from: u64, to: u64) {
         self.healed.push((from, to));
     }
 
-    /// A file and a place in it, for messages.
+    /// Describes a file and a position in it, for messages.
     pub(super) fn place(&self, offset: u64) -> String {
         let in_file = offset % self.log.file_size();
         let name = offset_name(offset - in_file);
@@ -407,38 +408,38 @@ impl<'a> LogCheck<'a> {
         let root = self.root.display();
         let place = self.place(offset);
         let what = format!(
-            "{place}, where a record is expected; if the disk is failing, save what it still \
-             gives with `mqstore repair {root} --to NEW_DIRECTORY`"
+            "{place}, where a record is expected; if the disk is failing, save the readable \
+             messages with `mqstore repair {root} --to NEW_DIRECTORY`"
         );
         io_error(what.as_ref())(error)
     }
 
-    /// Whether the offsets of some queue did not rise one by one.
+    /// Whether the offsets of any queue did not increase by one.
     pub(super) fn has_doubts(&self) -> bool {
         self.doubts > 0
     }
 
-    /// Whether there was nothing to heal, and nothing that looks odd.
+    /// Whether there was no damage and no doubtful queue offset.
     pub(super) fn is_sound(&self) -> bool {
         self.healed.is_empty() && !self.has_doubts()
     }
 
-    /// Ranges that were healed.
+    /// Repaired ranges.
     pub fn healed_ranges(&self) -> &[(u64, u64)] {
         &self.healed
     }
 
-    /// Store time of the last good record, 0 for none.
+    /// Store time of the last valid record; 0 if there is none.
     pub fn last_store_timestamp_ms(&self) -> i64 {
         self.seen.store_timestamp_ms
     }
 
-    /// What queues may know otherwise.
+    /// The changes that queues must follow.
     pub(crate) fn changes(&self) -> &[Change] {
         &self.changes
     }
 
-    /// A place at or before the first record stored after `timestamp_ms`; None if none was.
+    /// An offset at or before the first record stored after `timestamp_ms`; None if there is none.
     pub fn first_after(&self, timestamp_ms: i64) -> Option<u64> {
         let after = self.marks.iter().position(|(_, time)| *time > timestamp_ms);
         let at = after.unwrap_or(self.marks.len()).checked_sub(1);

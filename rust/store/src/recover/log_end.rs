@@ -1,4 +1,4 @@
-//! Where the log is checked from, and where it ends.
+//! Decides where the check of the log starts, and finds the end of the log.
 
 use super::log_check::{Left, LogCheck, Queued};
 use super::marker::Marker;
@@ -11,13 +11,13 @@ use crate::types::StoreError;
 use mq_format::message::{CheckCrc, RecordView};
 use mq_log::Segments;
 
-/// Files checked from the end after a clean stop, as RocketMQ does.
+/// Files checked from the end after a clean stop, as in RocketMQ.
 const CHECKED_FILES: usize = 3;
-/// A checkpoint further ahead of the clock than this is not believed, milliseconds.
+/// A checkpoint further ahead of the clock than this is not trusted, milliseconds.
 const CLOCK_STEP_MS: i64 = 24 * 3600 * 1000;
 
 impl Recovery<'_> {
-    /// What a clean stop recorded, if nobody else wrote the checkpoint since.
+    /// The record of a clean stop, if no other program wrote the checkpoint since.
     pub(super) fn marker(&self) -> Result<Option<Marker>, StoreError> {
         let crc = self.checkpoint.crc()?;
         let marker = Marker::read(self.root)?;
@@ -32,7 +32,7 @@ impl Recovery<'_> {
         Ok(marker.filter(|_| self.was_clean))
     }
 
-    /// A check of `[from, to)`, which tells in the log how far it is.
+    /// A check of `[from, to)` that logs its progress.
     pub(super) fn log_check(&self, from: u64, to: u64) -> LogCheck<'_> {
         let left = match self.was_clean {
             true => Left::Clean,
@@ -49,15 +49,17 @@ impl Recovery<'_> {
             .telling(Progress::new(self.clock, from, to.max(from)))
     }
 
-    /// The checkpoint's time, if it can be true: a bit flipped in it must not vouch for anything.
+    /// The checkpoint's time if it is plausible. With a flipped bit it could make records look
+    /// durable.
     pub(super) fn safe_timestamp_ms(&self) -> i64 {
         let safe_ms = self.checkpoint.safe_timestamp_ms();
         let latest_ms = self.clock.wall_ms().saturating_add(CLOCK_STEP_MS);
         if safe_ms <= latest_ms { safe_ms } else { 0 }
     }
 
-    /// Where RocketMQ starts checking the log. A file that claims to be older than the one before
-    /// has a damaged header, or the clock was set back: it vouches for nothing.
+    /// The offset at which RocketMQ starts its check of the log. If a file claims to be older than
+    /// the previous one, its header is damaged or the clock was set back, so its time is not
+    /// trusted.
     pub(super) fn check_start(&self, safe_ms: i64) -> Result<u64, StoreError> {
         let starts = self.log.starts();
         let Some(first) = starts.first() else {
@@ -80,7 +82,7 @@ impl Recovery<'_> {
         Ok(*first)
     }
 
-    /// Checks from `start` on; the log ends where a clean stop recorded it, or further on.
+    /// Checks from `start` on. The log ends at or after the end that a clean stop recorded.
     pub(super) fn end_of_log(
         &self,
         check: &mut LogCheck<'_>,
@@ -100,8 +102,8 @@ impl Recovery<'_> {
         Ok(end)
     }
 
-    /// `offset` if a record or filler starts there, as queues and index say; else where its file
-    /// starts: healing may have changed the log under them.
+    /// Returns `offset` if a record or a blank record starts there; otherwise the start of its
+    /// file. Queues and index may name an offset whose record a repair has changed.
     pub(super) fn record_start(&self, offset: u64, log_end: u64) -> Result<u64, StoreError> {
         let offset = offset.max(self.log.min_offset());
         if offset >= log_end {

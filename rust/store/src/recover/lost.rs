@@ -1,8 +1,9 @@
-//! Records whose queues do not know them: lost queues and lost ends are seen where the log is
-//! looked at, which after a clean stop is its last files and the start of each other one.
+//! Finds records that are missing in their queues. Lost queues and lost ends of queues are noticed
+//! in the checked part of the log; after a clean stop, that is the last files and the start of each
+//! other file.
 //!
-//! A record says which queue it is in, so one is enough to tell. A queue all of whose records lie
-//! elsewhere in older files goes unnoticed after a clean stop; `mqstore verify` reads them all.
+//! One record is enough to notice a missing queue. After a clean stop, a queue with records only in
+//! the unchecked parts of older files is not noticed; `mqstore verify` reads all of them.
 
 use std::cell::{OnceCell, RefCell};
 use std::cmp::Ordering;
@@ -24,16 +25,16 @@ use mq_format::message::{CheckCrc, RecordView, SCHEDULE_TOPIC, sys_flag};
 use mq_format::multi_dispatch;
 use mq_log::Segments;
 
-/// Bytes looked at of each file.
+/// Bytes read of each file.
 const SAMPLE_BYTES: u64 = 64 << 10;
 
-/// Tells which records are in no queue.
+/// Finds records that are in no queue.
 pub(super) struct LostUnits<'a> {
     root: PathBuf,
     queues: &'a ConsumeQueues,
-    /// Read when a queue is missing; None where no table says which topics there are.
+    /// Read when a queue is missing; None if no topic table can be read.
     topics: OnceCell<Option<HashSet<String>>>,
-    /// Queues whose first units are lost.
+    /// Queues whose first entries are lost.
     headless: RefCell<Vec<Arc<ConsumeQueue>>>,
 }
 
@@ -47,14 +48,14 @@ impl<'a> LostUnits<'a> {
         }
     }
 
-    /// Where dispatch must start for the records that the check of the log met to be in their
-    /// queues, if some are not.
+    /// Log offset at which dispatch must start so that all records in `met` are in their queues;
+    /// None if they are.
     pub(super) fn missing(&self, met: &MetQueues) -> Option<u64> {
         met.least(|topic, queue_id, met| self.from(topic, queue_id, met))
     }
 
-    /// The same for records of one queue: where the first one is that the queue lacks, or at the
-    /// start of the log for a queue that is not there at all.
+    /// Like `missing`, for records of one queue: the offset of the first record that the queue
+    /// lacks, or the start of the log if the queue does not exist.
     pub(super) fn from(&self, topic: &str, queue_id: i32, met: Met) -> Option<u64> {
         match self.queues.get(topic, queue_id) {
             None => self.is_known(topic).then_some(0),
@@ -71,18 +72,18 @@ impl<'a> LostUnits<'a> {
         }
     }
 
-    /// Whether messages of a topic are still wanted: those of a deleted topic stay in the log.
+    /// Whether a topic still exists. Messages of a deleted topic stay in the log.
     fn is_known(&self, topic: &str) -> bool {
         let is_system = topic == SCHEDULE_TOPIC || topic.starts_with("RMQ_SYS_");
-        // Light queues are in no table.
+        // Light queues are not in the topic table.
         let is_light = multi_dispatch::is_lmq(topic);
         let is_listed = |topics: &HashSet<String>| topics.contains(topic);
         let topics = || self.topics.get_or_init(|| known_topics(&self.root));
         is_system || is_light || topics().as_ref().is_none_or(is_listed)
     }
 
-    /// Looks at the first records of each file before `before`; returns where dispatch must
-    /// start, if one of them is in no queue.
+    /// Checks the first records of each file before `before`. Returns the log offset at which
+    /// dispatch must start if one of them is in no queue.
     pub(super) fn sample(&self, log: &Segments, before: u64) -> Result<Option<u64>, StoreError> {
         let mut from: Option<u64> = None;
         for start in log.starts().into_iter().filter(|start| *start < before) {
@@ -111,7 +112,7 @@ impl<'a> LostUnits<'a> {
         Ok(from)
     }
 
-    /// Removes the queues whose first units are lost, so that they are built anew; true if there
+    /// Removes the queues whose first entries are lost, so that they are rebuilt; true if there
     /// were any.
     pub(super) fn remove_headless(&self) -> Result<bool, StoreError> {
         let headless = self.headless.take();
@@ -119,7 +120,7 @@ impl<'a> LostUnits<'a> {
             tracing::warn!(
                 topic = queue.topic(),
                 queue_id = queue.queue_id(),
-                "the first files of a consume queue are missing, building it anew"
+                "rebuilding a consume queue: its first files are missing"
             );
             self.queues.remove(queue)?;
         }
@@ -127,19 +128,19 @@ impl<'a> LostUnits<'a> {
     }
 }
 
-/// A place in the log at or before the first of the records met that a queue lacks.
+/// A log offset at or before the first record in `met` that a queue lacks.
 fn first_missing(queue: &ConsumeQueue, met: Met) -> u64 {
     let end = queue.end_physical().cast_unsigned();
     match met.first.cmp(&queue.max_offset()) {
         Ordering::Equal => met.first_physical,
         Ordering::Less if (met.first_physical..met.last_physical).contains(&end) => end,
         Ordering::Less => met.first_physical,
-        // Records before the first one met are missing as well.
+        // Records before the first one in `met` are missing, too.
         Ordering::Greater => end.min(met.first_physical),
     }
 }
 
-/// The topics of `config/topics.json`, None where it is missing or cannot be read.
+/// The topics of `config/topics.json`; None if it is missing or cannot be read.
 fn known_topics(root: &Path) -> Option<HashSet<String>> {
     let parse = |bytes: &[u8]| -> Option<HashSet<String>> {
         let text = fastjson::to_strict(std::str::from_utf8(bytes).ok()?).ok()?;

@@ -1,7 +1,8 @@
-//! What a clean close leaves for the next open: where the log ended, and what was derived from it.
+//! The record that a clean stop leaves for the next open: the end of the log, and facts about the
+//! derived files.
 //!
-//! It counts only with the checkpoint it was written beside: if RocketMQ ran since, it wrote
-//! another. Bytes missing or wrong below the end it records are damage, not a torn tail.
+//! It counts only together with the checkpoint that was written with it; if RocketMQ ran since, it
+//! wrote another one. Missing or wrong bytes before the recorded end are damage, not a torn tail.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,10 +19,10 @@ use crate::types::StoreError;
 use mq_format::message::BLANK_BYTES;
 use mq_log::fs;
 
-/// Bytes before the end of the log whose checksum is kept.
+/// Bytes before the end of the log whose checksum is recorded.
 const TAIL_BYTES: u64 = 64 << 10;
 
-/// Where a log ends.
+/// The end of a log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogEnd {
@@ -29,14 +30,14 @@ pub struct LogEnd {
     pub log_end: u64,
     /// Store time of the last record, milliseconds since the epoch.
     pub last_store_timestamp_ms: i64,
-    /// Checksum of the last bytes: records have none of their header and properties.
+    /// Checksum of the last bytes, because headers and properties of records have none.
     pub tail_crc: u32,
 }
 
 impl LogEnd {
-    /// The figures of a log that ends at `log_end`.
+    /// The facts of a log that ends at `log_end`.
     pub fn of(log: &impl LogRead, log_end: u64, last_store_timestamp_ms: i64) -> io::Result<Self> {
-        // A read ends where its file does.
+        // A read ends at the end of its file.
         let last_file = log.next_file_start(log_end.saturating_sub(1));
         let file_bytes = log.next_file_start(0);
         let from = log_end
@@ -52,26 +53,26 @@ impl LogEnd {
     }
 }
 
-/// Figures of a closed store, in `{root}/mqstack/closed.json`.
+/// Facts about a closed store, in `{root}/mqstack/closed.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Marker {
-    /// Where the log ends.
+    /// The end of the log.
     pub end: LogEnd,
     /// Checksum of the checkpoint's times.
     pub checkpoint_crc: u32,
-    /// Consume queues.
+    /// Number of consume queues.
     pub queues: usize,
     /// The sum of their maximum offsets.
     pub queue_offsets: i64,
     /// The sum of the first offsets in their files.
     pub queue_starts: i64,
-    /// Entries of the newest index file, by its name; None without index.
+    /// Name and number of entries of the newest index file; None without an index.
     pub index: Option<(String, i32)>,
 }
 
 impl Marker {
-    /// The figures of a store that is about to be closed.
+    /// The facts of a store that is about to be closed.
     pub fn of(
         end: LogEnd,
         checkpoint_crc: u32,
@@ -89,12 +90,12 @@ impl Marker {
         }
     }
 
-    /// Writes the marker, durably.
+    /// Writes the marker durably.
     pub fn save(&self, root: &Path) -> Result<(), StoreError> {
         own_json::write(&path_of(root), self)
     }
 
-    /// Takes the marker away; it describes nothing that is open.
+    /// Removes the marker, because it does not describe an open store.
     pub fn remove(root: &Path) -> Result<(), StoreError> {
         let path = path_of(root);
         match fs::remove_file(&path) {
@@ -103,12 +104,12 @@ impl Marker {
         }
     }
 
-    /// The marker, None where it is missing or damaged.
+    /// Reads the marker; None if it is missing or damaged.
     pub fn read(root: &Path) -> Result<Option<Self>, StoreError> {
         own_json::read(&path_of(root))
     }
 
-    /// Whether queues, index and the end of the log are as the marker says.
+    /// Whether queues, index and the end of the log match the marker.
     pub(super) fn fits(
         &self,
         log: &impl LogRead,
@@ -127,20 +128,20 @@ impl Marker {
         Ok(self.has_sound_tail(log)? && !self.is_exceeded(log)?)
     }
 
-    /// Whether the last bytes of the log are those that there were.
+    /// Whether the last bytes of the log are unchanged.
     pub fn has_sound_tail(&self, log: &impl LogRead) -> io::Result<bool> {
         let end = &self.end;
         Ok(LogEnd::of(log, end.log_end, end.last_store_timestamp_ms)? == *end)
     }
 
-    /// Whether somebody appended since: where the log ended something is written.
+    /// Whether another program has appended since: there are bytes after the recorded end.
     pub(super) fn is_exceeded(&self, log: &impl LogRead) -> io::Result<bool> {
         let mut next = [0; BLANK_BYTES];
         let read = log.read_at(self.end.log_end, &mut next)?;
         Ok(next[..read].iter().any(|byte| *byte != 0))
     }
 
-    /// Whether queues that there were are gone, or units of some.
+    /// Whether queues, or entries of queues, are missing.
     pub(super) fn misses_units(&self, queues: &ConsumeQueues) -> bool {
         let all = queues.all();
         let offsets: i64 = all.iter().map(|queue| queue.max_offset()).sum();

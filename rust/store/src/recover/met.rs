@@ -1,4 +1,4 @@
-//! Which records of each queue the check of the log met.
+//! The records of each queue that the check of the log found.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use super::log_check::Queued;
 use crate::derive::queues::queue::ConsumeQueue;
 
-/// Which records of each queue the check of the log met.
+/// The records of each queue that the check of the log found.
 #[derive(Debug, Default)]
 pub(super) struct MetQueues(RefCell<HashMap<String, HashMap<i32, Met>>>);
 
-/// The first and the last record of a queue in the checked log: queue offset, and place in the log.
+/// Queue offset and log offset of a queue's first and last record in the checked log.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Met {
     pub first: i64,
@@ -37,7 +37,7 @@ impl MetQueues {
         topics.get(queue.topic())?.get(&queue.queue_id()).copied()
     }
 
-    /// Calls `look` with each queue; the least offset that it gives.
+    /// Calls `look` for each queue; returns the smallest offset.
     pub(super) fn least(&self, look: impl Fn(&str, i32, Met) -> Option<u64>) -> Option<u64> {
         let topics = self.0.borrow();
         let queues = topics

@@ -1,10 +1,13 @@
-//! Opening a store: find the end of the log, mend or rebuild what is derived from it.
+//! Recovery when a store is opened: finds the end of the log, and repairs or rebuilds derived
+//! files.
 //!
-//! 1. Load queues and index; see where RocketMQ would start checking the log.
-//! 2. Check records from there; end the log at a torn tail, heal damage before valid records.
-//! 3. Cut the log, zeroing what follows in its file; after an unclean stop write and sync again
-//!    what lies beyond the checkpoint, because a failed fsync may have left clean-looking pages.
-//! 4. Cut queues and index to the log; take in what they miss.
+//! 1. Load queues and index; determine where RocketMQ would start its check of the log.
+//! 2. Check records from there. Truncate the log at a torn tail; repair damage before valid
+//!   records.
+//! 3. Truncate the log, zeroing the rest of its file. After an unclean stop, write and sync the
+//!   part after the checkpoint again, because a failed fsync may have left pages that are marked
+//!   clean but not on disk.
+//! 4. Truncate queues and index to the log; dispatch the records that they lack.
 
 mod blocks;
 pub mod damage;
@@ -48,48 +51,48 @@ const REWRITE_BYTES: usize = 4 << 20;
 
 /// A store whose derived files are complete up to the end of its log.
 pub(crate) struct Recovered {
-    /// End of the log, where the first append goes.
+    /// End of the log; the first append goes there.
     pub log_end: u64,
-    /// The consume queues; their maxima are the next queue offsets.
+    /// The consume queues; their ends are the next queue offsets.
     pub queues: Arc<ConsumeQueues>,
     /// The index, if enabled.
     pub index: Option<Arc<IndexFiles>>,
-    /// What the dispatcher goes on with, from `log_end`.
+    /// State with which the dispatcher continues at `log_end`.
     pub derived: Derived,
-    /// Damaged ranges that were healed.
+    /// Number of repaired ranges.
     pub healed: usize,
-    /// Store time of the last record, milliseconds since the epoch, 0 for an empty log.
+    /// Store time of the last record, milliseconds since the epoch; 0 for an empty log.
     pub last_store_timestamp_ms: i64,
 }
 
-/// A log whose end is found, and what was found below it.
+/// A log with a known end, and the results of its check.
 struct CheckedLog<'a> {
-    /// What an earlier start began.
+    /// Repairs that an earlier start has begun.
     facts: LogFacts,
-    /// From where on it was checked, and where it ends.
+    /// Start of the checked part, and end of the log.
     start: u64,
     end: u64,
     check: LogCheck<'a>,
     lost: LostUnits<'a>,
     met: MetQueues,
-    /// Whether a clean stop recorded more units than there are.
+    /// Whether a clean stop recorded more entries than exist.
     misses_units: bool,
 }
 
-/// What dispatch is about to take in.
+/// The part of the log that dispatch is about to process.
 struct Feed {
-    /// From where in the log.
+    /// Log offset of its start.
     from: u64,
-    /// From where on the log was checked.
+    /// Log offset from which the log was checked.
     checked_from: u64,
-    /// Damaged ranges that were healed so far, and what the last check changed.
+    /// Number of ranges repaired so far, and the changes of the last check.
     healed: usize,
     changes: Vec<Change>,
     writer: Option<IndexWriter>,
 }
 
 impl Recovery<'_> {
-    /// Brings the store into a state that can be appended to.
+    /// Makes the store ready for appends.
     pub(crate) fn run(self) -> Result<Recovered, StoreError> {
         let log = self.root.join("commitlog");
         self.recover().map_err(|error| match error {
@@ -116,7 +119,7 @@ impl Recovery<'_> {
                 .map_err(log_io)?,
             _ => false,
         };
-        // Before units that contradict the log are cut.
+        // Check this before entries that contradict the log are cut off.
         let misses_units = marker
             .as_ref()
             .is_some_and(|marker| marker.misses_units(&queues));
@@ -149,7 +152,7 @@ impl Recovery<'_> {
         self.completed(checked, marker.as_ref(), &queues, index)
     }
 
-    /// A store that is as it was closed.
+    /// Finishes a store that is unchanged since it was closed.
     fn untouched(
         &self,
         marker: &Marker,
@@ -173,7 +176,7 @@ impl Recovery<'_> {
         self.recovered(log_end, last_store_timestamp_ms, 0, derived, queues, index)
     }
 
-    /// A store whose derived files have to follow what was found in the log.
+    /// Finishes a store whose derived files must follow the results of the check.
     fn completed(
         &self,
         checked: CheckedLog<'_>,
@@ -211,7 +214,8 @@ impl Recovery<'_> {
         ends.extend(self.lost_durable_ends(queues, &check, log_end));
         ends.extend(facts.queue_ends);
         LogFacts::note_ends(self.root, &ends)?;
-        // Units behind this may be lost, torn, or point to what is lost; they are made again.
+        // Entries after this offset may be lost or torn, or point to lost records; they are derived
+        // again.
         let trusted_to = match self.was_clean {
             true if misses_units => self.log.min_offset(),
             true => log_end,
@@ -245,8 +249,8 @@ impl Recovery<'_> {
         self.recovered(log_end, last_ms, healed, derived, Arc::clone(queues), index)
     }
 
-    /// What queues and index have to learn, and the number of ranges that were healed: now, and by
-    /// a start that did not come to its end.
+    /// The changes that queues and index must follow, and the number of ranges that this start and
+    /// an unfinished earlier one repaired.
     fn changes(
         &self,
         check: &LogCheck<'_>,
@@ -269,8 +273,8 @@ impl Recovery<'_> {
         Ok((changes, healed))
     }
 
-    /// Settles the index, then checks what else of the log dispatch is about to read: older files
-    /// were not checked. Healing there may take the index further back.
+    /// Truncates the index, then checks the older part of the log that dispatch will read and that
+    /// was not checked yet. A repair there may truncate the index further.
     fn settle_older(
         &self,
         feed: &mut Feed,

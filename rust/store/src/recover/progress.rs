@@ -1,4 +1,4 @@
-//! Log lines about a check of the log that takes long: how far it is, and what it found.
+//! Log lines about a long check of the log: its progress and its result.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use mq_base::clock::Clock;
 /// Time between two lines, milliseconds.
 const EVERY_MS: i64 = 2_000;
 
-/// How far the check of `[from, to)` is.
+/// Progress of the check of `[from, to)`.
 pub(super) struct Progress {
     clock: Arc<dyn Clock>,
     from: u64,
@@ -28,7 +28,7 @@ impl Progress {
         }
     }
 
-    /// The line that is due once the check has come to `offset`; None between two lines.
+    /// The line that is due when the check has reached `offset`; None between two lines.
     pub(super) fn line_at(&mut self, offset: u64) -> Option<String> {
         let now_ms = self.clock.monotonic_ms();
         if now_ms - self.told_ms < EVERY_MS {
@@ -42,7 +42,7 @@ impl Progress {
         ))
     }
 
-    /// The last line; the check came to `offset`. None of an empty log.
+    /// The result line of a check that ended at `offset`; None for an empty log.
     pub(super) fn last_line(&self, offset: u64, healed: usize) -> Option<String> {
         let bytes = offset.saturating_sub(self.from);
         if bytes == 0 {
@@ -67,7 +67,7 @@ mod tests {
     use mq_base::clock::ManualClock;
 
     #[test]
-    fn a_long_check_tells_every_two_seconds_how_far_it_is() {
+    fn a_long_check_reports_its_progress_every_two_seconds() {
         let clock = ManualClock::at(0);
         let shared: Arc<dyn Clock> = clock.clone();
         let mut progress = Progress::new(&shared, 1_000, 4_000);
@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(line, "checking the commit log: 1000 of 3000 bytes");
         assert_eq!(progress.line_at(2_500), None);
         clock.advance(2_000);
-        // The end that was expected was too near.
+        // The expected end was too early.
         let line = progress.line_at(9_000).unwrap();
         assert_eq!(line, "checking the commit log: 3000 of 3000 bytes");
         clock.advance(500);

@@ -1,4 +1,4 @@
-//! Loading one consume queue from its files, and cutting it back to the log.
+//! Loads a consume queue from its files, and truncates it to the log.
 
 use std::sync::atomic::Ordering;
 
@@ -13,17 +13,18 @@ use mq_format::message::SCHEDULE_TOPIC;
 use mq_log::Access;
 use mq_log::fs::{OpenOptions, open_own};
 
-/// Files walked from the end after an unclean stop, as RocketMQ does.
+/// Files scanned from the end after an unclean stop, as in RocketMQ.
 const WALKED_FILES: usize = 3;
-/// Bytes read of a damaged file for its last unit.
+/// Most bytes read of a damaged file to find its last entry.
 const USED_BYTES_MAX: usize = 64 << 20;
 
-/// What loading a queue found.
+/// The result of loading a queue.
 pub(crate) struct Loaded {
-    /// False if units had to go that the checkpoint takes for durable, because their file or their
-    /// part in the extension is damaged.
+    /// False if entries that the checkpoint calls durable were lost, because their file or their
+    /// unit in the extension is damaged.
     pub is_whole: bool,
-    /// Where a damaged queue ended: one past its last unit, and the end of that one's record.
+    /// End of a damaged queue: one past its last entry, and the end of that entry's record in the
+    /// log.
     pub before: Option<(i64, i64)>,
 }
 
@@ -34,9 +35,9 @@ impl Loaded {
 }
 
 impl ConsumeQueue {
-    /// Finds the end of the queue in its files. `sequential` walks the last files unit by unit,
-    /// because after an unclean stop a hole may precede units that reached the disk. What lies
-    /// behind the end stays in the files until [`Self::clear_stale`].
+    /// Finds the end of the queue in its files. `sequential` scans the last files entry by entry,
+    /// because after an unclean stop there may be a hole before entries that reached the disk.
+    /// Bytes after the end stay in the files until [`Self::clear_stale`].
     pub(crate) fn load(&self, sequential: bool) -> Result<Loaded, StoreError> {
         let is_owner = self.files.shared.access == Access::Append;
         let mut before = None;
@@ -52,7 +53,7 @@ impl ConsumeQueue {
         let first_offset = unit_of(first.offset);
         let end_of_files = unit_of(last.offset + last.bytes);
         self.set_bounds(first_offset, end_of_files);
-        // Where a file follows, the one before is full.
+        // A file that another one follows is full.
         let is_full = |file: &OffsetFile| {
             let unit = self.unit(unit_of(file.offset + file.bytes) - 1);
             unit.is_some_and(|unit| unit.is_used())
@@ -77,7 +78,7 @@ impl ConsumeQueue {
             let walked = if is_ext_cut { count } else { WALKED_FILES };
             let from = count.saturating_sub(walked);
             let (mut end, is_used) = self.walk_used(unit_of(files[from].offset), ext_from);
-            // What zeroed the rest may have begun within a unit.
+            // The zeros may have begun within an entry.
             end -= i64::from(torn.is_some() && end > first_offset);
             let rest = self.rest_from(end, last, seen.as_ref())?;
             is_whole = !is_used && torn.is_none() && !rest.has_bytes;
@@ -94,17 +95,17 @@ impl ConsumeQueue {
         Ok(Loaded::of(is_whole && !is_cut, before))
     }
 
-    /// Reads the start of a file and keeps it; None if it cannot be read.
+    /// Reads the start of a file and keeps it in memory; None if it cannot be read.
     fn look_at(&self, file: &OffsetFile) -> Option<Look> {
         if self.files.shared.access != Access::Append {
-            return None; // somebody else may be writing
+            return None; // another process may be writing
         }
         let look = self.files.look(file.offset).ok()?;
         self.files.keep(file.offset, &look.bytes);
         Some(look)
     }
 
-    /// What the files hold behind the end of a queue; `seen` is what was read of the last.
+    /// What the files hold after the end of the queue; `seen` is the known part of the last file.
     fn rest_from(
         &self,
         end: i64,
@@ -125,7 +126,7 @@ impl ConsumeQueue {
         self.files.rest(position)
     }
 
-    /// Keeps the units at the end in memory until the start is over, but no unused ones.
+    /// Keeps the last entries in memory until the start is over, without unused ones.
     fn keep_end(&self, last: &OffsetFile, seen: Option<Look>) {
         let (first, end) = self.written();
         let first = first.max(unit_of(last.offset));
@@ -145,8 +146,8 @@ impl ConsumeQueue {
         }
     }
 
-    /// One past the last used unit in files of any length, and where in the log the last record
-    /// ends that one points to; None without a unit.
+    /// One past the last used entry in files of any length, and the end of the last record that an
+    /// entry points to; None without an entry.
     fn last_used(&self) -> Result<Option<(i64, i64)>, StoreError> {
         let (mut end, mut bytes) = (None, Vec::new());
         for file in offset_files(&self.files.directory)?.iter().rev() {
@@ -177,7 +178,7 @@ impl ConsumeQueue {
         Ok(end.map(|end| (end, 0)))
     }
 
-    /// Whether the last unit finds its part in the extension.
+    /// Whether the last entry finds its unit in the extension.
     fn has_whole_end(&self) -> bool {
         let last = self.last_record();
         last.is_none_or(|(_, entry)| self.tags_codes(ReadMode::Wait).is_whole(&entry))
@@ -193,8 +194,8 @@ impl ConsumeQueue {
         self.written_to.store(end, Ordering::Release);
     }
 
-    /// First unit at or after `from` that is unused, or whose part in the extension is missing;
-    /// true for the latter. What was before `ext_from` in the extension has expired.
+    /// The first entry from `from` on that is unused, or whose unit in the extension is missing;
+    /// true in the second case. Units before `ext_from` have expired.
     fn walk_used(&self, from: i64, ext_from: u64) -> (i64, bool) {
         let mut offset = from;
         let mut bytes = Vec::new();
@@ -219,8 +220,8 @@ impl ConsumeQueue {
         }
     }
 
-    /// First unused unit of a queue that was closed cleanly: used units have no holes, and the
-    /// last file may be unused altogether.
+    /// The first unused entry of a queue that was closed cleanly. Such a queue has no unused
+    /// entries before its end, and its last file may be completely unused.
     fn search_end(&self, first_offset: i64, last_file: i64) -> i64 {
         let is_used = |offset| self.unit(offset).is_some_and(|entry| entry.is_used());
         let mut low = last_file;
@@ -228,7 +229,7 @@ impl ConsumeQueue {
             low -= self.units_per_file();
         }
         let mut high = low + self.units_per_file();
-        // Most queues of a store with many are short: one read tells.
+        // In a store with many queues most are short, so one read is enough.
         let mut head = Vec::new();
         let _ = self.read(low, LOOK_BYTES, ReadMode::Wait, &mut head);
         let used = QueueEntry::decode_all(&head).take_while(QueueEntry::is_used);
@@ -247,25 +248,25 @@ impl ConsumeQueue {
         low
     }
 
-    /// Derives the end in the log from the last unit that is no filler.
+    /// Takes the end in the log from the last entry that is no hole.
     fn settle_end(&self) {
         let last = self.last_record();
         self.tail.lock().end_physical = last.map_or(0, |(_, entry)| entry.end_offset());
     }
 
-    /// Whether nothing was ever written to the queue, or nothing is left of it.
+    /// Whether the queue never had an entry, or has none left.
     pub(super) fn is_without_units(&self) -> bool {
         self.max_offset() == 0
     }
 
-    /// The last unit that is no filler, and its queue offset.
+    /// The last entry that is no hole, and its queue offset.
     pub(crate) fn last_record(&self) -> Option<(i64, QueueEntry)> {
         let mut units = self.units_back();
         units.find_map(|(offset, unit)| Some((offset, unit.filter(|unit| !unit.is_filler())?)))
     }
 
-    /// Ends the queue before `end`. The units from there on stay in the files, where those that
-    /// are made again need no write, until [`Self::clear_stale`].
+    /// Ends the queue before `end`. The later entries stay in the files until
+    /// [`Self::clear_stale`], so that entries that are derived again unchanged need no write.
     pub(super) fn cut_to(&self, end: i64) -> Result<(), StoreError> {
         self.write_pending()?;
         let (first, before) = self.written();
@@ -278,7 +279,7 @@ impl ConsumeQueue {
         self.settle_ext()
     }
 
-    /// Zeroes what was cut off and not made again; true if there was any.
+    /// Zeroes entries that were cut off and not derived again; true if there were any.
     pub fn clear_stale(&self) -> Result<bool, StoreError> {
         let (end, stale_to) = {
             let mut tail = self.tail.lock();
@@ -291,7 +292,7 @@ impl ConsumeQueue {
         Ok(is_left)
     }
 
-    /// Cuts off the units of records at or beyond `log_end`, which no longer exist.
+    /// Cuts off the entries of records at or after `log_end`, which no longer exist.
     pub fn truncate(&self, log_end: i64) -> Result<(), StoreError> {
         if self.end_physical() <= log_end {
             return Ok(());
@@ -307,8 +308,8 @@ impl ConsumeQueue {
         self.cut_to(cut)
     }
 
-    /// Makes holes of units whose records healing took away, and gives a record that it made
-    /// longer its length.
+    /// Replaces the entries of records that a repair removed by holes, and updates the length of a
+    /// record that it extended.
     pub(super) fn mend(&self, change: &Change) -> Result<(), StoreError> {
         self.write_pending()?;
         let (_, end) = self.written();
@@ -344,9 +345,9 @@ impl ConsumeQueue {
         gone.iter().try_for_each(|at| self.overwrite(*at, &hole))
     }
 
-    /// What stands for units without a record: it points to the record behind them, or before
-    /// them if they are the last (see [`QueueEntry::hole_before`]). For a delayed message it must
-    /// not point to any, since RocketMQ would deliver that.
+    /// The entry for queue offsets without a record. It points to the next record, or to the
+    /// previous one if there is none (see [`QueueEntry::hole_before`]). For delayed messages it
+    /// must not point to any, because RocketMQ would deliver that message.
     fn hole_at(&self, first: i64, last: i64) -> QueueEntry {
         let (_, end) = self.written();
         let is_record = |entry: &QueueEntry| entry.is_used() && !entry.is_filler();
@@ -360,7 +361,7 @@ impl ConsumeQueue {
         neighbour.map_or(QueueEntry::FILLER, |entry| entry.hole_before())
     }
 
-    /// Adds holes up to a queue offset, so that none before it is used again.
+    /// Adds holes up to a queue offset, so that no earlier offset is used again.
     pub fn pad_to(&self, end: i64) -> Result<(), StoreError> {
         self.write_pending()?;
         if !self.tail.lock().has_files {
@@ -378,14 +379,14 @@ impl ConsumeQueue {
         Ok(())
     }
 
-    /// Zeroes the units from `offset` on and removes the files behind.
+    /// Zeroes the entries from `offset` on, and removes later files.
     fn clear_from(&self, offset: i64) -> Result<(), StoreError> {
         let position = offset.cast_unsigned() * ENTRY_BYTES as u64;
         self.files.clear_from(position, &mut self.writing.lock())
     }
 }
 
-/// The unit that starts at a position of the files.
+/// The queue offset of the entry at a position in the files.
 fn unit_of(position: u64) -> i64 {
     (position / ENTRY_BYTES as u64).cast_signed()
 }

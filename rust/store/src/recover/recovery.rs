@@ -1,4 +1,4 @@
-//! What recovery works on.
+//! The input of recovery.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::types::StoreError;
 use mq_base::clock::Clock;
 use mq_log::Segments;
 
-/// What is called so where its path is not known.
+/// Name of the log in errors whose path is not known.
 pub(super) const LOG: &str = "commit log";
 
-/// What recovery is told.
+/// The input of recovery.
 pub(crate) struct Recovery<'a> {
     /// Root directory of the store.
     pub root: &'a Path,
@@ -21,15 +21,15 @@ pub(crate) struct Recovery<'a> {
     pub log: &'a Segments,
     /// The checkpoint, just opened.
     pub checkpoint: &'a Checkpoint,
-    /// What the store is opened with.
+    /// The settings with which the store is opened.
     pub settings: &'a Settings,
-    /// Names new index files.
+    /// Gives the names of new index files.
     pub clock: &'a Arc<dyn Clock>,
     /// Whether `abort` was missing.
     pub was_clean: bool,
 }
 
-/// An error of the log, whose path is added by [`Recovery::run`].
+/// An error of the log; [`Recovery::run`] adds the path.
 pub(super) fn log_io(source: std::io::Error) -> StoreError {
     io_error(LOG.as_ref())(source)
 }

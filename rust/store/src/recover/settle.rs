@@ -1,4 +1,4 @@
-//! Cutting the consume queues to the log.
+//! Truncates the consume queues to the log.
 
 use super::heal::Change;
 use super::log_check::LogCheck;
@@ -16,11 +16,11 @@ use mq_format::message::{CheckCrc, Head, RecordView, SCHEDULE_TOPIC};
 use mq_format::multi_dispatch;
 
 impl Recovery<'_> {
-    /// Cuts the queues to what is trusted, and further to what agrees with the log; returns where
-    /// dispatch must start so that the queues are complete. It makes the units again that were cut:
-    /// those that are right already are not written.
+    /// Truncates the queues to the trusted part, and further to the part that matches the log.
+    /// Returns the log offset at which dispatch must start to complete them. Dispatch derives the
+    /// cut entries again; entries that are right already are not written.
     ///
-    /// Units of records at or beyond `trusted_to` may be lost, torn, or point to what is lost.
+    /// Entries of records at or after `trusted_to` may be lost or torn, or point to lost records.
     pub(super) fn settle_queues(
         &self,
         queues: &ConsumeQueues,
@@ -36,12 +36,12 @@ impl Recovery<'_> {
         let mut progress = QueueProgress::new(self.clock, "checking consume queues", all.len());
         for queue in all {
             progress.tell();
-            // Where nothing is trusted, a queue whose first file is missing must not stay.
+            // If nothing is trusted, a queue without its first file must be rebuilt.
             if is_rebuilt && self.is_headless(&queue) && !queues.begins_deleted(&queue) {
                 tracing::warn!(
                     topic = queue.topic(),
                     queue_id = queue.queue_id(),
-                    "consume queue does not match the log, building it anew"
+                    "rebuilding a consume queue: it does not match the log"
                 );
                 queues.remove(&queue)?;
                 is_rebuilding = true;
@@ -57,7 +57,7 @@ impl Recovery<'_> {
             let from = if is_rebuilt {
                 None
             } else if queue.is_without_units() {
-                // Made for a message that was lost, or emptied by damage.
+                // The queue was created for a message that was lost, or damage emptied it.
                 Some(0)
             } else if self.was_clean {
                 (queue.max_offset() < before).then(|| queue.end_physical().cast_unsigned())
@@ -74,14 +74,14 @@ impl Recovery<'_> {
         if is_rebuilding || newest == 0 {
             return Ok(self.log.min_offset());
         }
-        // After a clean stop every queue is complete up to the newest unit of any.
+        // After a clean stop every queue is complete up to the newest entry of any queue.
         let is_whole = trusted_to == log_end && self.was_clean;
         let from = if is_whole { newest } else { trusted_to };
         Ok(from.min(queues.lost_from().unwrap_or(from)))
     }
 
-    /// Where in the log records may be that a queue lost before the part that was checked, which
-    /// begins with the record `met`. `before` is where the queue ended.
+    /// Log offset of records that a queue lost before the checked part, whose first record is in
+    /// `met`. `before` is the former end of the queue.
     fn gap_before(
         &self,
         queue: &ConsumeQueue,
@@ -98,7 +98,7 @@ impl Recovery<'_> {
                 None => false,
             };
             if !is_right {
-                // The log has this record further on.
+                // The log has this record at a later offset.
                 queue.cut_to(next)?;
                 self.cut_wrong_end(queue, levels)?;
             }
@@ -114,12 +114,12 @@ impl Recovery<'_> {
             from_queue_offset = queue.max_offset(),
             to_queue_offset = before,
             from_log_offset = from,
-            "the end of a consume queue contradicts the commit log, making its entries again from \
+            "the end of a consume queue contradicts the commit log; rebuilding its entries from \
              the log"
         );
     }
 
-    /// Whether a queue begins at a later offset than 0, and not because earlier records expired.
+    /// Whether a queue starts after offset 0 although its earlier records have not expired.
     fn is_headless(&self, queue: &ConsumeQueue) -> bool {
         let (first, _) = queue.written();
         let unit = queue.unit(first).filter(|_| first > 0);
@@ -127,14 +127,14 @@ impl Recovery<'_> {
         unit.is_some_and(|unit| !unit.is_filler() && unit.physical_offset >= log_start)
     }
 
-    /// Whether dispatch gives a queue the units it had: not the bitmaps of subscribers that are
-    /// not known yet, nor units of other topics' messages unless that is enabled.
+    /// Whether dispatch can rebuild a queue exactly. It cannot rebuild bitmaps of subscribers that
+    /// are not known yet, nor multi-dispatch entries unless multi-dispatch is enabled.
     fn can_make_again(&self, queue: &ConsumeQueue) -> bool {
         let is_light = multi_dispatch::is_lmq(queue.topic());
         queue.ext.is_none() && (self.settings.multi_dispatch.enabled || !is_light)
     }
 
-    /// Up to where in the log a queue's units each point to their record, and none is missing.
+    /// Log offset up to which all entries of a queue point to their records and none is missing.
     fn fitting_to(
         &self,
         queue: &ConsumeQueue,
@@ -160,8 +160,8 @@ impl Recovery<'_> {
         Ok(if is_bad { trusted_to } else { keep_to })
     }
 
-    /// Cuts the units at the end of each queue that contradict their records: what damaged the end
-    /// of a file may have begun within them. True if there were any. The log must be sound.
+    /// Cuts off entries at the end of each queue that contradict their records: damage of the end
+    /// of a file may have begun within them. True if there were any. The log must be valid.
     pub(super) fn cut_wrong_ends(&self, queues: &ConsumeQueues) -> Result<bool, StoreError> {
         let levels = self.settings.levels()?;
         let mut is_cut = false;
@@ -179,7 +179,7 @@ impl Recovery<'_> {
         Ok(is_cut)
     }
 
-    /// Cuts the units at the end of a queue that contradict the log; true if there were any.
+    /// Cuts off entries at the end of a queue that contradict the log; true if there were any.
     fn cut_wrong_end(
         &self,
         queue: &ConsumeQueue,
@@ -197,8 +197,8 @@ impl Recovery<'_> {
         Ok(cut.is_some())
     }
 
-    /// Whether the last unit of a queue may stay: it is right, or its record has expired, and so
-    /// has that of the unit before.
+    /// Whether the last entry of a queue may stay: it is right, or its record and the one of the
+    /// previous entry have expired.
     fn is_right_end(
         &self,
         queue: &ConsumeQueue,
@@ -221,7 +221,7 @@ impl Recovery<'_> {
         Ok(before.is_none_or(|before| before.end_offset() <= unit.physical_offset))
     }
 
-    /// Whether a unit is what dispatch makes of the record that belongs at its offset.
+    /// Whether dispatch would derive this entry from the record that belongs at its offset.
     fn is_unit_of(
         &self,
         queue: &ConsumeQueue,
@@ -230,14 +230,14 @@ impl Recovery<'_> {
         levels: &DelayLevels,
     ) -> Result<bool, StoreError> {
         self.is_right(queue, offset, unit, |record| {
-            // Java's recovery does not know when delayed messages are due; addresses were looked
-            // at.
+            // Java's recovery does not know the due time of delayed messages. Extension addresses
+            // were checked before.
             let is_told = queue.topic() == SCHEDULE_TOPIC || unit.is_extension_address();
             is_told || record.tags_code(levels) == unit.tags_code
         })
     }
 
-    /// Whether a unit points to the record that belongs at its offset.
+    /// Whether an entry points to the record that belongs at its offset.
     fn is_record_of(
         &self,
         queue: &ConsumeQueue,
@@ -276,7 +276,7 @@ impl Recovery<'_> {
         }))
     }
 
-    /// Tells the queues of records that are no more, or longer than they were.
+    /// Updates the queues for records that were removed or extended.
     pub(super) fn mend_units(
         &self,
         queues: &ConsumeQueues,
@@ -293,9 +293,9 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Queues whose last record was lost: without a hole the next message would take its queue
-    /// offset, and whoever consumed the lost one would never see that message. So would it in a
-    /// damaged queue all of whose records have expired.
+    /// Queues whose last record was lost. Without a hole the next message would reuse its queue
+    /// offset, and consumers of the lost message would skip the new one. The same holds for a
+    /// damaged queue whose records have all expired.
     pub(super) fn lost_tails(&self, queues: &ConsumeQueues) -> Vec<QueueEnd> {
         let log_start = self.log.min_offset().cast_signed();
         let expired = queues.lost_ends().iter();
@@ -322,8 +322,8 @@ impl Recovery<'_> {
         tails
     }
 
-    /// Queues with units beyond a log that lost records which the checkpoint says were on disk:
-    /// it is no torn tail, so their offsets were given to messages that consumers may have seen.
+    /// Queues with entries beyond a log that lost records which the checkpoint calls durable. This
+    /// is no torn tail, so consumers may have seen the messages with these queue offsets.
     pub(super) fn lost_durable_ends(
         &self,
         queues: &ConsumeQueues,
@@ -332,7 +332,7 @@ impl Recovery<'_> {
     ) -> Vec<QueueEnd> {
         let last_ms = check.last_store_timestamp_ms();
         let durable_ms = self.checkpoint.log_timestamp_ms();
-        // A checkpoint that is not believed has no safe time.
+        // A checkpoint that is not trusted has no safe time.
         if self.was_clean || durable_ms <= last_ms || self.safe_timestamp_ms() == 0 {
             return Vec::new();
         }
@@ -354,14 +354,15 @@ impl Recovery<'_> {
                 last_ms,
                 durable_ms,
                 queues = tails.len(),
-                "the log ends before records that the checkpoint says were flushed; their queue \
-                 offsets are left empty and not given again"
+                "the log ends before records that were flushed according to the checkpoint; their \
+                 queue offsets are left empty and not reused"
             );
         }
         tails
     }
 
-    /// Removes the queues that still have no unit: the next start would search the log for them.
+    /// Removes queues that still have no entry. Otherwise the next start would search the log for
+    /// them.
     pub(super) fn remove_unused(queues: &ConsumeQueues) -> Result<(), StoreError> {
         let all = queues.all().into_iter();
         { all }
@@ -369,7 +370,7 @@ impl Recovery<'_> {
             .try_for_each(|queue| queues.remove(&queue))
     }
 
-    /// Gives the queues those holes back that nothing followed.
+    /// Adds the holes at the ends of queues again, unless records follow them.
     pub(super) fn put_back(queues: &ConsumeQueues, tails: Vec<QueueEnd>) -> Result<(), StoreError> {
         for tail in tails {
             if let Some(queue) = queues.for_record(&tail.topic, tail.queue_id) {
@@ -381,7 +382,7 @@ impl Recovery<'_> {
     }
 }
 
-/// Whether a record was also queued in `topic` at an offset (RocketMQ's multi-dispatch).
+/// Whether multi-dispatch queued a record in `topic` at this offset.
 pub(super) fn is_dispatched_to(record: &RecordView<'_>, topic: &str, offset: i64) -> bool {
     multi_dispatch::dispatches(record.properties).any(|found| found == (topic, offset))
 }

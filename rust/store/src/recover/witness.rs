@@ -1,8 +1,8 @@
-//! Consume queues as witnesses: a unit names the queue and the offset of the record it points to,
-//! so a good body under a header that says otherwise shows that the header is damaged.
+//! Checks record headers against the consume queues. An entry holds the queue and the queue offset
+//! of its record. If the record's body is valid but its header disagrees, the header is damaged.
 //!
-//! Reading every unit again would cost as much as the log. They are asked only where the offsets
-//! of a queue do not go on as they should, or its last unit contradicts the log.
+//! Reading all entries would cost as much as reading the log. So a queue is used only if its
+//! offsets in the log have gaps, or its last entry contradicts the log.
 
 use super::heal::Damage;
 use super::log_check::LogCheck;
@@ -17,7 +17,7 @@ use mq_format::consume_queue::QueueEntry;
 use mq_format::message::sys_flag;
 
 impl Recovery<'_> {
-    /// Heals records at or beyond `start` whose queues say that their headers are damaged.
+    /// Repairs records at or after `start` whose headers are damaged according to their queues.
     pub(super) fn heal_contradicted(
         &self,
         check: &mut LogCheck<'_>,
@@ -37,8 +37,8 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Records that a queue contradicts; none if it contradicts most: then it is the queue that
-    /// is wrong.
+    /// The records that a queue contradicts; none if it contradicts most of them, because then the
+    /// queue is wrong.
     fn contradictions(
         &self,
         queues: &ConsumeQueues,
@@ -60,7 +60,7 @@ impl Recovery<'_> {
         Ok(if is_believed { found } else { Vec::new() })
     }
 
-    /// Whether the ends of what a queue knows of the checked log contradict the log.
+    /// Whether the first or last entry of a queue in the checked log contradicts the log.
     fn is_suspect(
         &self,
         queues: &ConsumeQueues,
@@ -85,8 +85,8 @@ impl Recovery<'_> {
         Ok(is_unmet || contradiction.is_some())
     }
 
-    /// The range of a good record of the very size that a unit says, but of another place in the
-    /// queues than the unit's, where no unit speaks for it.
+    /// The range of a valid record with the size in the entry, but with another queue or queue
+    /// offset. A record that another entry confirms is no contradiction.
     fn contradiction(
         &self,
         queues: &ConsumeQueues,

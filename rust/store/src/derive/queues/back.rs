@@ -1,25 +1,25 @@
-//! The units of a consume queue from the last to the first.
+//! Reads the entries of a consume queue from the last to the first.
 
 use super::queue::{ConsumeQueue, WALK_BYTES};
 use crate::types::ReadMode;
 use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
 
-/// By how much each read is larger than the one before: mostly the last unit tells.
+/// Growth factor of each read; mostly the caller needs only the last entry.
 const GROWTH: usize = 16;
 
-/// Goes back unit by unit; None stands for a unit that cannot be read.
+/// Iterates backwards over the entries; None for an entry that cannot be read.
 pub(crate) struct UnitsBack<'a> {
     queue: &'a ConsumeQueue,
     first: i64,
     /// One past the next unit.
     end: i64,
-    /// Units before `end` that were read.
+    /// Entries before `end` that were read already.
     read: Vec<QueueEntry>,
     next_bytes: usize,
 }
 
 impl ConsumeQueue {
-    /// All units, the last one first, each with its queue offset.
+    /// All entries with their queue offsets, from the last to the first.
     pub(crate) fn units_back(&self) -> UnitsBack<'_> {
         let (first, end) = self.written();
         UnitsBack {
@@ -48,7 +48,7 @@ impl Iterator for UnitsBack<'_> {
 }
 
 impl UnitsBack<'_> {
-    /// Reads the units before `end` that lie in one file; none if they cannot be read.
+    /// Reads the entries before `end` that are in one file; reads none if that fails.
     fn read_more(&mut self) {
         let last = self.end - 1;
         let file_start = last - last % self.queue.units_per_file();

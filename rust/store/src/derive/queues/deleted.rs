@@ -1,4 +1,4 @@
-//! Queues of topics whose messages were deleted: what of them readers see, and how they number on.
+//! Queues of topics with deleted messages: which entries readers see, and the next queue offsets.
 
 use std::sync::atomic::Ordering;
 
@@ -8,7 +8,7 @@ use crate::directory::deleted::Deletions;
 use crate::types::StoreError;
 
 impl ConsumeQueues {
-    /// Follows the deletions of another store: these queues are built for it.
+    /// Uses the deletions of another store, for which these queues are built.
     pub fn obey(&mut self, deletions: Deletions) {
         self.deletions = deletions;
         for queue in self.all() {
@@ -22,21 +22,21 @@ impl ConsumeQueues {
         queue.deleted_to.store(deleted_to, Ordering::Release);
     }
 
-    /// Whether a queue may begin at a later offset than 0 because its first messages were deleted.
+    /// Whether a queue may start after offset 0 because its first messages were deleted.
     pub(crate) fn begins_deleted(&self, queue: &ConsumeQueue) -> bool {
         let next = self.deletions.next_offset(queue.topic(), queue.queue_id());
         next > 0 && queue.written().0 <= next
     }
 
-    /// Queues that never had a message, or have none because all were deleted, tell nothing of
-    /// their topic.
+    /// Whether all messages of a queue were deleted. Such a queue does not show that its topic
+    /// exists.
     pub(crate) fn is_emptied(&self, queue: &ConsumeQueue) -> bool {
         let next = self.deletions.next_offset(queue.topic(), queue.queue_id());
         next > 0 && queue.min_offset() == queue.max_offset()
     }
 
-    /// Ends deletions where the log ends, and has each queue number on from where it was when its
-    /// messages were deleted, although the log may tell nothing of them any more.
+    /// Limits deletions to the end of the log. Pads each queue to its next offset at the deletion,
+    /// because the log may have no record of its messages any more.
     pub fn settle_deletions(&self, log_end: u64) -> Result<(), StoreError> {
         self.deletions.end_at(log_end.cast_signed())?;
         for (topic, deletion) in self.deletions.all() {

@@ -1,6 +1,6 @@
-//! The extension of one consume queue: tags code, store time and filter bitmap of its messages, in
-//! files under `consumequeue_ext/`. Written with the queue, read through the address that a unit
-//! of the queue holds.
+//! The extension of a consume queue: tags code, store time and filter bitmap of its messages, in
+//! files under `consumequeue_ext/`. Written together with the queue, and read through the address
+//! in a queue entry.
 
 use parking_lot::Mutex;
 
@@ -13,30 +13,31 @@ use mq_format::consume_queue_ext::{
 
 /// Bytes read at once.
 const CHUNK_BYTES: u64 = 4_096;
-/// Room kept for the next batch; a store has many queues.
+/// Capacity kept for the next batch; small, because a store has many queues.
 const PENDING_BYTES_KEPT: usize = 256;
 
-/// The extension of a queue. One thread appends; any thread reads what the queue points to.
+/// The extension of a queue. One thread appends; any thread reads units that queue entries point
+/// to.
 #[derive(Debug)]
 pub struct Extension {
     pub files: SparseFiles,
-    /// Whether units of new messages come here.
+    /// Whether new messages get units here.
     pub(super) is_written: bool,
     tail: Mutex<Tail>,
 }
 
-/// The growing end.
+/// The end to which units are appended.
 #[derive(Debug, Default)]
 struct Tail {
-    /// Position of the next unit, pending ones counted.
+    /// Position of the next unit, including units not written yet.
     next: u64,
-    /// Units not written yet.
+    /// Units that are not written yet.
     pending: Vec<u8>,
     dirty: Dirty,
 }
 
 impl Extension {
-    /// An extension whose end [`Self::settle`] finds.
+    /// An extension without an end; [`Self::settle`] finds it.
     pub(crate) fn new(files: SparseFiles, is_written: bool) -> Self {
         Self {
             files,
@@ -45,8 +46,8 @@ impl Extension {
         }
     }
 
-    /// Removes damaged files and those after them; returns where the extension begins, and
-    /// whether any went, before which `before` is called.
+    /// Removes damaged files and all later ones, after calling `before`. Returns the start of the
+    /// extension, and whether a file was removed.
     pub(crate) fn sound(
         &self,
         before: impl FnOnce() -> Result<(), StoreError>,
@@ -55,8 +56,8 @@ impl Extension {
         Ok((files.first().map_or(0, |first| first.offset), is_cut))
     }
 
-    /// Adds a unit, which readers see after [`Self::write`]; returns its address, or None where
-    /// the queue has to hold the tags code itself.
+    /// Adds a unit, which readers see after [`Self::write`]. Returns its address, or None if the
+    /// queue must hold the tags code itself.
     pub(crate) fn append(&self, unit: &ExtUnit<'_>) -> Option<i64> {
         let size = unit.size() as u64;
         let room_max = self.files.file_bytes.saturating_sub(END_BYTES);
@@ -66,8 +67,8 @@ impl Extension {
         let mut tail = self.tail.lock();
         let file_end = self.files.start_of(tail.next) + self.files.file_bytes;
         if tail.next + size + END_BYTES > file_end {
-            // The rest of the file is zeros: nothing is written here, where a full disk could not
-            // be waited for.
+            // Fill the rest of the file with zeros in memory. Writing here could find a full disk,
+            // for which this function cannot wait.
             let rest = usize::try_from(file_end - tail.next).unwrap_or(0);
             let end = tail.pending.len() + rest;
             tail.pending.extend_from_slice(&END_MARK);
@@ -80,7 +81,7 @@ impl Extension {
         Some(address)
     }
 
-    /// Writes the appended units. On failure they stay, and another try writes the same bytes.
+    /// Writes the appended units. After a failure they stay, and another try writes the same bytes.
     pub(crate) fn write(&self) -> Result<(), StoreError> {
         self.write_tail(&mut self.tail.lock())
     }
@@ -93,22 +94,22 @@ impl Extension {
         Ok(())
     }
 
-    /// What was written since the last call, to be flushed.
+    /// Returns the files written since the last call, for a flush.
     pub(crate) fn take_dirty(&self) -> Dirty {
         std::mem::take(&mut self.tail.lock().dirty)
     }
 
-    /// Takes back what was not flushed after all.
+    /// Takes back files that could not be flushed.
     pub(crate) fn keep_dirty(&self, dirty: Dirty) {
         self.tail.lock().dirty.merge(dirty);
     }
 
-    /// Ends the extension behind the unit that `last` points to, None for before its first unit.
+    /// Ends the extension after the unit that `last` points to; None means before its first unit.
     pub(crate) fn settle(&self, last: Option<&QueueEntry>) -> Result<(), StoreError> {
         let (files, _) = self.files.sound(|| Ok(()))?;
         let mut reader = ExtReader::new(Some(self), ReadMode::Wait);
         let end = match last.and_then(|last| consume_queue_ext::position(last.tags_code)) {
-            // A reader that may wait never answers that it would block.
+            // With `ReadMode::Wait` the reader never returns `WouldBlock`.
             Some(position) => match reader.head(position) {
                 Ok(ExtHead::Unit(size)) => position + size as u64,
                 _ => position,
@@ -125,7 +126,7 @@ impl Extension {
         Ok(())
     }
 
-    /// Removes the files, but the last, that lie before the unit `first` points to.
+    /// Removes the files before the unit that `first` points to, but never the last file.
     pub(crate) fn delete_before(&self, first: &QueueEntry) -> Result<usize, StoreError> {
         match consume_queue_ext::position(first.tags_code) {
             Some(position) => Ok(self.files.delete_before(position)?.len()),
@@ -139,7 +140,7 @@ impl Extension {
     }
 }
 
-/// Reads units one after the other, a chunk at a time.
+/// Reads units one by one, with a buffer.
 #[derive(Debug)]
 pub struct ExtReader<'a> {
     ext: Option<&'a Extension>,
@@ -159,7 +160,7 @@ impl<'a> ExtReader<'a> {
         }
     }
 
-    /// The tags code of a queue's unit; None where the extension lacks it.
+    /// The tags code of a queue entry; None if the extension lacks it.
     pub(crate) fn tags_code(&mut self, entry: &QueueEntry) -> Result<Option<i64>, WouldBlock> {
         if !entry.is_extension_address() {
             return Ok(Some(entry.tags_code));
@@ -168,7 +169,7 @@ impl<'a> ExtReader<'a> {
         Ok(unit.map(|unit| unit.tags_code))
     }
 
-    /// What the extension tells of a queue's unit; None where it tells nothing.
+    /// The unit of a queue entry; None if there is none.
     pub fn unit(&mut self, entry: &QueueEntry) -> Result<Option<ExtUnit<'_>>, WouldBlock> {
         let Some(position) = consume_queue_ext::position(entry.tags_code) else {
             return Ok(None);
@@ -179,17 +180,17 @@ impl<'a> ExtReader<'a> {
         Ok(ExtUnit::decode(self.bytes(position, size)?))
     }
 
-    /// Whether a unit of the queue needs no extension, or finds what it points to.
+    /// Whether an entry needs no extension, or its unit exists.
     pub(crate) fn is_whole(&mut self, entry: &QueueEntry) -> bool {
         !entry.is_extension_address() || matches!(self.unit(entry), Ok(Some(_)))
     }
 
-    /// What is at a position.
+    /// The head at a position.
     fn head(&mut self, position: u64) -> Result<ExtHead, WouldBlock> {
         Ok(ExtHead::parse(self.bytes(position, HEAD_BYTES)?))
     }
 
-    /// The next `count` bytes, fewer at the end of a file; none where there is no such file.
+    /// The next `count` bytes, fewer at the end of a file; none if the file does not exist.
     fn bytes(&mut self, position: u64, count: usize) -> Result<&[u8], WouldBlock> {
         let Some(ext) = self.ext else {
             return Ok(&[]);
@@ -212,7 +213,7 @@ impl<'a> ExtReader<'a> {
             Ok(read) => read,
             Err(error) => {
                 let path = ext.files.path(ext.files.start_of(position));
-                tracing::warn!(path = %path.display(), %error, "cannot read queue extension");
+                tracing::warn!(path = %path.display(), %error, "cannot read a queue extension");
                 self.chunk.clear();
                 return Ok(&[]);
             }

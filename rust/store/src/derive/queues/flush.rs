@@ -1,8 +1,8 @@
-//! When the consume queues of a store are written, and made durable: some at a time, all in one go.
+//! Decides when consume queues are written and synced; one pass handles all of them.
 //!
-//! A write for which the disk has no room may be tried again, and so may the flush that it was part
-//! of, or that found no file descriptor: no sync failed, and what it took note of is kept. A sync
-//! that failed may not.
+//! A write on a full disk may be tried again, and so may the flush that it belongs to, or a flush
+//! that found no free file descriptor: no sync failed, and the noted files are kept. A failed sync
+//! may not be tried again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,14 +15,15 @@ use super::table::ConsumeQueues;
 use crate::files::io_error;
 use crate::types::StoreError;
 
-/// Most files synced one by one; more are synced with all of the file system at once.
+/// Most files synced one by one; for more, the whole file system is synced at once.
 const SYNCS_MAX: usize = 256;
-/// Queues that are written more often than they are flushed.
+/// With at most this many active queues, they are written more often than flushed.
 pub(crate) const FEW_QUEUES: usize = 256;
 
 impl ConsumeQueues {
-    /// Lets readers see what was appended to these queues. It is written later, unless too much is
-    /// pending. Called by the dispatcher alone; again with the same queues after a full disk.
+    /// Makes the appended entries of these queues visible to readers. They are written later,
+    /// unless too many bytes are pending. Only the dispatcher calls this; after a full disk again
+    /// with the same queues.
     pub(crate) fn publish(&self, queues: &[Arc<ConsumeQueue>]) -> Result<(), StoreError> {
         let mut bytes = 0;
         let published = queues.iter().try_for_each(|queue| {
@@ -40,15 +41,15 @@ impl ConsumeQueues {
         }
     }
 
-    /// Writes all that is pending.
+    /// Writes all pending entries.
     pub(crate) fn write_pending(&self) -> Result<(), StoreError> {
-        // A copy: who publishes does not wait for the disk.
+        // Copy the list, so that a publish does not wait for the disk.
         let noted = self.noted.lock().clone();
         noted.iter().try_for_each(|queue| queue.write_pending())
     }
 
-    /// Writes all that is pending, if it is of few queues: with many, units of each have to gather
-    /// until the next flush for a write to be worth its while.
+    /// Writes all pending entries if few queues are active. With many, the entries of each must
+    /// gather until the next flush, so that a write is worth its cost.
     pub(crate) fn write_few(&self) -> Result<(), StoreError> {
         match self.are_few() {
             true => self.write_pending(),
@@ -56,20 +57,20 @@ impl ConsumeQueues {
         }
     }
 
-    /// Whether few queues got units since the last flush.
+    /// Whether few queues got entries since the last flush.
     pub(crate) fn are_few(&self) -> bool {
         self.noted.lock().len() <= FEW_QUEUES
     }
 
-    /// Has the next [`Self::flush`] look at a queue.
+    /// Adds a queue to the next [`Self::flush`].
     pub(crate) fn flush_later(&self, queue: &Arc<ConsumeQueue>) {
         if queue.note() {
             self.noted.lock().push(Arc::clone(queue));
         }
     }
 
-    /// One pass that writes what is pending and makes everything written so far durable. Once it
-    /// failed it always does, unless it was for a write on a full disk.
+    /// Writes all pending entries, and syncs everything written so far. After a failure all later
+    /// calls fail, unless the failure was a write on a full disk.
     pub fn flush(&self) -> Result<(), StoreError> {
         let mut failure = self.flushing.lock();
         if let Some(why) = &*failure {
@@ -103,17 +104,17 @@ impl ConsumeQueues {
         }
         let synced = sync(&queues, &dirty);
         if let Err(StoreError::Full { .. }) = &synced {
-            // For want of a descriptor.
+            // No descriptor was free.
             self.keep_noted(&queues, dirty);
         }
         synced
     }
 
-    /// Takes back queues that were to be flushed, the first of which gave what is dirty of them.
+    /// Takes back queues of a failed flush. `dirty` holds the unsynced files of the first of them.
     fn keep_noted(&self, queues: &[Arc<ConsumeQueue>], dirty: Vec<[Dirty; 2]>) {
         let tried = queues.len().min(dirty.len() + 1);
         let (tried, others) = queues.split_at(tried);
-        // These still count as noted.
+        // These are still marked as noted.
         self.noted.lock().extend(others.iter().cloned());
         tried.iter().for_each(|queue| self.flush_later(queue));
         for (queue, dirty) in tried.iter().zip(dirty) {
@@ -122,7 +123,7 @@ impl ConsumeQueues {
     }
 }
 
-/// Makes durable what was written of these queues, each with what is dirty of it.
+/// Syncs the unsynced files of these queues.
 fn sync(queues: &[Arc<ConsumeQueue>], dirty: &[[Dirty; 2]]) -> Result<(), StoreError> {
     let mut directories = BTreeSet::new();
     for (dirty, queue) in dirty.iter().zip(queues) {

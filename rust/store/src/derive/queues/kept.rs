@@ -1,18 +1,18 @@
-//! The units at the end of a queue, kept in memory while a store starts: one open and one read of
-//! its file serve every check of the queue.
+//! The last entries of a queue, kept in memory during a start. One open and one read of a file
+//! serve all checks of the queue.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// Bytes that all queues keep at most; a queue that keeps none is read again.
+/// Most bytes kept of all queues; the other queues are read again.
 const ALL_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes kept by all queues of a store.
+/// Bytes kept of all queues of a store.
 #[derive(Debug, Default)]
 pub struct KeptBytes(AtomicUsize);
 
-/// What is kept of one file.
+/// The bytes kept of one file.
 #[derive(Debug, Default)]
 pub(crate) struct Kept(Mutex<Option<Part>>);
 
@@ -23,7 +23,7 @@ struct Part {
 }
 
 impl Kept {
-    /// Fills `out` with what is at a position, if all of it is kept.
+    /// Fills `out` with the bytes at a position, if all of them are kept.
     pub(super) fn copy(&self, position: u64, out: &mut [u8]) -> bool {
         let part = self.0.lock();
         let Some(part) = part.as_ref() else {
@@ -35,7 +35,7 @@ impl Kept {
         bytes.inspect(|bytes| out.copy_from_slice(bytes)).is_some()
     }
 
-    /// Keeps bytes that a file has at a position, while `all` have room.
+    /// Keeps the bytes at a position of a file, unless `all` is at its limit.
     pub(super) fn keep(&self, position: u64, bytes: &[u8], all: &KeptBytes) {
         self.forget(all);
         let all = &all.0;
@@ -47,7 +47,7 @@ impl Kept {
         *self.0.lock() = Some(Part { position, bytes });
     }
 
-    /// Gives the memory back.
+    /// Frees the memory.
     pub(super) fn forget(&self, all: &KeptBytes) {
         if let Some(part) = self.0.lock().take() {
             all.0.fetch_sub(part.bytes.len(), Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What a start sees of the files of a queue.
+//! What a start reads of a queue's files.
 
 use std::io;
 
@@ -7,28 +7,28 @@ use crate::files::{io_error, offset_files};
 use crate::types::StoreError;
 use mq_format::consume_queue::ENTRY_BYTES;
 
-/// Bytes read of a file at first, and kept of a queue at most: whole units.
+/// Bytes of the first read of a file, and most bytes kept of a queue: whole entries.
 pub(crate) const LOOK_BYTES: usize = 4_096 - 4_096 % ENTRY_BYTES;
 
-/// What one read of a file showed.
+/// The result of one read of a file.
 pub(crate) struct Look {
-    /// Its first bytes.
+    /// The first bytes of the file.
     pub bytes: Vec<u8>,
-    /// Whether all bytes after these are zero.
+    /// Whether all later bytes are zero.
     pub is_rest_zero: bool,
 }
 
-/// What the files hold from a position on.
+/// What the files hold after a position.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Rest {
-    /// Bytes that are not zero.
+    /// There are non-zero bytes.
     pub has_bytes: bool,
-    /// Files that start after the position.
+    /// There are files that start after the position.
     pub has_files: bool,
 }
 
 impl SparseFiles {
-    /// Reads the start of a file, and nothing else of it where the file system knows holes.
+    /// Reads the start of a file. The rest is not read if the file system reports it as a hole.
     pub(crate) fn look(&self, start: u64) -> io::Result<Look> {
         let file = self.open(start)?;
         let length = usize::try_from(self.file_bytes).unwrap_or(usize::MAX);
@@ -43,7 +43,7 @@ impl SparseFiles {
         })
     }
 
-    /// What is there from a position on.
+    /// What the files hold from a position on.
     pub(crate) fn rest(&self, position: u64) -> Result<Rest, StoreError> {
         let mut rest = Rest::default();
         for file in offset_files(&self.directory)? {

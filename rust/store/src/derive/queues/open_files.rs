@@ -1,4 +1,4 @@
-//! A bounded set of open files: a store has more queues than a process may have descriptors.
+//! A bounded cache of open files, because a store has more queues than a process has descriptors.
 
 use std::collections::HashMap;
 use std::io;
@@ -8,14 +8,14 @@ use parking_lot::Mutex;
 
 use mq_log::fs::File;
 
-/// Names a file: the queue's number in this process, and the offset in the file's name.
+/// Key of a file: the queue's number in this process, and the offset in the file's name.
 pub(crate) type FileKey = (u64, u64);
 
-/// Files that make room together at most: each is a call, and the one who opens waits for all.
+/// Most files closed together: each close is a system call, and the thread that opens a file waits.
 const CLOSED_AT_ONCE: usize = 64;
 
-/// Open files, the least recently used closed first. Whoever holds an `Arc` of a closed-over
-/// file still reads and writes it.
+/// Open files; the least recently used ones are closed first. A holder of an `Arc` can still read
+/// and write a file that the cache has closed.
 #[derive(Debug)]
 pub struct OpenFiles {
     limit: usize,
@@ -29,7 +29,7 @@ struct Inner {
 }
 
 impl OpenFiles {
-    /// At most `limit` files stay open.
+    /// A cache of at most `limit` open files.
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -47,7 +47,7 @@ impl OpenFiles {
         Some(Arc::clone(file))
     }
 
-    /// The open file, opened by `open` if it is not.
+    /// The open file; calls `open` if it is not open.
     pub fn get(
         &self,
         key: FileKey,
@@ -66,17 +66,17 @@ impl OpenFiles {
         };
         inner.files.insert(key, (Arc::clone(&file), uses));
         drop(inner);
-        drop(closed); // a call of the system for each: nobody waits for those
+        drop(closed); // after the unlock, because each close is a system call
         Ok(file)
     }
 
-    /// Closes one file, because it is gone.
+    /// Closes one file, because it was removed.
     pub(crate) fn forget(&self, queue: u64, start: u64) {
         let closed = self.inner.lock().files.remove(&(queue, start));
         drop(closed);
     }
 
-    /// Closes every file of a queue, because they are about to be removed.
+    /// Closes all files of a queue, because they are about to be removed.
     pub(crate) fn forget_all(&self, queue: u64) {
         let closed = self.inner.lock().take(|key, _| key.0 == queue);
         drop(closed);
@@ -84,7 +84,7 @@ impl OpenFiles {
 }
 
 impl Inner {
-    /// Takes a batch, so that the search for the oldest is not paid by every open.
+    /// Takes several files, so that not every open pays for the search for the oldest.
     fn take_oldest(&mut self, count: usize) -> Vec<Arc<File>> {
         let mut uses: Vec<u64> = self.files.values().map(|(_, used)| *used).collect();
         let at = count.min(uses.len()).saturating_sub(1);

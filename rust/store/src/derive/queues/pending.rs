@@ -1,17 +1,18 @@
-//! Units of a consume queue that are not in its file yet.
+//! Entries of a consume queue that are not in its file yet.
 //!
-//! Each look of the dispatcher finds messages of many queues. Their units gather in memory, where
-//! readers find them at once, and are written many at a time: when all queues together have
-//! [`ALL_BYTES_MAX`] of them, and before each flush of the queues. That is every three seconds
-//! while more than 256 queues get messages; else every second, and they are written every 200 ms.
-//! A queue that could not be made again as it was is written at once.
+//! Each look of the dispatcher finds messages of many queues. Their entries gather in memory, where
+//! readers find them at once, and many are written together: when all queues together have
+//! [`ALL_BYTES_MAX`] of them, and before each flush of the queues. The queues are flushed every
+//! three seconds while more than 256 of them get messages. Otherwise they are flushed every second
+//! and written every 200 ms. A queue that recovery could not rebuild exactly is written at once.
 //!
-//! A write may wait for the disk, and holds nothing meanwhile that a reader or an append needs: the
-//! units in flight stay readable, and the next ones gather behind them.
+//! A write may wait for the disk, and holds no lock meanwhile that a reader or an append needs. The
+//! entries being written stay readable, and new ones gather after them.
 //!
-//! So much later does whoever reads the files from outside see a message. What is lost with
-//! the process comes again from the log: after an unclean stop nothing behind the checkpoint is
-//! believed, and the checkpoint never covers what is not flushed.
+//! Tools that read the queue files see a message up to 3 s late; 200 ms while at most 256 queues
+//! are active. Entries that are lost with the process are derived again from the log. After an
+//! unclean stop nothing after the checkpoint is trusted, and the checkpoint never covers unflushed
+//! entries.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,22 +22,22 @@ use super::sparse_files::Dirty;
 use crate::types::{ReadMode, StoreError, WouldBlock};
 use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
 
-/// Most room that a queue keeps for what gathers between two flushes.
+/// Most capacity that a queue keeps for the entries between two flushes.
 pub(crate) const KEPT_BYTES_MAX: usize = 64 << 10;
-/// All pending units of a store are written beyond this.
+/// If more bytes are pending in all queues, all are written.
 pub(crate) const ALL_BYTES_MAX: i64 = 16 << 20;
-/// Room that a queue keeps in any case; a store has many.
+/// Capacity that a queue always keeps; small, because a store has many.
 const KEPT_BYTES: usize = 256;
-/// And how many times as much as it needed between two flushes: given back, it would be taken anew
-/// before each of them.
+/// A queue keeps this multiple of the bytes that it needed between two flushes. Less would be freed
+/// and allocated again for each of them.
 const KEPT_TIMES: usize = 4;
 
 impl ConsumeQueue {
-    /// Lets readers see the units appended so far; gives their bytes, and whether the next flush
-    /// has to be told of this queue.
+    /// Makes the appended entries visible to readers. Returns their bytes, and whether the next
+    /// flush must be told of this queue.
     pub(crate) fn publish(&self) -> Result<(i64, bool), StoreError> {
         if let Some(ext) = &self.ext {
-            // A reader who sees a unit finds what it points to.
+            // Write the extension first, so that a reader of an entry finds its unit.
             ext.write()?;
         }
         if self.is_at_once {
@@ -55,28 +56,28 @@ impl ConsumeQueue {
         Ok((bytes, is_news))
     }
 
-    /// Says that the next flush looks at this queue; false if it does anyhow.
+    /// Marks the queue for the next flush; false if it is marked already.
     pub(crate) fn note(&self) -> bool {
         !std::mem::replace(&mut self.tail.lock().is_noted, true)
     }
 
-    /// Adds a unit at the end.
+    /// Appends an entry.
     #[inline]
     pub(crate) fn push(tail: &mut Tail, entry: QueueEntry) {
         tail.pending.extend_from_slice(&entry.encode());
         tail.next_offset += 1;
     }
 
-    /// Writes the pending units. On failure they stay pending, and readable; another try writes the
-    /// same bytes.
+    /// Writes the pending entries. After a failure they stay pending and readable, and another try
+    /// writes the same bytes.
     pub(crate) fn write_pending(&self) -> Result<(), StoreError> {
         self.write(&mut self.writing.lock())
     }
 
-    /// Writes the pending units, and gives back memory and what was written since the last call.
+    /// Writes the pending entries and frees memory. Returns the files written since the last call.
     pub(crate) fn write_out(&self) -> Result<Dirty, StoreError> {
         let mut dirty = self.writing.lock();
-        // First: whoever publishes from now on has the next flush look again.
+        // Clear the mark first: a publish from now on marks the queue for the next flush.
         self.tail.lock().is_noted = false;
         self.write(&mut dirty)?;
         let mut tail = self.tail.lock();
@@ -88,12 +89,12 @@ impl ConsumeQueue {
         Ok(std::mem::take(&mut *dirty))
     }
 
-    /// Whether it keeps room that it gives back if nothing comes until the next flush.
+    /// Whether the queue keeps capacity that it frees if it gets no message until the next flush.
     pub(crate) fn keeps_room(&self) -> bool {
         self.tail.lock().pending.capacity() > KEPT_TIMES * KEPT_BYTES
     }
 
-    /// What an earlier try left, and then the rest. `dirty` is what `writing` guards.
+    /// Writes the rest of an earlier try, and then all pending entries. `writing` guards `dirty`.
     fn write(&self, dirty: &mut Dirty) -> Result<(), StoreError> {
         let is_left = self.tail.lock().in_flight.is_some();
         if is_left {
@@ -122,14 +123,14 @@ impl ConsumeQueue {
         Ok(())
     }
 
-    /// Writes a unit again that the files hold otherwise.
+    /// Overwrites an entry in the files.
     pub(crate) fn overwrite(&self, at: i64, entry: &QueueEntry) -> Result<(), StoreError> {
         let position = at.cast_unsigned() * ENTRY_BYTES as u64;
         let mut dirty = self.writing.lock();
         self.files.write(position, &entry.encode(), &mut dirty)
     }
 
-    /// Whether the files hold these units already, durably.
+    /// Whether the files already hold these entries durably.
     fn holds(&self, position: u64, bytes: &[u8]) -> bool {
         let durable_to = self.files.shared.durable_to.load(Ordering::Relaxed);
         let is_durable = |unit: QueueEntry| unit.end_offset() <= durable_to;
@@ -158,7 +159,7 @@ impl ConsumeQueue {
         pending.fetch_sub(bytes as i64, Ordering::Relaxed);
     }
 
-    /// For a queue that is to be removed, by who holds `writing`.
+    /// Drops pending entries of a queue that is being removed; the caller holds `writing`.
     pub(crate) fn forget_pending(&self) {
         let mut tail = self.tail.lock();
         let in_flight = tail.in_flight.take().map_or(0, |bytes| bytes.len());
@@ -166,8 +167,8 @@ impl ConsumeQueue {
         tail.pending.clear();
     }
 
-    /// Appends to `out` the units from `offset` on, at most `max_bytes` and within one file;
-    /// returns false when the file is gone or cannot be read.
+    /// Appends to `out` at most `max_bytes` of entries from `offset` on, from one file; false if
+    /// the file is missing or cannot be read.
     pub fn read(
         &self,
         offset: i64,
@@ -179,7 +180,7 @@ impl ConsumeQueue {
         let units = usize::try_from(end - offset).unwrap_or(0);
         let length = units.min(max_bytes / ENTRY_BYTES) * ENTRY_BYTES;
         if length == 0 {
-            return Ok(true); // a damaged header may ask for what is far behind the end
+            return Ok(true); // a damaged header may ask for an offset far after the end
         }
         let from = out.len();
         out.resize(from + length, 0);
@@ -193,7 +194,7 @@ impl ConsumeQueue {
             .read(position, mode, &mut out[from..from + in_file])
         {
             Ok(Some(count)) if count == in_file => Ok(true),
-            // A read that may not wait ends where memory does, perhaps within the first unit.
+            // A non-blocking read ends where the page cache does, possibly within the first entry.
             Ok(Some(count)) if count >= ENTRY_BYTES => {
                 out.truncate(from + count - count % ENTRY_BYTES);
                 Ok(true)
@@ -205,14 +206,14 @@ impl ConsumeQueue {
             Err(error) => {
                 out.truncate(from);
                 tracing::warn!(topic = &*self.topic, queue_id = self.queue_id, offset, %error,
-                    "cannot read consume queue");
+                    "cannot read a consume queue");
                 Ok(false)
             }
         }
     }
 
-    /// Fills the end of `out`, units from `offset` on, with those that are pending; tells how many
-    /// bytes. The others are in the files.
+    /// Fills the end of `out`, which is for the entries from `offset` on, with the pending ones.
+    /// Returns their bytes; the other entries are in the files.
     fn copy_pending(&self, offset: i64, out: &mut [u8]) -> usize {
         let end = offset + (out.len() / ENTRY_BYTES) as i64;
         if end <= self.written_to.load(Ordering::Acquire) {
@@ -240,7 +241,7 @@ impl ConsumeQueue {
 }
 
 impl Tail {
-    /// The first unit that is in no file.
+    /// Queue offset of the first entry that is in no file.
     fn unwritten_from(&self) -> i64 {
         let bytes = self.in_flight().len() + self.pending.len();
         self.next_offset - (bytes / ENTRY_BYTES) as i64
@@ -250,7 +251,7 @@ impl Tail {
         self.in_flight.as_ref().map_or(&[], |bytes| bytes)
     }
 
-    /// What is to be written next: what an earlier try left, else all that is pending.
+    /// The bytes to write next: the rest of an earlier try, or else all pending entries.
     fn take_off(&mut self) -> Option<Arc<Vec<u8>>> {
         if self.in_flight.is_none() && !self.pending.is_empty() {
             self.gathered_bytes = self.gathered_bytes.max(self.pending.len());
@@ -259,7 +260,7 @@ impl Tail {
         self.in_flight.clone()
     }
 
-    /// What was in flight is written; its room is used again.
+    /// Notes that the bytes in flight were written; reuses their capacity.
     fn land(&mut self, bytes: Arc<Vec<u8>>) {
         self.in_flight = None;
         if let Ok(mut room) = Arc::try_unwrap(bytes)

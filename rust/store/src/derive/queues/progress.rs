@@ -1,4 +1,4 @@
-//! Log lines about a pass over many queues that takes long.
+//! Progress lines for long passes over many queues.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use mq_base::clock::Clock;
 /// Time between two lines, milliseconds.
 const EVERY_MS: i64 = 2_000;
 
-/// How many consume queues are done.
+/// The number of queues that are done.
 pub(crate) struct QueueProgress {
     clock: Arc<dyn Clock>,
     what: &'static str,
@@ -17,7 +17,7 @@ pub(crate) struct QueueProgress {
 }
 
 impl QueueProgress {
-    /// None of them is done yet.
+    /// A pass that has done no queue yet.
     pub(crate) fn new(clock: &Arc<dyn Clock>, what: &'static str, all: usize) -> Self {
         Self {
             clock: Arc::clone(clock),
@@ -28,7 +28,7 @@ impl QueueProgress {
         }
     }
 
-    /// Another one is next; logs a line if one is due.
+    /// Counts a queue, and logs a line if one is due.
     pub(crate) fn tell(&mut self) {
         if let Some(line) = self.next_line() {
             tracing::info!("{line}");
@@ -52,7 +52,7 @@ mod tests {
     use mq_base::clock::ManualClock;
 
     #[test]
-    fn a_long_pass_tells_every_two_seconds_how_far_it_is() {
+    fn a_long_pass_reports_its_progress_every_two_seconds() {
         let clock = ManualClock::at(0);
         let shared: Arc<dyn Clock> = clock.clone();
         let mut progress = QueueProgress::new(&shared, "loading consume queues", 3);

@@ -1,6 +1,6 @@
-//! One consume queue: 20-byte units in files of one nominal length, sparse, written by pwrite
-//! and read by pread. A queue holds neither a map nor a descriptor. Its last units may be in memory
-//! only, see `pending.rs`.
+//! One consume queue: 20-byte entries in sparse files of one nominal length, written by `pwrite`
+//! and read by `pread`. A queue holds neither a memory map nor a descriptor. Its last entries may
+//! be in memory only; see `pending.rs`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -17,72 +17,73 @@ use mq_format::consume_queue_ext::ExtUnit;
 use mq_format::message::SCHEDULE_TOPIC;
 use mq_format::multi_dispatch::is_lmq;
 
-/// Most queue offsets that one damaged range is believed to have swallowed; a larger jump is a
-/// damaged record header.
+/// Most queue offsets that one damaged range can have taken. A larger jump means a damaged record
+/// header.
 const GAP_ENTRIES_MAX: i64 = 4 << 20;
-/// Holes in a row that may point to the record behind them, which RocketMQ then serves so often.
+/// Most consecutive holes that may point to the next record; RocketMQ delivers it once per hole.
 const HOLES_MAX: i64 = 32;
-/// Units before the first one of the log that are looked at, whether they are of the log as well.
+/// Entries before the first live one that are checked, too, because a search may miss some.
 const LIVE_LOOK: i64 = 4;
-/// Bytes read at once when units are walked.
+/// Bytes read at once in a scan of entries.
 pub(crate) const WALK_BYTES: usize = 64 << 10;
 
-/// What became of a unit offered to a queue.
+/// The result of appending an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Appended {
-    /// It is the new end of the queue.
+    /// The entry is the new end of the queue.
     New,
-    /// The queue has it already.
+    /// The queue has the entry already.
     Duplicate,
-    /// Its queue offset is so far off that the record must be damaged.
+    /// The queue offset is so far off that the record must be damaged.
     Refused,
 }
 
-/// A queue of a topic. One thread appends; any thread reads below `max_offset`.
+/// A queue of a topic. One thread appends; any thread reads before `max_offset`.
 #[derive(Debug)]
 pub struct ConsumeQueue {
-    /// The queues of a topic share it.
+    /// Shared by the queues of a topic.
     pub(crate) topic: Arc<str>,
     pub(crate) queue_id: i32,
-    /// Its units do not wait.
+    /// Entries are written at once instead of being buffered.
     pub(crate) is_at_once: bool,
-    /// One past the last unit that readers may see.
+    /// One past the last entry that readers see.
     pub(crate) max_offset: AtomicI64,
     pub(crate) tail: Mutex<Tail>,
-    /// One past the last unit in the files; those from there on are pending.
+    /// One past the last entry in the files; the later ones are pending.
     pub(crate) written_to: AtomicI64,
     pub(crate) min_offset: AtomicI64,
-    /// Units of records that start before this place of the log are of deleted messages.
+    /// Log offset before which the queue's messages are deleted.
     pub(crate) deleted_to: AtomicI64,
-    /// The files that entries were written to.
+    /// The files with the entries.
     pub files: SparseFiles,
-    /// Held by who writes, for as long as the disk takes: what was written since the last flush.
-    /// Taken before `tail`, which is held for moments only.
+    /// The files written since the last flush. The writing thread holds it, also while the disk is
+    /// slow. Take it before `tail`, which is held only briefly.
     pub(crate) writing: Mutex<Dirty>,
-    /// None where it is neither written nor there.
+    /// None if the extension is neither written nor on disk.
     pub ext: Option<Box<Extension>>,
 }
 
-/// The growing end, owned by whoever appends.
+/// The end of the queue, owned by the appending thread.
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
-    /// One past the last unit, pending ones included.
+    /// One past the last entry, including pending ones.
     pub next_offset: i64,
-    /// End of the last record queued, bytes from the start of the log.
+    /// End of the last queued record in the log.
     pub end_physical: i64,
-    /// The last units, encoded, not written yet.
+    /// The last entries, encoded and not written yet.
     pub pending: Vec<u8>,
     pub has_files: bool,
-    /// The next flush looks at this queue.
+    /// The queue is marked for the next flush.
     pub is_noted: bool,
-    /// First unit of the first file.
+    /// Queue offset of the first entry in the first file.
     pub first_offset: i64,
-    /// Units before the pending ones, being written or to be written once more.
+    /// Entries before the pending ones that are being written, or must be written again.
     pub in_flight: Option<Arc<Vec<u8>>>,
-    /// Most that was pending at once since the last flush.
+    /// Most bytes pending at once since the last flush.
     pub gathered_bytes: usize,
-    /// One past the last unit that the files may hold beyond the queue's end: units that start-up
-    /// cut off and left there, so that those it makes again need not be written. 0 for none.
+    /// One past the last stale entry in the files after the queue's end; 0 if there is none. A
+    /// start cuts entries off and leaves them in the files, so that entries that are derived again
+    /// unchanged need no write.
     pub stale_to: i64,
 }
 
@@ -94,8 +95,9 @@ impl ConsumeQueue {
         files: SparseFiles,
         ext: Option<Extension>,
     ) -> Self {
-        // After a crash bitmaps cannot be made again, RocketMQ makes units of delayed messages
-        // without their time, and light queues are made only where they are still enabled.
+        // Recovery could not rebuild these exactly: bitmaps are lost, RocketMQ's recovery writes
+        // delayed messages without their due time, and light queues are only rebuilt while they are
+        // enabled.
         let is_at_once = ext.is_some() || *topic == *SCHEDULE_TOPIC || is_lmq(&topic);
         Self {
             topic,
@@ -124,17 +126,17 @@ impl ConsumeQueue {
         self.queue_id
     }
 
-    /// First unit that points into the log.
+    /// Queue offset of the first entry that points into the log.
     pub fn min_offset(&self) -> i64 {
         self.min_offset.load(Ordering::Acquire)
     }
 
-    /// One past the last readable unit.
+    /// One past the last readable entry.
     pub fn max_offset(&self) -> i64 {
         self.max_offset.load(Ordering::Acquire)
     }
 
-    /// End of the last record queued, bytes from the start of the log.
+    /// End of the last queued record in the log.
     pub(crate) fn end_physical(&self) -> i64 {
         self.tail.lock().end_physical
     }
@@ -149,9 +151,9 @@ impl ConsumeQueue {
         (self.files.file_bytes / ENTRY_BYTES as u64).cast_signed()
     }
 
-    /// Adds the unit of a record whose own queue offset is `queue_offset`; readers see it after
-    /// [`Self::publish`]. Queue offsets that no record has become fillers. What `ext` tells
-    /// goes to the extension, if there is one.
+    /// Appends the entry of a record with the given queue offset; readers see it after
+    /// [`Self::publish`]. Queue offsets without a record become holes. `ext` goes to the extension,
+    /// if there is one.
     pub(crate) fn append(
         &self,
         queue_offset: i64,
@@ -164,13 +166,13 @@ impl ConsumeQueue {
         }
         let follows = tail.has_files && queue_offset == tail.next_offset;
         if follows && self.ext.is_none() && entry.end_offset() > tail.end_physical {
-            // Nearly all: the next unit, and nothing else to look at.
+            // The usual case: the next entry, and nothing else to check.
             Self::push(&mut tail, entry);
             tail.end_physical = entry.end_offset();
             return Appended::New;
         }
         if !tail.has_files {
-            // RocketMQ starts the first file of a queue at a multiple of the file's length.
+            // As in RocketMQ, the first file of a queue starts at a multiple of the file's length.
             tail.first_offset = queue_offset - queue_offset % self.units_per_file();
             tail.next_offset = tail.first_offset;
             self.min_offset.store(tail.first_offset, Ordering::Release);
@@ -185,7 +187,7 @@ impl ConsumeQueue {
             return Appended::Refused;
         }
         let was_empty = self.min_offset() == tail.next_offset;
-        // A delayed message would be delivered before its time for each hole that points to it.
+        // A hole that points to a delayed message would deliver that message too early.
         let is_hole = !was_empty && *self.topic != *SCHEDULE_TOPIC;
         let is_short = queue_offset - tail.next_offset <= HOLES_MAX;
         let filler = match is_hole && is_short {
@@ -208,13 +210,13 @@ impl ConsumeQueue {
         Appended::New
     }
 
-    /// Whether the file that holds `offset` is there.
+    /// Whether the file of `offset` exists.
     pub(crate) fn has_file(&self, offset: i64) -> bool {
         let position = offset.cast_unsigned() * ENTRY_BYTES as u64;
         self.files.path(self.files.start_of(position)).exists()
     }
 
-    /// The unit at `offset`, None outside the queue or when it cannot be read; may block.
+    /// The entry at `offset`; None outside of the queue, or if it cannot be read. May block.
     pub(crate) fn entry(&self, offset: i64) -> Option<QueueEntry> {
         if offset < self.min_offset() || offset >= self.max_offset() {
             return None;
@@ -222,7 +224,7 @@ impl ConsumeQueue {
         self.unit(offset)
     }
 
-    /// Like [`Self::entry`], below `min_offset` too.
+    /// Like [`Self::entry`], also before `min_offset`.
     pub fn unit(&self, offset: i64) -> Option<QueueEntry> {
         let mut bytes = Vec::with_capacity(ENTRY_BYTES);
         self.read(offset, ENTRY_BYTES, ReadMode::Wait, &mut bytes)
@@ -230,38 +232,38 @@ impl ConsumeQueue {
         QueueEntry::decode_all(&bytes).next()
     }
 
-    /// Tells the tags codes of units, those in the extension too.
+    /// A reader of tags codes, including those in the extension.
     pub fn tags_codes(&self, mode: ReadMode) -> ExtReader<'_> {
         ExtReader::new(self.ext.as_deref(), mode)
     }
 
-    /// Ends the extension behind the last unit that the queue points to.
+    /// Ends the extension after the last unit that the queue points to.
     pub(crate) fn settle_ext(&self) -> Result<(), StoreError> {
         let Some(ext) = self.ext.as_ref().filter(|ext| ext.is_written) else {
             return Ok(());
         };
-        // Only a queue that was extended lately has plain units behind those that point here.
+        // Entries without a unit follow only if the extension was disabled recently.
         let last = self.units_back().filter_map(|(_, unit)| unit);
         let last = { last }.find(QueueEntry::is_extension_address);
         ext.settle(last.as_ref())
     }
 
-    /// Writes what is pending, and makes everything written so far durable.
+    /// Writes the pending entries, and syncs everything written so far.
     pub fn flush(&self) -> Result<(), StoreError> {
         let mut directories = BTreeSet::new();
         self.flush_files(&self.take_dirty()?, &mut directories)?;
         sparse_files::sync_directories(&directories)
     }
 
-    /// Writes what is pending; gives what was written since the last call, in the queue and its
-    /// extension.
+    /// Writes the pending entries. Returns the files written since the last call, in the queue and
+    /// in its extension.
     pub(crate) fn take_dirty(&self) -> Result<[Dirty; 2], StoreError> {
         let dirty = self.write_out()?;
         let ext = self.ext.as_ref().map(|ext| ext.take_dirty());
         Ok([dirty, ext.unwrap_or_default()])
     }
 
-    /// Takes back what was not flushed after all.
+    /// Takes back files that could not be flushed.
     pub(crate) fn keep_dirty(&self, [dirty, ext_dirty]: [Dirty; 2]) {
         self.writing.lock().merge(dirty);
         if let Some(ext) = &self.ext {
@@ -269,7 +271,7 @@ impl ConsumeQueue {
         }
     }
 
-    /// Makes files durable, but not yet the names of new ones.
+    /// Syncs files; the names of new ones are not synced yet.
     pub(crate) fn flush_files(
         &self,
         [dirty, ext_dirty]: &[Dirty; 2],
@@ -281,19 +283,19 @@ impl ConsumeQueue {
         self.files.flush(dirty, directories)
     }
 
-    /// Moves the minimum up to the first unit of a record at or behind `log_start` that is not
-    /// deleted; never down.
+    /// Raises the minimum to the first entry whose record is at or after `log_start` and not
+    /// deleted. Never lowers it.
     pub fn set_min_from(&self, log_start: i64) {
         let min = self.min_for(log_start);
         self.min_offset.fetch_max(min, Ordering::AcqRel);
     }
 
-    /// What the minimum is where the log starts at `log_start`.
+    /// The minimum for a log that starts at `log_start`.
     pub(crate) fn min_for(&self, log_start: i64) -> i64 {
         let log_start = log_start.max(self.deleted_to.load(Ordering::Acquire));
         let min_offset = self.min_offset();
         let is_right = |entry: QueueEntry| !entry.is_filler() && entry.physical_offset >= log_start;
-        // One unit tells for most queues: nothing of them is gone.
+        // For most queues one entry is enough: nothing has expired.
         if min_offset >= self.max_offset() || self.entry(min_offset).is_some_and(is_right) {
             return min_offset;
         }
@@ -301,8 +303,8 @@ impl ConsumeQueue {
         min.max(min_offset)
     }
 
-    /// The first unit that may lead to a record at or behind a place in the log: `found`, or one
-    /// before. A damaged unit leads a search astray, and may itself be of such a record.
+    /// The first entry that may point to a record at or after `log_start`: `found` or an earlier
+    /// one. A damaged entry misleads a binary search, and may itself belong to such a record.
     fn live_from(&self, mut found: i64, log_start: i64) -> i64 {
         let (first, _) = self.written();
         let is_expired =
@@ -319,18 +321,18 @@ impl ConsumeQueue {
         found
     }
 
-    /// The first unit of a record at or behind a place in the log.
+    /// The first entry of a record at or after a log offset.
     pub(crate) fn first_at(&self, physical_offset: i64) -> i64 {
         let is_there =
             |entry: &QueueEntry| !entry.is_filler() && entry.physical_offset >= physical_offset;
         let (mut low, end) = self.written();
         let mut high = end;
         if self.end_physical() <= physical_offset {
-            // As in every queue whose messages were deleted.
+            // For example, all messages of the queue were deleted.
             return end;
         }
         if self.unit(low).is_some_and(|first| is_there(&first)) {
-            // As in most queues.
+            // The usual case.
             high = low;
         }
         while low < high {
@@ -343,21 +345,21 @@ impl ConsumeQueue {
         self.first_record(low, end).map_or(end, |(at, _)| at)
     }
 
-    /// The first unit in a range that is no filler.
+    /// The first entry in a range that is no hole.
     fn first_record(&self, from: i64, to: i64) -> Option<(i64, QueueEntry)> {
         (from..to)
             .filter_map(|offset| Some((offset, self.unit(offset)?)))
             .find(|(_, entry)| entry.is_used() && !entry.is_filler())
     }
 
-    /// The first unit of the first file, and one past the last unit.
+    /// Queue offset of the first entry in the files, and one past the last entry.
     pub fn written(&self) -> (i64, i64) {
         let first = self.tail.lock().first_offset;
         (first, self.max_offset())
     }
 
-    /// Removes the files, but the last, of which every record lies before `log_start`, and what
-    /// the extension says of these; the minimum moves first. Returns the number of files.
+    /// Removes files whose records are all before `log_start`, and their units in the extension,
+    /// but never the last file. Raises the minimum first. Returns the number of removed files.
     pub(crate) fn delete_before(&self, log_start: i64) -> Result<usize, StoreError> {
         self.set_min_from(log_start);
         let min_offset = self.min_offset();
@@ -372,7 +374,7 @@ impl ConsumeQueue {
         Ok(removed.len() + of_ext)
     }
 
-    /// Removes the queue from the disk; its units are gone, the object must not be used again.
+    /// Removes the queue from the disk. The object must not be used any more.
     pub(crate) fn destroy(&self) -> Result<(), StoreError> {
         let _writing = self.writing.lock();
         self.forget_pending();

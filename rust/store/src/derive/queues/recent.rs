@@ -1,36 +1,36 @@
-//! Queues that dispatch met lately, found without a lock and without a look at other queues:
-//! with many of them each look is a wait for memory.
+//! A cache of queues for dispatch. A look-up takes no lock and touches no other queue, because with
+//! many queues each touch is a cache miss.
 
 use std::sync::Arc;
 
 use super::queue::ConsumeQueue;
 use super::table::ConsumeQueues;
 
-/// Slots at first, and at most; powers of two. A slot takes 24 bytes.
+/// Initial and largest number of slots; powers of two. A slot takes 24 bytes.
 const SLOTS_MIN: usize = 1_024;
 const SLOTS_MAX: usize = 65_536;
 
-/// A queue, and where it was put in a batch.
+/// A queue, and its index in a dispatch batch.
 pub(crate) struct Slot {
-    /// Tells most other queues from this one.
+    /// Hash of topic and queue id.
     mixed: u64,
     pub(crate) queue: Arc<ConsumeQueue>,
     pub(crate) place: usize,
 }
 
 /// A queue is in one of two neighbouring slots. There are twice as many slots as queues, up to
-/// [`SLOTS_MAX`]; beyond that the queue met last is kept.
+/// [`SLOTS_MAX`]; then a new queue replaces an old one.
 #[derive(Default)]
 pub(crate) struct RecentQueues {
     slots: Vec<Option<Slot>>,
-    /// How many are filled.
+    /// Number of used slots.
     filled: usize,
-    /// Queues removed when the slots were last emptied.
+    /// Value of [`ConsumeQueues::removals`] when the slots were last cleared.
     removals: u64,
 }
 
 impl RecentQueues {
-    /// The queue of a record, made if needed; None where no queue can have that name.
+    /// The queue of a record, created if needed; None if no queue can have that name.
     pub(crate) fn get(
         &mut self,
         queues: &ConsumeQueues,
@@ -62,7 +62,7 @@ impl RecentQueues {
         self.slots[at].as_mut()
     }
 
-    /// Puts a queue where it may be; tells where.
+    /// Inserts a queue; returns its slot.
     fn insert(&mut self, slot: Slot) -> usize {
         if self.filled * 2 >= self.slots.len() && self.slots.len() < SLOTS_MAX {
             let old = std::mem::take(&mut self.slots);
@@ -89,7 +89,7 @@ impl RecentQueues {
         self.filled = 0;
     }
 
-    /// The two slots a queue may be in, the one it is put in if both are free first.
+    /// The two possible slots of a queue, the preferred one first.
     fn places_of(&self, mixed: u64) -> [usize; 2] {
         let bits = self.slots.len().trailing_zeros();
         let first = usize::try_from(mixed >> (64 - bits)).unwrap_or(0);
@@ -97,7 +97,7 @@ impl RecentQueues {
     }
 }
 
-/// Topics that follow a scheme differ at their end.
+/// Hashes the end of the topic, because topics of one naming scheme differ there.
 fn mixed(topic: &str, queue_id: i32) -> u64 {
     let topic = topic.as_bytes();
     let last = match topic.last_chunk::<8>() {
@@ -116,11 +116,11 @@ mod tests {
     use crate::settings::Settings;
 
     #[test]
-    fn every_queue_is_found_however_many_there_are() {
+    fn each_queue_is_found_when_there_are_more_than_slots() {
         let root = tempfile::tempdir().unwrap();
         let queues = ConsumeQueues::open(root.path(), &Settings::default(), false).unwrap();
         let mut recent = RecentQueues::default();
-        // Two topics look alike to the hash, and more queues than slots are met.
+        // Two topics have the same hash, and there are more queues than slots.
         let topics = [
             "A",
             "B",

@@ -1,6 +1,6 @@
-//! Files of one nominal length, each named by the offset of its first byte: what a consume queue
-//! and its extension are made of. Sparse, written by pwrite, read by pread; a queue holds neither
-//! a map nor a descriptor.
+//! Files of one nominal length, each named by the offset of its first byte, for consume queues and
+//! their extensions. They are sparse, written by `pwrite` and read by `pread`; a queue holds
+//! neither a memory map nor a descriptor.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,29 +18,30 @@ use crate::types::{ReadMode, StoreError};
 use mq_log::Access;
 use mq_log::fs::{self, File, OpenOptions};
 
-/// Zeros written at once where holes cannot be punched.
+/// Zeros written at once if holes cannot be punched.
 const ZERO_BYTES: usize = 64 << 10;
 
-/// What all queues of a store share.
+/// State shared by all queues of a store.
 #[derive(Debug)]
 pub struct QueueFiles {
     /// Root directory of the store.
     pub root: PathBuf,
     pub access: Access,
     pub open: OpenFiles,
-    /// Bytes of units that readers see and no file has.
+    /// Bytes of entries that readers see and no file has.
     pub pending: AtomicI64,
-    /// What start-up keeps in memory of the files.
+    /// Bytes that a start keeps in memory.
     pub kept: KeptBytes,
-    /// Start-up writes the units of records from here on again even where the files show them: a
-    /// failed sync may have left pages that look clean. Offset in the log.
+    /// A start writes entries of records after this log offset again even if the files have them,
+    /// because after a failed sync the page cache may hold pages that are marked clean but not on
+    /// disk.
     pub durable_to: AtomicI64,
 }
 
 /// The files of one directory.
 #[derive(Debug)]
 pub struct SparseFiles {
-    /// Names the directory among the open files.
+    /// Number of this directory in the keys of open files.
     pub number: u64,
     pub directory: PathBuf,
     /// Nominal length of a file.
@@ -49,28 +50,28 @@ pub struct SparseFiles {
     pub(crate) kept: Kept,
 }
 
-/// Syncs directories of which files were flushed.
+/// Syncs the directories of new files.
 pub(crate) fn sync_directories(directories: &BTreeSet<PathBuf>) -> Result<(), StoreError> {
     directories.iter().try_for_each(|path| sync_directory(path))
 }
 
-/// What was written since the last flush.
+/// The files written since the last flush.
 #[derive(Debug, Default)]
 pub(crate) struct Dirty {
-    /// Starts of files.
+    /// Start offsets of these files.
     files: BTreeSet<u64>,
-    /// A file was created.
+    /// Whether a file was created.
     directory: bool,
 }
 
 impl Dirty {
-    /// Takes in what was written before.
+    /// Adds earlier files.
     pub(crate) fn merge(&mut self, earlier: Self) {
         self.files.extend(earlier.files);
         self.directory |= earlier.directory;
     }
 
-    /// Files to sync.
+    /// Number of files to sync.
     pub(crate) fn count(&self) -> usize {
         self.files.len()
     }
@@ -86,15 +87,15 @@ impl SparseFiles {
         self.directory.join(offset_name(start))
     }
 
-    /// Names the file in an error; only then, as writing its path costs as much as a small write.
+    /// Adds the file's path to an error. Only then, because formatting costs as much as a small
+    /// write.
     fn failed(&self, start: u64, error: io::Error) -> StoreError {
         write_error(&self.path(start))(error)
     }
 
-    /// The files in order, each where the one before ends. The owner of the store removes a file
-    /// of another length or after a hole, and all after it: true if there was one, so that what
-    /// they held is derived from the log again; `before` is called first. To others such a file is
-    /// an error.
+    /// The files in order, without gaps. The owner of the store removes a file of another length or
+    /// after a gap, and all later ones, after calling `before`. Then it returns true, and their
+    /// content must be derived from the log again. For other callers such a file is an error.
     pub(crate) fn sound(
         &self,
         before: impl FnOnce() -> Result<(), StoreError>,
@@ -104,8 +105,8 @@ impl SparseFiles {
         if let Some(stray) = files.pop_if(|last| last.bytes == 0)
             && is_owner
         {
-            // It never got its length.
-            tracing::warn!(path = %stray.path.display(), "removing an empty last file");
+            // The file never got its length.
+            tracing::warn!(path = %stray.path.display(), "removing an empty queue file at the end");
             fs::remove_file(&stray.path).map_err(io_error(&stray.path))?;
         }
         let file_bytes = self.file_bytes;
@@ -123,7 +124,7 @@ impl SparseFiles {
         if !is_owner {
             return Err(StoreError::UnknownLayout {
                 root: self.shared.root.display().to_string(),
-                what: format!("{path} has {bytes} bytes where such files have {file_bytes}"),
+                what: format!("{path} has {bytes} bytes, the other queue files have {file_bytes}"),
             });
         }
         before()?;
@@ -131,7 +132,7 @@ impl SparseFiles {
             path,
             bytes,
             expected = file_bytes,
-            "rebuilding a consume queue from this file on: it is damaged or follows a hole"
+            "rebuilding a consume queue from this file on: it is damaged or follows a gap"
         );
         for file in files.drain(wrong..) {
             self.remove(&file)?;
@@ -139,8 +140,8 @@ impl SparseFiles {
         Ok((files, true))
     }
 
-    /// Writes bytes, in as many files as they reach, creating those that are missing. After a
-    /// failure any part of them may be there: another try writes over it.
+    /// Writes bytes to one or more files, creating missing ones. After a failure any part may be
+    /// written; another try overwrites it.
     pub(crate) fn write(
         &self,
         mut position: u64,
@@ -177,12 +178,12 @@ impl SparseFiles {
             .map_err(io_error(&path))
     }
 
-    /// Keeps bytes that a file has at a position in memory, until something is written.
+    /// Keeps the bytes at a position in memory until the next write.
     pub(crate) fn keep(&self, position: u64, bytes: &[u8]) {
         self.kept.keep(position, bytes, &self.shared.kept);
     }
 
-    /// Gives the memory of what is kept back.
+    /// Frees the kept bytes.
     pub(crate) fn forget_kept(&self) {
         self.kept.forget(&self.shared.kept);
     }
@@ -197,8 +198,8 @@ impl SparseFiles {
         })
     }
 
-    /// Reads what lies in one file; None or less than asked for where a read that may not wait
-    /// would wait for the disk. To open a file waits for the disk, too.
+    /// Reads from one file. A non-blocking read returns None or less if it would wait for the disk,
+    /// also if the file is not open.
     pub(crate) fn read(
         &self,
         position: u64,
@@ -222,22 +223,21 @@ impl SparseFiles {
         }
     }
 
-    /// Makes what was written durable; adds to `directories` those that are to be synced, because
-    /// a file is new there.
+    /// Syncs the written files. Adds to `directories` the ones to sync because a file is new there.
     pub(crate) fn flush(
         &self,
         dirty: &Dirty,
         directories: &mut BTreeSet<PathBuf>,
     ) -> Result<(), StoreError> {
         if dirty.directory {
-            // The directories of queue and topic may be new as well, and the one of all queues.
+            // The directories of the queue, the topic and all queues may be new, too.
             let (root, all) = (&self.shared.root, self.directory.ancestors());
             let below = all.take_while(|path| path.starts_with(root));
             directories.extend(below.map(Path::to_owned));
         }
         for &start in &dirty.files {
             let file = match self.open(start) {
-                // It expired in between.
+                // It expired meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 file => file.map_err(|error| open_error(&self.path(start))(error))?,
             };
@@ -247,7 +247,7 @@ impl SparseFiles {
         Ok(())
     }
 
-    /// Zeroes what is behind a position and removes the files behind it.
+    /// Zeroes the bytes after a position, and removes later files.
     pub(crate) fn clear_from(&self, position: u64, dirty: &mut Dirty) -> Result<(), StoreError> {
         self.forget_kept();
         for file in offset_files(&self.directory)? {
@@ -260,7 +260,7 @@ impl SparseFiles {
             }
             let from = position - file.offset;
             let open = self.open(file.offset).map_err(io_error(&file.path))?;
-            // A sync for each of many queues takes minutes, and most need none.
+            // Syncing each of many queues takes minutes, and most need no change.
             if !is_zero(&open, from, file.bytes).map_err(io_error(&file.path))? {
                 zero(&open, from, file.bytes - from).map_err(io_error(&file.path))?;
                 dirty.files.insert(file.offset);
@@ -269,8 +269,8 @@ impl SparseFiles {
         Ok(())
     }
 
-    /// Removes the files that lie before a position, but never the last one; returns their starts.
-    /// Whoever reads from one of them goes on reading.
+    /// Removes the files before a position, but never the last one; returns their start offsets.
+    /// Running reads keep reading from removed files.
     pub(crate) fn delete_before(&self, position: u64) -> Result<Vec<u64>, StoreError> {
         let mut files = offset_files(&self.directory)?;
         files.pop();
@@ -324,7 +324,7 @@ pub(super) fn is_zero(file: &File, from: u64, to: u64) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Makes a range read as zeros, giving its blocks back where the file system can.
+/// Makes a range read as zeros, and frees its blocks if the file system can.
 fn zero(file: &File, from: u64, length: u64) -> io::Result<()> {
     if length == 0 {
         return Ok(());

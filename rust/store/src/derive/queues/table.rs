@@ -23,7 +23,7 @@ use mq_format::consume_queue::ENTRY_BYTES;
 use mq_log::Access;
 use mq_log::fs::File;
 
-/// Folder of the queues in a store, and of what more is told of their messages.
+/// Directories of the queues and of their extensions in a store.
 const DIRECTORY: &str = "consumequeue";
 const EXT_DIRECTORY: &str = "consumequeue_ext";
 /// `mappedFileSizeConsumeQueue` of a new store, bytes.
@@ -32,7 +32,7 @@ const DEFAULT_FILE_BYTES: u64 = 6_000_000;
 const DEFAULT_EXT_FILE_BYTES: u64 = 50_331_648;
 /// Most consume-queue files open at once.
 const OPEN_FILES_MAX: usize = 16_384;
-/// Queues looked at for the length of their files.
+/// Most queues that are checked for the length of their files.
 const LOOKED_AT_MAX: usize = 256;
 /// Longest name of a directory, bytes.
 const NAME_BYTES_MAX: usize = 255;
@@ -43,7 +43,8 @@ type ByTopic = HashMap<Arc<str>, BTreeMap<i32, Arc<ConsumeQueue>>>;
 #[derive(Debug)]
 pub struct ConsumeQueues {
     pub(crate) shared: Arc<QueueFiles>,
-    /// Opened before anything is written: a file system tells of errors since then.
+    /// The store's directory. Opened before any write, because a file system reports errors since
+    /// then.
     pub(crate) root: File,
     file_bytes: u64,
     ext: Ext,
@@ -52,45 +53,45 @@ pub struct ConsumeQueues {
     numbers: AtomicU64,
     removals: AtomicU64,
     pub(crate) deletions: Deletions,
-    /// Queues that have to be written or synced.
+    /// Queues that must be written or synced.
     pub(crate) noted: Mutex<Vec<Arc<ConsumeQueue>>>,
-    /// Held for the whole of a flush, and by it the failure of an earlier one: pages may be lost,
-    /// and a later flush must not vouch for them.
+    /// Held during a flush. Holds the failure of an earlier flush: its pages may be lost, and a
+    /// later flush must not report them as durable.
     pub(crate) flushing: Mutex<Option<String>>,
-    /// Where in the log dispatch has to start for queues that lost units at load.
+    /// Log offset at which dispatch must start because queues lost entries at load.
     lost_from: AtomicI64,
     lost_ends: Vec<LostEnd>,
 }
 
-/// Where a queue ended of which files were damaged: the log cannot tell once its records expired.
+/// The former end of a queue with damaged files. Needed once its records have expired with the log.
 #[derive(Debug, Clone)]
 pub(crate) struct LostEnd {
     pub topic: String,
     pub queue_id: i32,
-    /// One past the last unit.
+    /// One past the last entry.
     pub end: i64,
-    /// Where the last record ended, bytes from the start of the log.
+    /// End of the last record in the log.
     pub end_physical: i64,
 }
 
 /// The extensions of a store.
 #[derive(Debug, Clone, Copy)]
 struct Ext {
-    /// Whether new messages have a unit in them.
+    /// Whether new messages get units in an extension.
     is_written: bool,
-    /// Whether there are any.
+    /// Whether extensions exist.
     is_there: bool,
     file_bytes: u64,
 }
 
 impl ConsumeQueues {
-    /// Loads the queues of a store that is about to be written; settings without a length adopt
-    /// that of the files found. `sequential` walks the last files unit by unit, as after an
-    /// unclean stop. Damaged files are removed, so that dispatch makes them anew.
+    /// Loads the queues of a store for writing. A length that is not set is taken from the files.
+    /// `sequential` scans the last files entry by entry, as needed after an unclean stop. Damaged
+    /// files are removed, so that dispatch rebuilds them.
     pub fn open(root: &Path, settings: &Settings, sequential: bool) -> Result<Self, StoreError> {
         let directories = queue_directories(&root.join(DIRECTORY))?;
         let unit = ENTRY_BYTES as u64;
-        // RocketMQ rounds the setting up to whole units.
+        // RocketMQ rounds the setting up to whole entries.
         let wanted = settings.consume_queue_file_bytes;
         let wanted = wanted.map(|bytes| bytes.max(1).div_ceil(unit) * unit);
         let found = FoundBytes::of(&directories, unit)?;
@@ -108,13 +109,13 @@ impl ConsumeQueues {
         Ok(queues)
     }
 
-    /// Says up to where in the log the units that the files show are on the disk.
+    /// Sets the log offset up to which the entries in the files are durable.
     pub(crate) fn set_durable_to(&self, offset: u64) {
         let offset = offset.cast_signed();
         self.shared.durable_to.store(offset, Ordering::Relaxed);
     }
 
-    /// Zeroes, durably, what start-up cut off and did not make again.
+    /// Zeroes, durably, entries that the start cut off and that were not derived again.
     pub(crate) fn clear_stale(&self) -> Result<(), StoreError> {
         for queue in self.all() {
             if queue.clear_stale()? {
@@ -142,19 +143,19 @@ impl ConsumeQueues {
         Ok(())
     }
 
-    /// Units at the end of a queue are gone, and have to be made again.
+    /// Notes that entries at the end of a queue are lost and must be derived again.
     pub(crate) fn lost_units(&self, queue: &ConsumeQueue) {
         let end = queue.end_physical();
         self.lost_from.fetch_min(end, Ordering::Relaxed);
     }
 
-    /// Where queues ended of which files were damaged.
+    /// The former ends of queues with damaged files.
     pub(crate) fn lost_ends(&self) -> &[LostEnd] {
         &self.lost_ends
     }
 
-    /// Loads for reading those queues that can be loaded; the directories of the others come
-    /// with what is wrong with them.
+    /// Loads the queues that can be loaded, for reading. Returns the directories and errors of the
+    /// others.
     pub fn load_sound(
         root: &Path,
         file_bytes: Option<u64>,
@@ -243,7 +244,8 @@ impl ConsumeQueues {
         }
     }
 
-    /// Where in the log dispatch has to start because units were lost at load, None if none were.
+    /// Log offset at which dispatch must start because entries were lost at load; None if none
+    /// were.
     pub(crate) fn lost_from(&self) -> Option<u64> {
         u64::try_from(self.lost_from.load(Ordering::Relaxed))
             .ok()
@@ -261,7 +263,7 @@ impl ConsumeQueues {
         queue
     }
 
-    /// How many of them are light.
+    /// The count of light queues.
     pub(crate) fn light(&self) -> Arc<LightQueues> {
         Arc::clone(&self.light)
     }
@@ -272,7 +274,7 @@ impl ConsumeQueues {
         queues.get(topic)?.get(&queue_id).map(Arc::clone)
     }
 
-    /// Every queue, in no order.
+    /// All queues, in no order.
     pub fn all(&self) -> Vec<Arc<ConsumeQueue>> {
         let queues = self.queues.read();
         queues
@@ -282,34 +284,34 @@ impl ConsumeQueues {
             .collect()
     }
 
-    /// Whether there can be a queue of that name.
+    /// Whether a queue can have this name.
     pub(crate) fn is_possible(topic: &str, queue_id: i32) -> bool {
         is_directory_name(topic) && queue_id >= 0
     }
 
-    /// The queue of a record, made if needed; None where no queue can have that name. Called by
-    /// the dispatcher alone.
+    /// The queue of a record, created if needed; None if no queue can have this name. Only the
+    /// dispatcher calls this.
     pub fn for_record(&self, topic: &str, queue_id: i32) -> Option<Arc<ConsumeQueue>> {
         if let Some(queue) = self.get(topic, queue_id) {
             return Some(queue);
         }
-        // Record headers have no checksum: a damaged topic must not leave the directory.
+        // Record headers have no checksum, so a damaged topic could be a path out of the directory.
         Self::is_possible(topic, queue_id).then(|| self.insert(self.new_queue(topic, queue_id)))
     }
 
-    /// Whether messages have a unit in an extension.
+    /// Whether new messages get units in an extension.
     #[inline]
     pub(crate) fn writes_ext(&self) -> bool {
         self.ext.is_written
     }
 
-    /// How many queues were removed since the store was opened.
+    /// Number of queues removed since the store was opened.
     #[inline]
     pub(crate) fn removals(&self) -> u64 {
         self.removals.load(Ordering::Acquire)
     }
 
-    /// Removes a queue from memory and disk, so that it is built anew.
+    /// Removes a queue from memory and disk, so that it is rebuilt.
     pub(crate) fn remove(&self, queue: &ConsumeQueue) -> Result<(), StoreError> {
         let mut queues = self.queues.write();
         let of_topic = queues.get_mut(queue.topic());
@@ -321,7 +323,7 @@ impl ConsumeQueues {
     }
 }
 
-/// Most consume-queue files open at once: sockets and the log need descriptors, too.
+/// Most queue files open at once; sockets and the log need descriptors, too.
 fn open_files_max() -> usize {
     let allowed = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let allowed = usize::try_from(allowed.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
@@ -329,7 +331,7 @@ fn open_files_max() -> usize {
 }
 
 impl Ext {
-    /// Adopts the length of the files found where none is set.
+    /// Takes the length of the existing files if none is set.
     fn of(root: &Path, settings: QueueExt) -> Result<Self, StoreError> {
         let directories = queue_directories(&root.join(EXT_DIRECTORY))?;
         let found = FoundBytes::of(&directories, 1)?;
@@ -343,13 +345,13 @@ impl Ext {
     }
 }
 
-/// Whether a topic can be the name of a directory below `consumequeue`.
+/// Whether a topic can be the name of a directory in `consumequeue`.
 fn is_directory_name(topic: &str) -> bool {
     let is_reserved = topic.is_empty() || topic == "." || topic == "..";
     !is_reserved && topic.len() <= NAME_BYTES_MAX && !topic.contains(['/', '\0'])
 }
 
-/// Topic, queue id and directory of every queue on disk; other directories are not RocketMQ's.
+/// Topic, queue id and directory of all queues on disk; other directories are not RocketMQ's.
 pub fn queue_directories(directory: &Path) -> Result<Vec<(String, i32, PathBuf)>, StoreError> {
     let mut found = Vec::new();
     for (topic, path) in list_directories(directory)? {
@@ -363,7 +365,7 @@ pub fn queue_directories(directory: &Path) -> Result<Vec<(String, i32, PathBuf)>
     Ok(found)
 }
 
-/// The length that most of the files found have, which must be a multiple of `unit`.
+/// The length that most files have; it must be a multiple of `unit`.
 pub fn adopted_file_bytes(
     directories: &[(String, i32, PathBuf)],
     unit: u64,
@@ -371,18 +373,18 @@ pub fn adopted_file_bytes(
     Ok(FoundBytes::of(directories, unit)?.usual)
 }
 
-/// The lengths of the files found.
+/// The lengths of the existing files.
 #[derive(Debug, Default)]
 struct FoundBytes {
-    /// How many files have a length, and one of them.
+    /// Number of files with a length, and the path of one of them.
     counts: BTreeMap<u64, (usize, PathBuf)>,
-    /// What most have, of two equally frequent lengths the larger.
+    /// The most frequent length; of two equally frequent ones, the larger.
     usual: Option<u64>,
 }
 
 impl FoundBytes {
-    /// Looks at some queues: a file cut short must not set the length, and a store may have very
-    /// many.
+    /// Samples some queues: one truncated file must not decide the length, and a store may have
+    /// very many queues.
     fn of(directories: &[(String, i32, PathBuf)], unit: u64) -> Result<Self, StoreError> {
         let mut found = Self::default();
         let step = directories.len().div_ceil(LOOKED_AT_MAX).max(1);
@@ -399,7 +401,7 @@ impl FoundBytes {
         Ok(found)
     }
 
-    /// Refuses a setting that no file has where several have the same other length.
+    /// Refuses a setting that no file matches, if several files have the same other length.
     fn check(&self, root: &Path, wanted: Option<u64>, key: &str) -> Result<(), StoreError> {
         let (Some(wanted), Some(usual)) = (wanted, self.usual) else {
             return Ok(());
@@ -413,7 +415,7 @@ impl FoundBytes {
         Err(StoreError::UnknownLayout {
             root: root.display().to_string(),
             what: format!(
-                "{} has {usual} bytes, {key} is {wanted}; set it to {usual} or leave it out",
+                "{} has {usual} bytes, but {key} is {wanted}; set it to {usual} or leave it out",
                 path.display(),
             ),
         })
