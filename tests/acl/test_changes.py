@@ -228,7 +228,7 @@ def test_a_broker_with_bad_accounts_does_not_start(
         check_files(broker.settings)
 
 
-def test_without_access_control_changes_fail_and_questions_are_not_answered() -> None:
+def test_without_access_control_changes_and_queries_fail() -> None:
     with Standalone() as mq, Probe(mq.broker_address, timeout=60) as probe:
         for code, failure in ((50, 209), (51, 210), (53, 211)):
             fields = {"accessKey": "someaccount", "globalWhiteAddrs": "10.0.0.1"}

@@ -36,7 +36,7 @@ def asking(code: int) -> tuple[dict[str, str], bytes]:
     return fields, json.dumps({**body, "consumerDataSet": [consumer]}).encode()
 
 
-def test_an_account_without_rights_is_refused_where_a_row_says_so(probe: Probe) -> None:
+def test_an_account_without_rights_is_refused_as_the_table_says(probe: Probe) -> None:
     shut = {"topicPerms": "AclDeny=DENY", "groupPerms": "shut=DENY"}
     keys = {"accessKey": USER[0], "secretKey": USER[1]}
     assert probe.call(signed(50, {**keys, **shut}, account=ADMIN)).code == 0
@@ -59,9 +59,7 @@ def offset_of(probe: Probe, topic: str) -> tuple[str, str]:
     return str(int(msg_id[16:], 16)), msg_id
 
 
-def test_a_message_is_shown_and_copied_with_the_right_of_its_topic(
-    pair: Pair, probe: Probe
-) -> None:
+def test_viewing_or_copying_a_message_needs_its_topics_right(pair: Pair, probe: Probe) -> None:
     offset, msg_id = offset_of(probe, "AclPub")  # the user may send there, not read
     back = {"group": "acl_group", "offset": offset, "delayLevel": "1", "originTopic": "AclSub"}
     direct = {"consumerGroup": "acl_group", "clientId": "c", "msgId": msg_id}

@@ -10,7 +10,7 @@ from benches.lib.loads import Case, measure
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 
 
-def test_answers_sends_of_both_headers_and_batches_and_stores_nothing(tmp_path: Path) -> None:
+def test_sends_and_batches_are_answered_and_not_stored(tmp_path: Path) -> None:
     with Limit(tmp_path / "limit", {}) as limit:
         stored = limit.store_bytes()
         for case in (

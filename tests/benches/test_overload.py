@@ -20,7 +20,7 @@ def a_round(beside: float, among: float, before: float = 0.1, after: float = 0.1
     return Round(before, after, dict.fromkeys(PHASES, beside), dict.fromkeys(PHASES, among))
 
 
-def test_the_ratio_to_the_sink_is_judged_and_the_one_to_alone_is_told() -> None:
+def test_only_the_ratio_to_the_sink_has_a_limit() -> None:
     assert found(2.0)[RATIO] == pytest.approx(2.0)
     assert found(2.0)["to alone"] == pytest.approx(4.0)
     assert (found(1.9)["met"], found(2.1)["met"]) == ("yes", "no")

@@ -86,7 +86,7 @@ def test_a_server_that_is_ready_collects_garbage(words: list[str], tmp_path: Pat
     assert "collector on: True" in ended.stdout, ended.stdout + ended.stderr
 
 
-def test_a_failed_start_says_why_though_its_store_cannot_be_closed(
+def test_a_failed_start_reports_its_cause_if_closing_fails_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def close() -> None:

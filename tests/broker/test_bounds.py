@@ -77,7 +77,7 @@ def refusal(call: Any, *arguments: Any) -> tuple[int, str]:
     return error.value.response.code, error.value.response.remark or ""
 
 
-def test_sends_create_topics_up_to_a_number_and_administrators_go_on() -> None:
+def test_sends_create_topics_up_to_a_limit_administrators_beyond() -> None:
     bounds, _ = bounded(auto_create_topic_max=3)
     topics = topics_of(bounds)
     topics.put(TopicConfig("Admins"))
@@ -155,7 +155,7 @@ def test_a_connection_is_in_so_many_groups() -> None:
     assert not producers.all()
 
 
-def test_what_heartbeats_bring_is_bounded_for_each_client_and_for_all() -> None:
+def test_heartbeat_data_is_bounded_per_client_and_in_total() -> None:
     bounds, _ = bounded(max_heartbeat_bytes=750, max_subscription_bytes=2_400)
     footprints = Footprints(bounds)
     consumers = Consumers(Tables(), lambda *_: None, footprints=footprints)

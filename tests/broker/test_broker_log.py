@@ -44,7 +44,7 @@ def test_start_recovery_and_stop_are_logged(
     assert "recovered from a crash of the last run in" in opened
 
 
-def test_who_made_changed_and_deleted_topics_and_groups_is_logged(
+def test_changes_of_topics_and_groups_are_logged_with_the_client(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "mqserver.broker")

@@ -70,7 +70,7 @@ def test_a_failed_announcement_and_a_stop_leave_nobody_behind() -> None:
     assert second.wait(DEADLINE)
 
 
-def test_topics_that_are_made_at_once_share_saves_and_are_saved_before_the_reply() -> None:
+def test_topics_made_together_share_a_save_before_the_reply() -> None:
     with Standalone() as mq:
         assert isinstance(mq.servers, Pair)
         assert mq.servers.server is not None

@@ -72,7 +72,7 @@ def test_a_file_of_bits_of_another_shape_is_ignored() -> None:
     assert table.rows() == {}
 
 
-def test_a_row_of_another_shape_or_without_sense_is_left_out_and_the_others_stay() -> None:
+def test_a_malformed_filter_row_is_skipped_and_others_stay() -> None:
     plain: Any = fastjson.loads(golden())
     by_group = plain["filterDataByTopic"]["TopicExt"]["groupFilterData"]
     first, second = sorted(by_group)
@@ -130,7 +130,7 @@ def heartbeat(consumers: Consumers, connection: int, text: str, version: int) ->
     consumers.register(ConsumerData("g", subscription_data_set=[data]), member)
 
 
-def test_the_expression_of_a_version_that_is_never_exceeded_ends_with_its_client() -> None:
+def test_an_expression_of_the_top_version_ends_with_its_client() -> None:
     table = Table()
     consumers = Consumers(Tables(), lambda *_: None, table.filters.follow)
     heartbeat(consumers, 1, "a > 5", 7)
@@ -148,7 +148,7 @@ def test_the_expression_of_a_version_that_is_never_exceeded_ends_with_its_client
 
 
 @pytest.mark.parametrize("version", [7, 1])
-def test_a_member_changes_its_expression_although_its_clock_stepped_back(version: int) -> None:
+def test_a_member_changes_its_expression_after_a_clock_step_back(version: int) -> None:
     table = Table()
     consumers = Consumers(Tables(), lambda *_: None, table.filters.follow)
     heartbeat(consumers, 1, "a > 5", 7)
@@ -191,7 +191,7 @@ def test_a_topic_that_is_left_is_dead_and_forgotten_after_a_day() -> None:
     assert table.rows().keys() == {("kept", "g")}
 
 
-def test_what_was_alive_when_the_broker_died_is_dead_at_the_next_start() -> None:
+def test_filters_alive_at_a_crash_are_dead_at_the_next_start() -> None:
     before = Table()
     before.subscribe("a > 5", 7)
     after = Table()

@@ -77,7 +77,7 @@ def _is_dispatched(probe: Probe) -> bool:
     return bool(json.loads(probe.call(Frame(28)).body)["table"]["dispatchBehindBytes"] == "0")
 
 
-def test_what_was_refused_is_counted_by_its_setting_and_made_up_names_have_no_row(
+def test_refusals_are_counted_by_setting_not_by_name(
     pair: Pair,
 ) -> None:
     assert pair.server is not None

@@ -142,7 +142,7 @@ def test_the_content_of_another_file_does_not_count_as_empty(root: Path, name: s
         tables(root, damagePolicy="refuse")
 
 
-def test_a_missing_offset_file_is_taken_from_its_copy_or_reported(
+def test_a_missing_offset_file_is_restored_or_reported(
     root: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Store(root) as store:
@@ -169,7 +169,7 @@ def test_a_lost_record_of_the_clean_stop_is_reported(
     assert "closed.json is missing or damaged" in caplog.text
 
 
-def test_a_file_that_somebody_else_wrote_is_taken_and_that_is_logged(
+def test_a_state_file_from_another_writer_is_read_and_logged(
     root: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = root / "config/topics.json"
@@ -212,7 +212,7 @@ def test_topics_that_no_file_tells_are_made_of_their_queues(
 
 
 @pytest.mark.parametrize("damage", [None, b"{"])
-def test_groups_that_no_file_tells_are_made_of_offsets_and_retry_topics(
+def test_missing_groups_are_rebuilt_from_offsets_and_retries(
     root: Path, damage: bytes | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     lose(root, "subscriptionGroup.json", damage)

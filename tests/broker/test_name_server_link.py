@@ -123,7 +123,7 @@ async def test_what_is_created_meanwhile_goes_with_the_next(
         await asyncio.gather(*rest)
 
 
-async def test_what_is_created_while_the_whole_table_is_under_way_is_told_too(
+async def test_topics_created_during_a_full_registration_are_sent_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with played(monkeypatch) as bench:
@@ -241,7 +241,7 @@ async def test_periods_bring_the_whole_table(monkeypatch: pytest.MonkeyPatch) ->
             answer.set_result(Frame(0))
 
 
-async def test_a_registration_under_way_ends_before_the_broker_unregisters(
+async def test_a_running_registration_ends_before_unregistering(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with played(monkeypatch) as bench:

@@ -29,7 +29,7 @@ def test_a_failed_save_is_tried_again_without_another_change() -> None:
     assert tries == 3
 
 
-def test_a_save_that_fails_while_its_caller_waits_is_tried_again_too() -> None:
+def test_a_failed_save_with_a_waiting_caller_is_retried() -> None:
     written = threading.Event()
     is_full = True
 

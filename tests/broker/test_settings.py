@@ -97,7 +97,7 @@ def test_defaults_are_rocketmqs(tmp_path: Path) -> None:
     assert store_settings(broker(tmp_path)) == Settings()
 
 
-def test_the_file_wins_over_the_environment_and_flags_over_the_file(tmp_path: Path) -> None:
+def test_flags_override_the_file_which_overrides_the_environment(tmp_path: Path) -> None:
     file = tmp_path / "b.conf"
     file.write_text("namesrvAddr=file:1\nbrokerName=file\n")
     loaded = load(

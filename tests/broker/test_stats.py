@@ -227,7 +227,7 @@ def test_what_the_plane_served_is_counted_under_rocketmqs_keys() -> None:
     assert room.stats.consume_tps("G", "T") == 6 / 40
 
 
-def test_delayed_messages_are_counted_where_they_wait_and_where_they_go() -> None:
+def test_delayed_messages_count_for_delay_queue_and_target() -> None:
     room = Room()
     room.rows = [
         ("put", "SCHEDULE_TOPIC_XXXX", "", 2, [1, 1, 100, 0, 0]),

@@ -376,9 +376,7 @@ FORGOTTEN = """
 """
 
 
-def test_a_client_that_is_forgotten_with_its_loop_is_not_kept_alive(
-    namesrv: str, topic: str
-) -> None:
+def test_a_client_dropped_with_its_loop_is_collected(namesrv: str, topic: str) -> None:
     code, _, complaints = run(FORGOTTEN, namesrv, topic)
     assert code == 0, complaints
 

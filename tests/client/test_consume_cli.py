@@ -165,7 +165,7 @@ def test_a_command_runs_for_each_message(run: Run, topic: str, tmp_path: Path) -
     assert list(tmp_path.iterdir()) == [], "all of them were committed"
 
 
-def test_a_command_that_fails_ends_the_run_and_the_message_comes_again(
+def test_a_failing_command_ends_the_run_and_is_retried(
     run: Run, topic: str, tmp_path: Path
 ) -> None:
     words = ("consume", topic, "-g", "cli_failing", "--from", "earliest", "-E", "-e")

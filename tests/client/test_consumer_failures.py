@@ -86,7 +86,7 @@ async def test_messages_after_ack_index_are_given_back():
     assert [fields["offset"] for fields in cluster.given_back] == ["1000", "2000"]
 
 
-async def test_a_broker_that_takes_nothing_back_gets_a_copy_for_the_retry_topic():
+async def test_if_send_back_fails_a_copy_goes_to_the_retry_topic():
     cluster = Cluster(**{"T": 1, RETRY: 1})
     cluster.put("T", b"x", TAGS="A", UNIQ_KEY="ID1", reconsume_times="2")
     cluster.transport.scripts[36] = lambda _a, _r: Frame(1, remark="no")
@@ -196,7 +196,7 @@ async def test_a_handler_that_is_cancelled_counts_as_failed():
     assert cluster.committed[Q0] == 2
 
 
-async def test_messages_that_cannot_be_decoded_are_asked_for_once_more_and_passed(caplog):
+async def test_undecodable_messages_are_pulled_once_more_and_skipped(caplog):
     cluster = Cluster(T=1)
     cluster.stored[Q0] = [b"\0\0\0\7garbage", record(0, 1, "T", b"good", {})]
     seen = Seen()

@@ -176,9 +176,7 @@ async def test_a_thread_waits_past_the_loop(broker, address, transport):
         await asyncio.to_thread(send, 0.05)
 
 
-async def test_threads_that_are_answered_together_do_not_wait_for_those_that_stay_away(
-    broker, address, transport
-):
+async def test_threads_answered_together_do_not_wait_for_absent_ones(broker, address, transport):
     made = template(address, "sent")
     await transport.request(made, (0, "", None), b"", DEADLINE)
     broker.together = count = 12
@@ -241,7 +239,7 @@ async def test_a_result_compares_prints_and_pickles_by_its_values(broker, addres
     assert result != "SEND_OK"
 
 
-async def test_a_transport_left_open_is_collected_with_its_waiting_future():
+async def test_an_open_transport_is_collected_with_its_future():
     async def leave_open() -> weakref.ref[Transport]:
         broker, transport = Broker(None), Transport()
         async with broker.running() as address:

@@ -78,7 +78,7 @@ def pulled_all(cluster: Cluster, topic: str, end: str) -> bool:
     return any(one["topic"] == topic and one["queueOffset"] == end for one in pulls)
 
 
-async def test_retries_that_wait_for_a_thread_after_unsubscribe_are_sent_back():
+async def test_waiting_retries_are_sent_back_after_unsubscribe():
     calls = Blocking()
     async with retries_that_wait(calls, commit_interval=0.01) as (cluster, consumer):
         consumer.unsubscribe("T")
@@ -141,7 +141,7 @@ async def test_close_ends_only_the_running_call(orderly):
     assert cluster.committed[Q0] == 1
 
 
-async def test_an_orderly_batch_that_waits_for_a_thread_is_given_up_at_once():
+async def test_a_waiting_orderly_batch_is_dropped_at_once():
     cluster, calls = Cluster(T=2), Blocking()
     cluster.put("T", b"0", queue_id=0)
     cluster.put("T", b"0", queue_id=1)
@@ -157,7 +157,7 @@ async def test_an_orderly_batch_that_waits_for_a_thread_is_given_up_at_once():
     assert calls.bodies == [b"0"]
 
 
-async def test_a_topic_that_is_subscribed_to_again_is_read_from_its_commit():
+async def test_a_resubscribed_topic_is_read_from_its_commit():
     cluster, calls = cluster_of_ten(), Blocking()
     async with reading(cluster, calls.handle, **OPTIONS) as consumer:
         await until_async(lambda: calls.bodies)
@@ -221,7 +221,7 @@ async def test_poll_returns_nothing_of_a_topic_after_unsubscribe():
     assert cluster.committed.get(Q0, 0) == 0
 
 
-async def test_poll_returns_nothing_of_a_queue_that_is_assigned_no_more():
+async def test_poll_returns_nothing_from_a_queue_no_longer_assigned():
     cluster = cluster_of_ten()
     consumer = lite(cluster)
     consumer.assign([Q0])

@@ -106,7 +106,7 @@ async def test_sends_with_a_hook_and_limits_are_gathered_too():
     assert (sends(cluster), len(seen)) == ([(MANY, "0")], 5)
 
 
-async def test_one_message_is_no_batch_and_batches_take_the_queues_in_turn():
+async def test_single_messages_are_no_batch_and_batches_rotate_queues():
     cluster = Cluster(T=4)
     async with producer(cluster) as sender:
         await sender.send(Message("T", b"x"))

@@ -138,7 +138,7 @@ async def test_without_a_group_nothing_is_joined_or_committed():
     assert not cluster.requests(RequestCode.UNREGISTER_CLIENT)
 
 
-async def test_an_assigned_group_starts_at_its_offset_and_ignores_other_members():
+async def test_an_assigned_consumer_starts_at_its_offset_alone():
     cluster = Cluster(T=2)
     cluster.members = ["192.0.2.1@0", "192.0.2.2@0"]
     cluster.put("T", b"0", b"1", b"2")
@@ -162,7 +162,7 @@ async def test_a_new_assignment_keeps_positions_of_queues_that_stay():
     assert cluster.committed[Q0] >= 2
 
 
-async def test_poll_returns_what_is_there_and_moves_positions_with_the_next():
+async def test_poll_returns_held_messages_and_moves_positions_later():
     cluster = Cluster(T=2)
     async with assigned(cluster, Q0, Q1) as consumer:
         assert await consumer.poll(10, timeout=0.01) == []
@@ -430,7 +430,7 @@ async def test_bad_polls(count, words):
             await consumer.poll(count)
 
 
-async def test_tags_are_filtered_again_here_and_positions_pass_the_others():
+async def test_tags_are_filtered_again_and_positions_pass_the_others():
     cluster = Cluster(T=1)
     cluster.put("T", b"no", TAGS="Other")
     cluster.put("T", b"yes", TAGS="TagB")

@@ -50,7 +50,7 @@ def test_a_restart_goes_on_where_the_file_says(mq, tmp_path, orderly):
     assert sorted(read(mq, topic, 2, **options)) == [b"3", b"4"]
 
 
-def test_without_a_file_a_restart_begins_anew_and_the_log_says_so(mq, caplog):
+def test_without_an_offset_file_a_restart_is_logged_as_new(mq, caplog):
     topic = mq.topic(queues=1)
     send(mq, topic, b"0", b"1")
     with caplog.at_level(logging.INFO, "mqclient"):

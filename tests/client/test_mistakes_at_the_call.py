@@ -65,7 +65,7 @@ def test_on_message_without_parentheses_is_refused(consumer):
 @pytest.mark.parametrize(
     ("arguments", "error"), [(("",), ValueError), (("T", "||"), ValueError), (("T", 1), TypeError)]
 )
-def test_on_message_refuses_bad_filters_before_it_sees_a_function(consumer, arguments, error):
+def test_on_message_refuses_bad_filters_before_the_function(consumer, arguments, error):
     with pytest.raises(error):
         consumer.on_message(*arguments)
 
@@ -78,7 +78,7 @@ def test_a_listener_of_the_wrong_signature_is_refused(face):
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_functions_of_the_wrong_signature_are_refused_elsewhere_too(face):
+def test_wrong_signatures_are_refused_for_other_callbacks_too(face):
     with pytest.raises(TypeError, match=r"allocate .*\(client_id, queues, client_ids\)"):
         face.PushConsumer("g", NAMESRV, allocate=of_one)
     with pytest.raises(TypeError, match=r"check .*cannot be called with \(message\)"):
@@ -130,7 +130,7 @@ def test_with_starts_without_a_subscription_and_run_asks_for_one():
         consumer.run()
 
 
-async def test_async_with_starts_without_a_subscription_and_run_asks_for_one():
+async def test_async_with_needs_no_subscription_but_run_does():
     async with aio.PushConsumer("g", NAMESRV, transport=Cluster().transport) as consumer:
         with pytest.raises(ValueError, match=NOTHING):
             await consumer.run()

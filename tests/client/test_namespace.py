@@ -68,7 +68,7 @@ def test_a_name_that_grows_too_long_is_refused() -> None:
 
 
 @pytest.mark.parametrize("orderly", [False, True])
-def test_a_push_consumer_gets_plain_names_also_of_a_retried_message(mq, orderly) -> None:
+def test_a_push_consumer_gets_plain_names_in_retries_too(mq, orderly) -> None:
     topic, group = mq.topic(), f"namespace_push_{orderly}"
     seen: queues.SimpleQueue[tuple[str, str, str | None, int]] = queues.SimpleQueue()
 

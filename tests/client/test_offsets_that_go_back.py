@@ -62,7 +62,7 @@ async def test_a_lite_consumer_reads_and_commits_a_topic_made_anew(monkeypatch, 
     assert cluster.committed[Q0] == int(by_hand)
 
 
-async def test_messages_in_hand_are_not_mixed_with_those_of_a_topic_made_anew(monkeypatch):
+async def test_held_messages_do_not_mix_with_a_recreated_topics(monkeypatch):
     monkeypatch.setattr(lite_puller, "ERROR_DELAY", 0.01)
     cluster = Cluster(T=1)
     cluster.put("T", b"0", b"1")
@@ -81,7 +81,7 @@ async def test_messages_in_hand_are_not_mixed_with_those_of_a_topic_made_anew(mo
 
 
 @pytest.mark.parametrize("ask", ["poll", "next"])
-async def test_a_commit_of_messages_from_before_a_seek_does_not_pass_the_seek(ask):
+async def test_a_commit_of_older_messages_does_not_pass_a_seek(ask):
     cluster = Cluster(T=1)
     cluster.put("T", *(b"%d" % n for n in range(10)))
 
@@ -103,7 +103,7 @@ async def test_a_commit_of_messages_from_before_a_seek_does_not_pass_the_seek(as
         assert cluster.committed[Q0] == 5
 
 
-async def test_a_commit_after_a_reassignment_does_not_pass_what_came_since():
+async def test_a_commit_after_reassignment_skips_no_later_message():
     cluster = Cluster(T=1)
     cluster.put("T", *(b"%d" % n for n in range(4)))
     async with lite(cluster, auto_commit=False) as consumer:

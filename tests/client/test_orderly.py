@@ -101,7 +101,7 @@ async def test_a_message_that_failed_comes_again_before_the_next(mq):
     mq.wait_consumed("g_again", topic)
 
 
-def test_a_message_that_failed_too_often_is_a_dead_letter_and_the_queue_goes_on(mq):
+def test_a_message_that_keeps_failing_becomes_a_dead_letter(mq):
     topic = mq.topic(queues=1)
     send(mq, topic, 3)
     tries, done = [], threading.Event()
@@ -151,7 +151,7 @@ async def test_of_a_batch_only_what_failed_too_often_is_a_dead_letter():
     assert cluster.committed[Q0] == 2
 
 
-async def test_a_dead_letter_that_no_broker_takes_keeps_its_queue_waiting():
+async def test_a_queue_waits_until_a_broker_takes_its_dead_letter():
     cluster = Cluster(**{"T": 1, RETRY: 1})
     cluster.put("T", b"0", b"1")
     refused = []
@@ -284,7 +284,7 @@ async def test_locks_are_held_and_given_back(mq):
     assert sorted(free_for_another()) == queues
 
 
-async def test_a_commit_that_fails_is_tried_again_before_the_lock_goes_back():
+async def test_a_failed_commit_is_retried_before_the_unlock():
     cluster = Cluster(T=1)
     cluster.put("T", b"0", b"1")
     failures = [Frame(1, remark="no")] * 2
@@ -323,7 +323,7 @@ async def test_a_lock_that_is_granted_during_the_close_is_given_back():
     assert LockBatchRequestBody.from_json(unlocked.body).mq_set == [Q0]
 
 
-async def test_a_queue_whose_lock_another_got_is_read_anew_once_it_is_free(mq, monkeypatch, caplog):
+async def test_a_queue_locked_by_another_is_read_again_once_free(mq, monkeypatch, caplog):
     monkeypatch.setattr(orderly_assignment, "LOCK_INTERVAL", 0.02)
     topic = mq.topic(queues=1)
     queue = MessageQueue(topic, "broker-a", 0)

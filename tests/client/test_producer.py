@@ -34,7 +34,7 @@ def two_brokers(cluster: Cluster) -> None:
     cluster.transport.scripts[105] = lambda _a, _r: Frame(0, body=data.to_json())
 
 
-async def test_queues_are_taken_in_turn_and_the_result_prints_as_rocketmqs():
+async def test_queues_rotate_and_results_print_as_rocketmqs():
     cluster = Cluster(T=4)
     async with producer(cluster) as sender:
         results = [await sender.send(Message("T", b"Hello")) for _ in range(5)]
@@ -115,7 +115,7 @@ async def test_another_broker_is_tried_after_these_codes(code):
     assert len(ids) == 1, "duplicates made by a retry must share one UNIQ_KEY"
 
 
-async def test_a_dead_broker_is_avoided_and_the_error_says_who_advertised_it():
+async def test_a_dead_broker_is_avoided_and_the_error_names_its_source():
     cluster = Cluster()
     two_brokers(cluster)
     good = cluster.send

@@ -63,7 +63,7 @@ async def test_start_of_a_group(start, stored, wanted):
         assert await seen.until(len(wanted)) == wanted
 
 
-async def test_a_latest_start_that_the_broker_turns_into_zero_is_logged(caplog):
+async def test_a_latest_start_turned_into_zero_by_the_broker_is_logged(caplog):
     cluster = Cluster(T=1)
     cluster.put("T", b"0")
     cluster.committed[Q0] = 0

@@ -203,7 +203,7 @@ async def test_a_broken_push_is_refused_and_ends_no_request():
     assert "queueId" in answer.remark
 
 
-async def test_a_reply_with_more_properties_than_messages_have_ends_its_request():
+async def test_a_reply_with_too_many_properties_ends_its_request():
     cluster = Cluster(T=1)
 
     def answer(asked: Frame) -> Frame:

@@ -12,7 +12,7 @@ from mqserver.standalone import Standalone
 RECEIVED_WITHIN_S = 60
 
 
-def test_a_reply_to_an_asker_that_is_gone_is_an_error_of_the_broker() -> None:
+def test_a_reply_to_a_vanished_requester_is_a_broker_error() -> None:
     asked: queue.SimpleQueue = queue.SimpleQueue()
     with Standalone() as mq, Producer(mq.namesrv, retries=0) as replier:
         topic = mq.topic()

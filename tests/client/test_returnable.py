@@ -96,7 +96,7 @@ async def test_what_no_copy_has_room_for_is_a_dead_letter_without_it(caplog, ord
     assert "ID1 goes to the dead-letter queue %DLQ%g without its properties big" in line.message
 
 
-async def test_a_copy_has_the_stored_body_even_if_it_cannot_be_decoded_here():
+async def test_a_copy_keeps_the_stored_body_even_if_undecodable():
     cluster = refusing_cluster()
     cluster.stored[Q0] = [record(0, 0, "T", b"no zlib", {}, sys_flag=0x1)]
     async with reading(cluster, fail, consume_from="earliest"):
@@ -132,7 +132,7 @@ def test_retries_of_a_group_count_where_the_consumer_set_none(mq):
 
 
 @pytest.mark.parametrize(("retries_max", "asked"), [(-1, None), (3, "3")])
-async def test_a_copy_has_the_limit_of_the_consumer_or_else_of_the_group(retries_max, asked):
+async def test_a_copy_has_the_consumers_limit_or_else_the_groups(retries_max, asked):
     cluster = refusing_cluster()
     cluster.put("T", b"y", MAX_RECONSUME_TIMES="16")
     options = {"consume_from": "earliest", "retries_max": retries_max}

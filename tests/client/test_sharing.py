@@ -120,7 +120,7 @@ def test_a_reply_finds_the_producer_that_asked(mq: Standalone) -> None:
         assert answered == b"re 2"
 
 
-def test_producers_of_two_groups_and_two_checkers_have_ids_of_their_own(mq: Standalone) -> None:
+def test_producers_of_two_groups_and_checkers_have_own_ids(mq: Standalone) -> None:
     def check(_message) -> TransactionState:
         return TransactionState.COMMIT
 

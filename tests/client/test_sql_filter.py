@@ -94,7 +94,7 @@ def test_what_the_broker_cannot_parse_is_refused_at_the_start(mq):
     consumer.close()
 
 
-def test_an_expression_over_64_kib_is_refused_wherever_it_comes_in(mq):
+def test_an_expression_over_64_kib_is_refused_at_every_entry(mq):
     topic, text = mq.topic(), "a = '" + "x" * 65_536 + "'"
     pull = {"consumerGroup": "TOOLS_CONSUMER", "topic": topic, "queueId": "0", "queueOffset": "0"}
     pull |= {"maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0", "suspendTimeoutMillis": "0"}
@@ -114,7 +114,7 @@ def ignore(messages, context) -> None:
     """A handler."""
 
 
-def test_what_the_broker_cannot_parse_is_refused_after_the_start_too(mq):
+def test_a_filter_that_cannot_be_parsed_fails_after_start_too(mq):
     topic = mq.topic()
     with PushConsumer(f"g_{topic}", mq.namesrv) as consumer:
         with pytest.raises(BrokerError, match=PLACE) as raised:
@@ -148,7 +148,7 @@ async def test_awaiting_subscribe_raises_in_the_asyncio_face(mq):
 
 
 @pytest.mark.parametrize("step", ["run", "wait_assigned"])
-async def test_a_refusal_that_nobody_awaits_is_raised_by_what_comes_next(mq, step, caplog):
+async def test_an_unawaited_refusal_is_raised_by_the_next_call(mq, step, caplog):
     topic = mq.topic()
     with pytest.raises(BrokerError, match=PLACE):
         async with asyncio.timeout(60), aio.PushConsumer(f"g_{topic}", mq.namesrv) as consumer:

@@ -64,7 +64,7 @@ async def lite_bodies(consumer, seen: Seen) -> None:
 
 
 @pytest.mark.parametrize("kind", ["push", "broadcasting", "orderly", "lite"])
-async def test_nothing_of_the_new_filter_is_passed_over_by_a_pull_in_flight(kind):
+async def test_a_pull_in_flight_skips_no_match_of_the_new_filter(kind):
     cluster, seen = Filtering(), Seen()
     start = {"consume_from": "earliest", "transport": cluster.transport}
     if kind == "lite":
@@ -113,7 +113,7 @@ def test_versions_rise_whatever_the_clock_does(monkeypatch):
 
 
 @pytest.mark.parametrize("sub_string", ["A", "B"])
-async def test_a_member_with_a_slow_clock_outranks_the_members_that_are_online(sub_string):
+async def test_a_member_with_a_slow_clock_outranks_online_members(sub_string):
     cluster, ahead = Cluster(T=1), time.time_ns() // 1_000_000 + 3_600_000
     known = SubscriptionData("T", sub_string, sub_version=ahead)
     cluster.online = Frame(0, body=ConsumerConnection([], {"T": known}).to_json())
@@ -126,7 +126,7 @@ async def test_a_member_with_a_slow_clock_outranks_the_members_that_are_online(s
     assert (sent.sub_version > ahead) is (sub_string == "A")
 
 
-async def test_a_broker_that_says_nothing_of_the_members_does_not_stop_the_start():
+async def test_a_broker_without_a_member_list_does_not_stop_the_start():
     cluster, seen = Cluster(T=1), Seen()
     cluster.put("T", b"0")
     cluster.online = Frame(int(ResponseCode.NO_PERMISSION), remark="no")

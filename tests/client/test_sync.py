@@ -111,7 +111,7 @@ def test_clients_share_one_loop_thread_until_the_last_closes():
         assert again.send(Message("T", b"x")).queue_offset == 1
 
 
-def test_a_loop_that_ended_is_an_error_and_new_clients_get_another():
+def test_a_stopped_loop_is_an_error_and_new_clients_get_another():
     with producer(Cluster(T=1)) as sender:
         loop = sender._running._shared.loop
         loop.call_soon_threadsafe(loop.stop)

@@ -257,9 +257,7 @@ def test_settings_of_servers(authority: Authority, tmp_path: Path):
 
 
 @pytest.mark.parametrize("server", ["namesrv", "broker"])
-def test_a_server_that_enforces_tls_without_a_certificate_does_not_start(
-    server: str, tmp_path: Path
-):
+def test_enforcing_tls_without_a_certificate_fails_the_start(server: str, tmp_path: Path):
     command = [sys.executable, "-m", "mqserver.cli", server, "start"]
     for word in ("tls.server.mode=enforcing", f"listenPort={free_port()}"):
         command += ["--set", word]

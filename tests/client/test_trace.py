@@ -129,7 +129,7 @@ def test_a_handler_has_a_record_before_and_after(mq, kind) -> None:
     }
 
 
-def test_transactions_have_records_of_the_half_message_and_the_end(mq) -> None:
+def test_transactions_trace_the_half_message_and_its_end(mq) -> None:
     topic, traces = mq.topic(), mq.topic()
     producer = TransactionProducer(
         "traced_payers",
@@ -166,7 +166,7 @@ def test_a_client_without_trace_sends_no_record(mq) -> None:
         assert sender._twin._sender.on_sent is None  # type: ignore[attr-defined]
 
 
-async def test_records_beyond_the_backlog_are_dropped_and_batches_are_bounded(caplog) -> None:
+async def test_trace_records_beyond_the_backlog_are_dropped(caplog) -> None:
     cluster = Cluster(Traces=1)
     client = Client(ClientSettings(namesrv=(NAMESRV,)), cluster.transport)
     await client.start()

@@ -185,7 +185,7 @@ async def test_a_callback_decides_by_what_it_returns():
     assert threads[1] is threading.current_thread()
 
 
-async def test_a_half_message_that_is_stored_less_durably_is_rolled_back():
+async def test_a_half_message_stored_less_durably_is_rolled_back():
     cluster = Cluster(T=1)
     good = cluster.send
 
@@ -256,7 +256,7 @@ async def test_an_end_that_is_lost_is_no_error(caplog):
     assert "did not end, the broker checks it" in caplog.text
 
 
-async def test_brokers_know_the_producer_before_its_first_half_message_and_after_a_lost_line():
+async def test_brokers_know_the_producer_at_its_first_half_message():
     cluster = Cluster(T=1)
     async with producer(cluster) as sender:
         for _ in range(2):
@@ -300,7 +300,7 @@ async def test_a_check_that_fails_or_answers_nonsense_is_unknown(caplog):
     assert caplog.text.count("its state is unknown") == 2
 
 
-async def test_questions_for_another_group_and_damaged_ones_are_not_answered(caplog):
+async def test_checks_for_another_group_or_damaged_are_not_answered(caplog):
     cluster = Cluster()
     damaged = question()
     damaged.body = damaged.body[:88] + b"?" + damaged.body[89:]

@@ -189,7 +189,7 @@ async def test_too_many_in_flight_are_refused(address: str) -> None:
         await first
 
 
-async def test_a_forked_child_gets_a_clear_error_and_the_parent_goes_on(
+async def test_a_forked_child_gets_a_clear_error_the_parent_none(
     echo: EchoServer, address: str, transport: Transport
 ) -> None:
     assert (await transport.call(address, body(b"x"), DEADLINE)).body == b"x"

@@ -60,7 +60,7 @@ async def test_quick_handlers_are_run_by_one_task_in_order():
     assert await workers.stop(DEADLINE)
 
 
-async def test_handlers_that_wait_run_side_by_side_but_no_more_than_allowed():
+async def test_waiting_handlers_run_in_parallel_up_to_the_limit():
     seen, go_on, full = Outcomes(7), asyncio.Event(), asyncio.Event()
     workers = Workers(3, "test", seen.done)
     running = most = 0
@@ -85,7 +85,7 @@ async def test_handlers_that_wait_run_side_by_side_but_no_more_than_allowed():
     assert await workers.stop(DEADLINE), "idle ones take new work, or are stopped"
 
 
-async def test_threads_run_side_by_side_and_one_is_enough_for_what_is_quick():
+async def test_threads_run_in_parallel_and_one_serves_quick_handlers():
     seen = Outcomes(3)
     workers = Workers(3, "test", seen.done)
     together = threading.Barrier(3)

@@ -59,7 +59,7 @@ def committed(mq: Standalone) -> dict[str, dict[int, int]]:
     return context_of(mq).store.committed_all()
 
 
-def test_unknown_groups_commit_up_to_a_number_and_known_ones_go_on(
+def test_unknown_groups_commit_up_to_a_limit_known_ones_always(
     mq: Standalone, broker: Probe
 ) -> None:
     for number in range(3):

@@ -152,7 +152,7 @@ async def test_filters(mq: Standalone) -> None:
         assert (await anext(consumer)).body == b"B"
 
 
-async def test_a_filter_that_cannot_be_parsed_reaches_an_assigned_reader(mq: Standalone) -> None:
+async def test_an_assigned_reader_gets_the_error_of_a_bad_filter(mq: Standalone) -> None:
     topic = mq.topic(queues=1)
     async with aio.LitePullConsumer(None, mq.namesrv) as consumer:
         consumer.assign(await consumer.queues(topic), SqlFilter("a >"))

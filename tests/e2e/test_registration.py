@@ -37,7 +37,7 @@ def route(address: str, topic: str) -> bytes:
     return ask(address, Frame(105, {"topic": topic})).body
 
 
-def test_every_namesrv_is_told_and_one_that_is_away_does_not_matter(tmp_path: Path) -> None:
+def test_every_namesrv_is_updated_even_if_one_is_down(tmp_path: Path) -> None:
     with namesrv(tmp_path / "1") as one, namesrv(tmp_path / "2") as two:
         nobody = f"127.0.0.1:{free_port()}"
         addresses = f"{one.address};{nobody};{two.address}"
@@ -69,7 +69,7 @@ def test_a_topic_created_by_a_send_is_announced(tmp_path: Path, compressed: str)
         assert until(lambda: bool(route(mq.namesrv, "Fresh")))
 
 
-def test_a_new_groups_retry_topic_is_known_when_its_heartbeat_is_answered() -> None:
+def test_a_retry_topic_is_known_when_the_heartbeat_is_answered() -> None:
     """50 of 50: a client asks for the retry topic's queues right after its first heartbeat."""
     with Standalone() as mq, Probe(mq.broker_address) as broker, Probe(mq.namesrv) as names:
         for number in range(50):
@@ -80,7 +80,7 @@ def test_a_new_groups_retry_topic_is_known_when_its_heartbeat_is_answered() -> N
             assert names.call(Frame(105, {"topic": f"%RETRY%{group}"})).code == 0, group
 
 
-def test_topics_of_many_senders_are_known_when_their_sends_are_answered() -> None:
+def test_topics_are_known_when_their_sends_are_answered() -> None:
     """Creations at the same time share rounds, and each waits for the round that has it."""
 
     def send_and_ask(number: int) -> int:
@@ -93,7 +93,7 @@ def test_topics_of_many_senders_are_known_when_their_sends_are_answered() -> Non
         assert set(pool.map(send_and_ask, range(64))) == {0}
 
 
-def test_a_namesrv_that_never_answers_delays_a_new_topic_by_a_bound(tmp_path: Path) -> None:
+def test_a_silent_namesrv_delays_a_new_topic_by_a_bound(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute, namesrv(tmp_path) as server:
         addresses = f"127.0.0.1:{mute.getsockname()[1]};{server.address}"
         settings = {"namesrvAddr": addresses, "registerBrokerTimeoutMills": "500"}
@@ -112,7 +112,7 @@ def test_an_unchanged_table_is_not_sent_again_without_force(tmp_path: Path) -> N
             assert route(server.address, topic)
 
 
-def test_key_values_order_topics_and_a_new_permission_is_registered(tmp_path: Path) -> None:
+def test_order_configuration_and_a_new_permission_are_registered(tmp_path: Path) -> None:
     with Standalone() as mq:
         topic = mq.topic()
         order = {"namespace": "ORDER_TOPIC_CONFIG", "key": topic, "value": "broker-a:4"}

@@ -80,7 +80,7 @@ def beat(broker: Probe, group: str) -> float:
     return time.monotonic() - began
 
 
-def test_one_that_hangs_delays_the_first_creation_a_little_and_no_other(tmp_path: Path) -> None:
+def test_a_hanging_namesrv_delays_only_the_first_creation(tmp_path: Path) -> None:
     with namesrv(tmp_path / "1") as one, namesrv(tmp_path / "2") as two, door_to(two.address) as at:
         settings = {"namesrvAddr": f"{one.address};{at.address}"}
         with Standalone(settings=settings) as mq, Probe(mq.broker_address) as broker:

@@ -50,7 +50,7 @@ def pieces(text: str) -> list[str]:
     return sorted(piece for line in text.splitlines() for piece in line.rstrip(",").split(","))
 
 
-def test_state_files_are_read_whole_and_written_as_java_wrote_them(root: Path) -> None:
+def test_state_files_are_read_whole_and_written_as_by_java(root: Path) -> None:
     files = [path for path in (root / "config").iterdir() if path.is_file()]
     assert "topics.json" in {path.name for path in files}
     for path in files:

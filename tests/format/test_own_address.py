@@ -8,7 +8,7 @@ import pytest
 from mqstore import own_address
 
 
-def test_loopback_is_an_own_address_and_a_documentation_address_is_none():
+def test_loopback_is_an_own_address_a_documentation_one_is_not():
     assert own_address.is_own_address("127.0.0.1")
     assert not own_address.is_own_address("192.0.2.1")
 

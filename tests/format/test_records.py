@@ -45,7 +45,7 @@ def test_every_golden_record_reads_as_java_read_it():
         assert message.stored_properties.hex() == line["propertiesHex"]
 
 
-def test_properties_written_again_are_the_same_bytes_unless_java_wrote_a_name_twice():
+def test_rewritten_properties_keep_their_bytes_unless_doubled():
     for record, line in RECORDS:
         (message,) = decode_messages(record)
         pairs = message.stored_properties.split(b"\x02")

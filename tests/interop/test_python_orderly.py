@@ -116,7 +116,7 @@ def test_order_is_kept_while_members_come_and_go(cluster: Cluster, java_driver: 
     assert log.by["second"] >= 400
 
 
-def test_after_a_kill_each_queue_goes_on_in_order_and_loses_nothing(
+def test_after_a_kill_each_queue_continues_in_order_without_loss(
     cluster: Cluster, java_driver: JavaDriver
 ) -> None:
     topic = cluster.create_topic(java_driver, f"Killed_{cluster.broker_port}", QUEUES)

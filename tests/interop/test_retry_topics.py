@@ -18,7 +18,7 @@ AT = pytest.mark.parametrize("cluster", ["our_cluster", "our_broker_at_java"], i
 
 
 @AT
-def test_the_queues_of_a_retry_topic_are_known_right_after_the_start(
+def test_retry_topic_queues_are_known_right_after_the_start(
     cluster: Cluster, java_driver: JavaDriver
 ) -> None:
     topic = cluster.create_topic(java_driver, "RetryQueues")

@@ -83,7 +83,7 @@ def test_an_offset_id_of_no_broker_may_be_a_key_of_the_topic(
             admin.messages.view(sent["msgId"], "NoSuchTopic")
 
 
-def test_with_too_many_topics_the_error_names_a_command_that_works(
+def test_with_too_many_topics_the_error_names_another_command(
     mq: Standalone, run: Run, sent: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unique_keys, "TOPICS_MAX", 1)

@@ -35,7 +35,7 @@ def counts(names: SocketlessNames) -> dict[str, int]:
     return names.names.routes.bounds.counts()
 
 
-def test_brokers_are_registered_up_to_a_number_and_known_ones_go_on(
+def test_brokers_register_up_to_a_limit_and_known_ones_remain(
     names: SocketlessNames, caplog: pytest.LogCaptureFixture
 ) -> None:
     for number in range(3):

@@ -93,7 +93,7 @@ def test_a_topic_that_nobody_has(tested: NameServer) -> None:
     )
 
 
-def test_an_environment_that_does_not_answer_is_a_line_in_the_log(
+def test_an_environment_that_does_not_answer_is_logged(
     product: NameServer, tested: NameServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     product.stop()

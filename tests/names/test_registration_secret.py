@@ -119,7 +119,7 @@ def test_clocks_that_differ_are_named(names: SocketlessNames, difference: int) -
     assert code_and_remark(names, near)[0] == 0
 
 
-def test_an_address_that_is_not_allowed_needs_more_than_a_signature(tmp_path: Path) -> None:
+def test_a_signature_alone_does_not_admit_another_address(tmp_path: Path) -> None:
     names = SocketlessNames(tmp_path, registrationSecret=SECRET, brokerAllowAddresses="10.1.0.0/16")
     for remote, wanted in ((PUBLIC, 16), ("10.1.2.3:4000", 0)):
         assert code_and_remark(names, signed(registration(remote=remote)))[0] == wanted

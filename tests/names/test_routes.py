@@ -84,7 +84,7 @@ def test_topics_absent_from_a_later_registration_stay(names: SocketlessNames) ->
     assert all(route(names, topic) for topic in "TUV")
 
 
-def test_a_ready_body_is_published_and_forgotten_when_the_topic_changes(
+def test_a_cached_route_body_is_dropped_when_the_topic_changes(
     names: SocketlessNames,
 ) -> None:
     names(registration())
@@ -123,7 +123,7 @@ def test_a_closed_connection_takes_its_broker_away(names: SocketlessNames) -> No
     assert route(names) is None
 
 
-def test_a_slave_learns_its_master_and_keeps_the_route_without_it(names: SocketlessNames) -> None:
+def test_a_slave_learns_its_master_and_keeps_the_route_alone(names: SocketlessNames) -> None:
     names(registration())
     reply = names(registration(address="127.0.0.1:20911", broker_id=1, topics=("S",)))
     assert reply == Response(
@@ -153,7 +153,7 @@ def test_a_stranger_cannot_replace_a_live_broker(names: SocketlessNames) -> None
     assert names(late) == Response(fields={}), "a dead broker's name is free"
 
 
-def test_the_second_broker_of_a_name_and_id_on_one_host_is_refused(
+def test_a_second_broker_with_the_same_name_and_id_is_refused(
     names: SocketlessNames, caplog: pytest.LogCaptureFixture
 ) -> None:
     names(registration(connection=1))
@@ -289,7 +289,7 @@ def test_key_values_survive_a_restart(tmp_path: Path) -> None:
     assert reply == Response(fields={}, body=b'{"table":{"T":"a:4"}}')
 
 
-def test_order_configuration_comes_with_the_route_only_if_enabled(names: SocketlessNames) -> None:
+def test_routes_carry_order_configuration_only_if_enabled(names: SocketlessNames) -> None:
     names(FakeRequest(100, {"namespace": "ORDER_TOPIC_CONFIG", "key": "T", "value": "a:4"}))
     names(registration())
     assert "orderTopicConf" not in (route(names) or {})

@@ -124,7 +124,7 @@ def test_an_export_that_fails_leaves_nothing(golden_store: Any, tmp_path: Path, 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_is_replaced_only_when_asked_and_only_by_a_whole_one(tmp_path: Path) -> None:
+def test_a_file_is_replaced_only_on_request_and_only_whole(tmp_path: Path) -> None:
     file = tmp_path / "a"
     file.write_bytes(b"old")
     with pytest.raises(FileExistsError, match="--force"), whole_file(file, False):

@@ -44,7 +44,7 @@ def test_due_times_by_another_clock_are_no_damage(tmp_path):
     assert [found.kind for found in mqstore.open(root).verify().findings] == ["delay_time"]
 
 
-def test_a_commit_whose_prepared_message_has_the_keys_is_no_damage(tmp_path):
+def test_keys_on_the_prepared_message_only_are_no_damage(tmp_path):
     root, index = tmp_path / "store", tmp_path / "index"
     keys = b"KEYS\x01order-7"
     with Store(root, SMALL, create=True) as store:

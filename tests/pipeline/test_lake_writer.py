@@ -35,7 +35,7 @@ def write(path, *batches, store="/data/store"):
     return {file.path.rpartition("/")[0]: file for file in writer.close()}
 
 
-def test_rows_that_alternate_go_to_one_file_for_each_topic_and_hour(tmp_path):
+def test_alternating_rows_go_to_one_file_per_topic_and_hour(tmp_path):
     files = write(tmp_path, batch(["A", "B"] * 3), batch(["%R", "A"], 6))
     day = "day=2026-11-25"
     assert {folder: (file.first, file.last, file.rows) for folder, file in files.items()} == {

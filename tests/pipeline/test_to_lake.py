@@ -163,7 +163,7 @@ def test_new_messages_and_new_queues_are_read_by_the_next_run(mq, plain, tmp_pat
     assert not list(tmp_path.rglob("hour=*"))
 
 
-def test_a_queue_that_appears_after_the_plan_is_read_by_the_next_run(mq, plain, tmp_path):
+def test_a_queue_created_after_the_plan_is_read_by_the_next_run(mq, plain, tmp_path):
     topic = mq.topic("Late", queues=1)
     send(mq, topic, 5, "a")
 

@@ -46,7 +46,7 @@ def until_closed(raw) -> float:
     return time.monotonic() - began
 
 
-def test_a_frame_that_trickles_closes_its_connection_after_a_third_of_the_time(servers: Servers):
+def test_a_trickling_frame_is_closed_after_a_third_of_the_time(servers: Servers):
     settings = {"frame_timeout": 3.0, "min_frame_rate": 1_000}
     listener, port = servers.start({1: echo}, **settings)
     slow = servers.connect(port)

@@ -12,7 +12,7 @@ from mqserver import testing
 from mqserver.testing import free_port, free_port_triple
 
 
-def test_no_port_is_given_out_twice_nor_can_an_outgoing_connection_take_it() -> None:
+def test_a_free_port_is_given_once_and_no_connection_takes_it() -> None:
     with ThreadPoolExecutor(8) as threads:
         ports = list(threads.map(lambda _: free_port(), range(200)))
     assert len({*ports}) == 200

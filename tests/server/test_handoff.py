@@ -58,7 +58,7 @@ def test_large_requests_are_refused_before_memory_is(servers):
     gate.open.set()
 
 
-def test_larger_requests_stay_with_their_client_until_there_is_room(servers):
+def test_larger_requests_wait_at_their_client_for_room(servers):
     gate = Gate()
     listener, port = servers.start({1: gate}, capacity=10_000, threads=1)
     raw, count = servers.connect(port), 10
@@ -290,7 +290,7 @@ def test_sends_of_one_topic_stay_in_order_while_python_decides(servers):
         assert stored[topic] == list(range(first, len(names), len(topics)))
 
 
-def test_sends_that_must_wait_for_python_are_left_with_their_client(servers):
+def test_sends_that_must_wait_for_python_stay_at_their_client(servers):
     gate, stored = Gate(), []
 
     def store(request):

@@ -64,7 +64,7 @@ class Waiting:
         assert until(lambda: self.listener.counters()["waiting.all"] == count)
 
 
-def test_what_waited_for_too_long_is_2_in_json_and_oneway_nothing(servers: Servers) -> None:
+def test_a_request_that_waited_too_long_gets_2_unless_oneway(servers: Servers) -> None:
     waiting = Waiting(servers, 1)
     raw = waiting.raw
     raw.send(binary_frame(1, 2), json_frame(1, 3, flag=2), json_frame(1, 4))

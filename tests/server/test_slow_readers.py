@@ -128,7 +128,7 @@ def test_many_that_do_not_read_wait_and_are_not_refused(broker: Broker, servers:
     assert broker.listener.counters().get("overloaded", 0) == 0
 
 
-def test_held_pulls_that_are_woken_together_do_not_flood_their_client(broker: Broker, servers):
+def test_held_pulls_woken_together_do_not_flood_their_client(broker: Broker, servers):
     slow: Raw = servers.connect(broker.port)
     slow.send(*(pull(n, 0, sysFlag="6", suspendTimeoutMillis="60000") for n in range(MANY)))
     wait_counted(broker.listener, held=MANY)

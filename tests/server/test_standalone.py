@@ -36,7 +36,7 @@ def test_a_folder_of_ones_own_stays(tmp_path: Path) -> None:
     assert mq.data.exists()
 
 
-def test_a_temporary_store_that_has_run_outlives_a_start_that_fails() -> None:
+def test_a_used_temporary_store_survives_a_failed_start() -> None:
     with Standalone(process=True) as mq:
         topic = mq.topic()
         with Producer(mq.namesrv) as producer:

@@ -297,7 +297,7 @@ def test_handshakes_that_stop_keep_nobody_out(servers: Servers, authority: Autho
     assert servers.wait_event("tls").detail == wanted
 
 
-def test_handshakes_take_no_more_than_a_quarter_of_the_connections(
+def test_handshakes_take_at_most_a_quarter_of_the_connections(
     servers: Servers, authority: Authority
 ):
     tls = tls_of(authority, handshake_timeout=60.0)

@@ -108,7 +108,7 @@ def test_a_topic_of_a_name_server_without_brokers_is_waited_for(monkeypatch):
         reader.partitions()
 
 
-def test_an_unreachable_broker_is_no_start_at_the_earliest_message(monkeypatch):
+def test_an_unreachable_broker_does_not_mean_start_at_earliest(monkeypatch):
     changes = {RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: lambda *_: UnreachableError("gone")}
     use(monkeypatch, Broker(0, 10), changes)
     late = options(startingTimestamp="5", retryTimeout="0.01")
@@ -135,7 +135,7 @@ def test_a_pattern_without_a_topic_is_an_error(monkeypatch):
         BatchReader(arrow_schema(["body"]), parsed).partitions()
 
 
-def test_a_filter_is_checked_by_the_broker_and_goes_with_each_pull():
+def test_a_filter_is_checked_by_the_broker_and_sent_per_pull():
     answers = [Frame(0), Frame(ResponseCode.SYSTEM_ERROR, remark="does not support SQL92")]
     pulls = []
 

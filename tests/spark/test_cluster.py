@@ -24,7 +24,7 @@ def test_queues_and_what_they_hold():
         assert cluster.extents([QUEUE]) == {QUEUE: Extent(10, 1000)}
 
 
-def test_one_request_asks_what_all_queues_of_a_topic_and_broker_hold():
+def test_one_request_gets_all_queue_bounds_of_topic_and_broker():
     cluster, transport = open_cluster(Broker(10, 1000))
     queues = [QUEUE, MessageQueue("T", "broker-a", 1)]
     with cluster:
@@ -55,7 +55,7 @@ def test_passing_failures_are_tried_again():
     assert not failures
 
 
-def test_a_broker_that_refuses_the_whole_topic_is_asked_queue_by_queue():
+def test_a_broker_that_refuses_the_topic_is_asked_per_queue():
     cluster, transport = open_cluster(Broker(0, 10))
     refusal = Frame(ResponseCode.NO_PERMISSION, remark="not readable")
     transport.scripts[RequestCode.GET_TOPIC_STATS_INFO] = lambda *_: refusal

@@ -103,7 +103,7 @@ def test_a_broker_that_is_away_gets_the_next_offsets(group, caplog):
     assert group.offsets == {0: 150, 1: 170}
 
 
-def test_a_group_that_cannot_be_made_visible_has_its_offsets_all_the_same(group, caplog):
+def test_offsets_are_stored_if_the_group_cannot_be_made_visible(group, caplog):
     group.changes[RequestCode.UPDATE_AND_CREATE_TOPIC] = lambda *_: Frame(
         ResponseCode.NO_PERMISSION, remark="not an admin"
     )

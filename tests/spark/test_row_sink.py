@@ -106,7 +106,7 @@ def recorded(batch, **plan):
         return broker.frames
 
 
-def test_a_batch_has_the_bytes_that_the_producer_for_python_makes():
+def test_a_batch_equals_the_python_producers_bytes():
     batch, messages = many(50)
     (frame,) = recorded(batch)
     wanted, _ = encode_batch(messages, lambda message: pytest.fail(repr(message)))

@@ -107,7 +107,7 @@ def test_a_queue_that_is_not_readable_any_more_is_named(broker, caplog):
     assert stream().latestOffset(whole, ReadAllAvailable()) is whole
 
 
-def test_a_queue_that_went_back_is_read_anew_where_loss_is_allowed(broker, caplog):
+def test_a_queue_that_went_back_is_reread_if_loss_is_allowed(broker, caplog):
     broker.first = 0
     start = {A: 500, B: 200}
     reader = stream(failOnDataLoss="false", startingOffsets="earliest")
@@ -191,7 +191,7 @@ def test_the_first_micro_batch_of_a_start_that_moves_is_empty(broker, starting):
         assert rows(query.partitions(first, {A: 300, B: 300}))[0][2] == 300
 
 
-def test_queues_without_a_commit_of_the_group_start_at_their_earliest_message(broker):
+def test_queues_without_a_commit_start_at_the_earliest_message(broker):
     def committed(address, request):
         assert request.fields["consumerGroup"] == "old-job"
         if request.fields["queueId"] == "1":

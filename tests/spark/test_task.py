@@ -111,7 +111,7 @@ class Skipping(Broker):
     ],
     ids=["body", "size", "left out by the broker"],
 )
-def test_damaged_messages_are_an_error_or_left_out_with_one_warning(broker, caplog):
+def test_damaged_messages_fail_or_are_skipped_with_one_warning(broker, caplog):
     with pytest.raises(DataLossError, match=r"offset \d+ is damaged or lost"):
         read(broker(), 0, 100)
     whole = [at for at in range(100) if at not in (40, 41, 99)]

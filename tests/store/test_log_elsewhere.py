@@ -44,9 +44,7 @@ def _fill(root: Path, settings: Settings) -> dict[str, str]:
         return store.runtime()
 
 
-def test_it_is_written_read_checked_and_found_without_the_setting(
-    tmp_path: Path, log: Path
-) -> None:
+def test_a_log_elsewhere_is_used_and_found_without_the_setting(tmp_path: Path, log: Path) -> None:
     root = tmp_path / "store"
     settings = Settings(commit_log_path=str(log), commit_log_file_bytes=FILE_BYTES)
     told = _fill(root, settings)

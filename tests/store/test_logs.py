@@ -52,7 +52,7 @@ def heard():
     logger.removeHandler(handler)
 
 
-def test_an_unreadable_state_file_is_logged_where_an_operator_looks(tmp_path, heard):
+def test_an_unreadable_state_file_is_logged_for_operators(tmp_path, heard):
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "consumerOffset.json").write_text("not a table")
     (tmp_path / "config" / "consumerOffset.json.bak").write_text('{"offsetTable":{}}')
@@ -68,7 +68,7 @@ def test_an_unreadable_state_file_is_logged_where_an_operator_looks(tmp_path, he
     assert used.startswith("consumerOffset.json is damaged: its previous copy is used")
 
 
-def test_the_check_after_a_clean_stop_tells_what_it_read_and_found(tmp_path, heard):
+def test_the_check_after_a_clean_stop_logs_what_it_read(tmp_path, heard):
     with Store(tmp_path, SMALL, create=True) as store:
         end = [store.put("TopicTest", b"x" * 5_000) for _ in range(9)][-1].physical_offset
     with Store(tmp_path, SMALL):

@@ -99,7 +99,7 @@ NO_STREAMS = {
 
 
 @pytest.mark.parametrize("why", NO_STREAMS)
-def test_what_must_not_be_unpacked_is_refused_by_the_first_reader(why: str) -> None:
+def test_the_first_reader_refuses_bodies_that_unpack_too_large(why: str) -> None:
     body, wanted = NO_STREAMS[why]
     for read in (registration.read, RegisterBrokerBody.decode):
         with pytest.raises(BodyError, match=f"^compressed registration: {wanted}"):

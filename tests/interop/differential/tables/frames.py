@@ -30,7 +30,7 @@ def header(number: int, **changes: object) -> bytes:
 
 
 def binary(code: int, remark: bytes = b"", ext: bytes | None = None, **lengths: int) -> bytes:
-    """A good binary header; remark_length, ext_length: lengths to claim instead of the true ones."""
+    """A good binary header; remark_length, ext_length: false lengths to claim in it."""
     pairs = FIELDS.items() if ext is None else ()
     ext = b"".join(entry(key.encode(), value.encode()) for key, value in pairs) + (ext or b"")
     return (
