@@ -1,4 +1,4 @@
-//! The bytes of one record or unit: checksum, encoding, parsing, hashing.
+//! The cost of one record or entry: checksum, encoding, parsing, hashing.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use mq_format::index::key_hash;
 use mq_format::message::{CheckCrc, RecordView, Version, body_crc};
 
 const UNITS: u64 = 10_000;
-/// Of a message as a client sends it, with the two that the filter asks for among the others.
+/// Properties as a client sends them; the two that the filter needs are among others.
 const PROPERTIES: &[u8] = b"a\x0117\x02KEYS\x01order-17\x02\
     UNIQ_KEY\x01C000020A12D04E0E2F2A68B4336C0000\x02region\x01us\x02WAIT\x01true\x02TAGS\x01TagA";
 

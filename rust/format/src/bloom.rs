@@ -1,9 +1,9 @@
-//! The bloom filter by which RocketMQ's broker keeps, per message, which groups' filters it
-//! passed: its shape, the bits of a group, and the bitmap.
+//! The bloom filter that RocketMQ's broker stores with each message, to record which groups'
+//! filters the message passed: its shape, the bits of a group, and the bitmap.
 //!
 //! Bit `p` of a bitmap is in byte `p / 8`, value `1 << p % 8`.
 
-/// A shape: how many bits, and how many of them each group sets.
+/// A shape: the number of bits, and how many of them each group sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BloomFilter {
     bit_count: u32,
@@ -11,8 +11,9 @@ pub struct BloomFilter {
 }
 
 impl BloomFilter {
-    /// The shape for an error rate in percent, 1 to 99 (`maxErrorRateOfBloomFilter`), and an
-    /// expected number of groups, at least 1 (`expectConsumerNumUseFilter`); None outside these.
+    /// Returns the shape for an error rate of 1 to 99 percent (`maxErrorRateOfBloomFilter`) and an
+    /// expected number of groups of at least 1 (`expectConsumerNumUseFilter`); None outside these
+    /// ranges.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -34,17 +35,17 @@ impl BloomFilter {
         })
     }
 
-    /// Bits of a bitmap (`bitNum`), a multiple of 8.
+    /// Number of bits in a bitmap (`bitNum`), a multiple of 8.
     pub fn bit_count(&self) -> u32 {
         self.bit_count
     }
 
-    /// Bits that each group sets.
+    /// Number of bits that each group sets.
     pub fn hash_count(&self) -> u32 {
         self.hash_count
     }
 
-    /// The bits of a group's filter for a topic (`bitPos`).
+    /// Returns the bits of a group's filter for a topic (`bitPos`).
     pub fn positions(&self, group: &str, topic: &str) -> Vec<u32> {
         let hash = murmur3(format!("{group}#{topic}").as_bytes());
         #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
@@ -57,7 +58,7 @@ impl BloomFilter {
         (1..=self.hash_count.cast_signed()).map(position).collect()
     }
 
-    /// A bitmap without bits.
+    /// Returns a bitmap without set bits.
     pub fn empty_bitmap(&self) -> Vec<u8> {
         vec![0; (self.bit_count / 8) as usize]
     }
@@ -68,7 +69,7 @@ impl BloomFilter {
     }
 }
 
-/// Sets the bits of a group; positions behind the bitmap's end are left out.
+/// Sets the bits of a group; positions after the end of the bitmap are ignored.
 pub fn set(bitmap: &mut [u8], positions: &[u32]) {
     for position in positions {
         if let Some(byte) = bitmap.get_mut((position / 8) as usize) {
@@ -77,8 +78,8 @@ pub fn set(bitmap: &mut [u8], positions: &[u32]) {
     }
 }
 
-/// Whether all bits of a group are set: the message passed the group's filter, or another one's
-/// that hashes alike.
+/// Whether all bits of a group are set: the message passed the group's filter, or the filters of
+/// others with the same bits.
 pub fn is_set(bitmap: &[u8], positions: &[u32]) -> bool {
     positions.iter().all(|position| {
         let byte = bitmap.get((position / 8) as usize);
@@ -104,7 +105,7 @@ fn murmur3(bytes: &[u8]) -> u64 {
     let mut last = [0; 16];
     last[..tail.len()].copy_from_slice(tail);
     let (first, second) = words(&last);
-    // Words of zeros mix to zero, so a tail that does not reach them changes nothing.
+    // Words of zeros mix to zero, so mixing the missing words of a tail changes nothing.
     h1 ^= mix1(first) ^ bytes.len() as u64;
     h2 ^= mix2(second) ^ bytes.len() as u64;
     h1 = h1.wrapping_add(h2);
@@ -191,7 +192,7 @@ mod tests {
         let mut bitmap = filter.empty_bitmap();
         assert!(filter.has_length_of(&bitmap) && !filter.has_length_of(&[]));
         set(&mut bitmap, &two);
-        // As the golden store has it for a message that passed the second filter alone.
+        // As in the golden store, for a message that passed only the second filter.
         assert_eq!(bitmap, [0, 0, 0, 0, 0x38, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         assert!(is_set(&bitmap, &two) && !is_set(&bitmap, &one));
         set(&mut bitmap, &[112]);

@@ -2,15 +2,15 @@
 
 use thiserror::Error;
 
-/// Fewer bytes than the field needs, or bytes left where none may be.
+/// The buffer has too few or too many bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum CursorError {
     /// The buffer ends inside a field.
     #[error("{needed} bytes needed at position {position}, {remaining} left")]
     Short {
-        /// Where the field starts, in bytes from the start of the buffer.
+        /// Start of the field, bytes from the start of the buffer.
         position: usize,
-        /// Bytes the field has.
+        /// Bytes of the field.
         needed: usize,
         /// Bytes left in the buffer.
         remaining: usize,
@@ -43,7 +43,7 @@ macro_rules! read_number {
 }
 
 impl<'a> Cursor<'a> {
-    /// A cursor at the start of `buffer`.
+    /// Creates a cursor at the start of `buffer`.
     pub fn new(buffer: &'a [u8]) -> Self {
         Self {
             buffer,
@@ -77,7 +77,7 @@ impl<'a> Cursor<'a> {
         &self.buffer[self.position..]
     }
 
-    /// The next `count` bytes.
+    /// Returns the next `count` bytes.
     #[inline]
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], CursorError> {
         let (position, remaining) = (self.position, self.remaining());
@@ -95,14 +95,14 @@ impl<'a> Cursor<'a> {
         Ok(&self.buffer[position..end])
     }
 
-    /// The next `length` bytes, `length` being a signed field of the format.
+    /// Returns the next `length` bytes; `length` is a signed field of the format.
     #[inline]
     pub fn take_signed(&mut self, length: i64) -> Result<&'a [u8], CursorError> {
         let count = usize::try_from(length).map_err(|_| CursorError::NegativeLength(length))?;
         self.take(count)
     }
 
-    /// Demands that nothing is left.
+    /// Checks that no bytes are left.
     #[inline]
     pub fn finish(&self) -> Result<(), CursorError> {
         match self.remaining() {

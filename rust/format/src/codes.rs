@@ -1,85 +1,85 @@
-//! RocketMQ's codes by name, as `RequestCode` and `ResponseCode` spell them: those that Rust knows.
+//! RocketMQ's codes that Rust knows, with their names in `RequestCode` and `ResponseCode`.
 
-/// A message, its header spelt out.
+/// Sends a message; the header has long field names.
 pub const SEND_MESSAGE: i32 = 10;
-/// Messages of a queue, from an offset on.
+/// Pulls messages of a queue from an offset on.
 pub const PULL_MESSAGE: i32 = 11;
-/// Messages by key.
+/// Finds messages by key.
 pub const QUERY_MESSAGE: i32 = 12;
-/// What a consumer is doing, which the broker asks it.
+/// Asks a consumer for its state.
 pub const GET_CONSUMER_RUNNING_INFO: i32 = 307;
-/// A message that one consumer is to handle now.
+/// Makes one consumer handle a message now.
 pub const CONSUME_MESSAGE_DIRECTLY: i32 = 309;
-/// Entries of a consume queue.
+/// Lists entries of a consume queue.
 pub const QUERY_CONSUME_QUEUE: i32 = 321;
-/// A reply message for the client that asked.
+/// Sends a reply message to the client that sent the request message.
 pub const SEND_REPLY_MESSAGE: i32 = 324;
-/// The same with short names.
+/// The same with short field names.
 pub const SEND_REPLY_MESSAGE_V2: i32 = 325;
-/// A group's offset in a queue.
+/// Queries a group's offset in a queue.
 pub const QUERY_CONSUMER_OFFSET: i32 = 14;
 /// Commits a group's offset.
 pub const UPDATE_CONSUMER_OFFSET: i32 = 15;
-/// The end of a queue.
+/// Queries the end of a queue.
 pub const GET_MAX_OFFSET: i32 = 30;
-/// The start of a queue.
+/// Queries the start of a queue.
 pub const GET_MIN_OFFSET: i32 = 31;
-/// A message by its offset in the log.
+/// Reads a message by its offset in the log.
 pub const VIEW_MESSAGE_BY_ID: i32 = 33;
-/// A client's groups and subscriptions.
+/// Reports a client's groups and subscriptions.
 pub const HEART_BEAT: i32 = 34;
-/// A client leaves a group.
+/// Removes a client from a group.
 pub const UNREGISTER_CLIENT: i32 = 35;
-/// A consumer wants a message again later.
+/// Asks for a later redelivery of a message.
 pub const CONSUMER_SEND_MSG_BACK: i32 = 36;
 /// Commits or rolls back a half message.
 pub const END_TRANSACTION: i32 = 37;
-/// The clients of a group.
+/// Lists the clients of a group.
 pub const GET_CONSUMER_LIST_BY_GROUP: i32 = 38;
 /// Locks queues for a client.
 pub const LOCK_BATCH_MQ: i32 = 41;
-/// Frees them.
+/// Unlocks queues.
 pub const UNLOCK_BATCH_MQ: i32 = 42;
-/// A key-value, of a NameServer.
+/// Queries a key-value pair of a NameServer.
 pub const GET_KV_CONFIG: i32 = 101;
-/// A topic's route, of a NameServer.
+/// Queries a topic's route in a NameServer.
 pub const GET_ROUTEINFO_BY_TOPIC: i32 = 105;
-/// A message, its header in letters.
+/// Sends a message; the header has one-letter field names.
 pub const SEND_MESSAGE_V2: i32 = 310;
-/// Many messages of one topic.
+/// Sends many messages of one topic.
 pub const SEND_BATCH_MESSAGE: i32 = 320;
 
-/// Done.
+/// Success.
 pub const SUCCESS: i32 = 0;
-/// The server failed, or refuses for a reason without a code.
+/// The server failed, or refuses for a reason without its own code.
 pub const SYSTEM_ERROR: i32 = 1;
-/// Too much to do; ask again later.
+/// The server is overloaded; try again later.
 pub const SYSTEM_BUSY: i32 = 2;
-/// No processor for that code.
+/// No processor for the request code.
 pub const REQUEST_CODE_NOT_SUPPORTED: i32 = 3;
-/// Stored, but not on the disk in time.
+/// Stored, but not flushed to the disk in time.
 pub const FLUSH_DISK_TIMEOUT: i32 = 10;
 /// Stored, but there is no slave.
 pub const SLAVE_NOT_AVAILABLE: i32 = 11;
-/// Stored, but not by the slave in time.
+/// Stored, but not replicated to a slave in time.
 pub const FLUSH_SLAVE_TIMEOUT: i32 = 12;
-/// The message may not be stored.
+/// The message is not allowed.
 pub const MESSAGE_ILLEGAL: i32 = 13;
-/// The store takes no messages.
+/// The store accepts no messages.
 pub const SERVICE_NOT_AVAILABLE: i32 = 14;
-/// The topic's permissions, or the client's, do not allow it.
+/// The permissions of the topic or the client do not allow it.
 pub const NO_PERMISSION: i32 = 16;
 /// The broker does not have the topic.
 pub const TOPIC_NOT_EXIST: i32 = 17;
-/// Nothing new in that queue.
+/// The queue has no new message.
 pub const PULL_NOT_FOUND: i32 = 19;
-/// Nothing for that subscription; pull again at once.
+/// No message for the subscription; pull again at once.
 pub const PULL_RETRY_IMMEDIATELY: i32 = 20;
-/// There is no such offset.
+/// The offset does not exist.
 pub const PULL_OFFSET_MOVED: i32 = 21;
-/// The group has no offset there.
+/// The group has no offset in the queue.
 pub const QUERY_NOT_FOUND: i32 = 22;
-/// The message lacks a buyer.
+/// The message has no buyer.
 pub const NO_BUYER_ID: i32 = 204;
 /// The message belongs to another unit.
 pub const NOT_IN_CURRENT_UNIT: i32 = 205;

@@ -1,18 +1,18 @@
-//! One unit of a consume queue: where a record is, how long, and what its tags hash to.
+//! One entry of a consume queue: position and size of a record, and the hash of its tags.
 //!
 //! ```text
 //!  0               8        12              20
 //! ┌───────────────┬────────┬───────────────┐
-//! │ physical i64  │ size   │ tags code i64 │   big-endian; unused units are all zero
+//! │ physical i64  │ size   │ tags code i64 │   big-endian; unused entries are all zero
 //! └───────────────┴────────┴───────────────┘
 //! ```
 
 use crate::consume_queue_ext;
 
-/// Bytes of one unit.
+/// Bytes of one entry.
 pub const ENTRY_BYTES: usize = 20;
 
-/// A unit of a consume queue.
+/// An entry of a consume queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueEntry {
     /// Start of the record, bytes from the start of the log.
@@ -24,20 +24,20 @@ pub struct QueueEntry {
 }
 
 impl QueueEntry {
-    /// Stands for a queue offset that has no record: written before the first entry of a queue
-    /// that does not start at 0.
+    /// Stands for a queue offset without a record; written before the first entry of a queue that
+    /// does not start at 0.
     pub const FILLER: Self = Self {
         physical_offset: 0,
         size_bytes: i32::MAX,
         tags_code: 0,
     };
 
-    /// The tags code of a hole: no hash, no address, no time that a message is ever due.
+    /// The tags code of a hole: it is no hash, no extension address, and no possible delivery time.
     pub const HOLE_TAGS_CODE: i64 = i64::from_be_bytes(*b"mqstack\0");
 
-    /// Stands for a queue offset whose record was lost to damage, before this unit. It points to
-    /// the same record: RocketMQ takes a unit without a record for the last of its log file and
-    /// skips what else a pull has of the first file, so it had better find one, twice.
+    /// Returns the entry for a queue offset whose record was lost to damage, before this entry. It
+    /// points to the same record. If it pointed nowhere, RocketMQ would take it for the last entry
+    /// of its log file and skip the rest of that file in the pull; so it reads this record twice.
     pub fn hole_before(&self) -> Self {
         Self {
             tags_code: Self::HOLE_TAGS_CODE,
@@ -45,7 +45,7 @@ impl QueueEntry {
         }
     }
 
-    /// The unit as stored.
+    /// Encodes the entry.
     #[inline]
     pub fn encode(&self) -> [u8; ENTRY_BYTES] {
         let [p0, p1, p2, p3, p4, p5, p6, p7] = self.physical_offset.to_be_bytes();
@@ -56,7 +56,7 @@ impl QueueEntry {
         ]
     }
 
-    /// Reads a stored unit; every bit pattern is one, so ask [`Self::is_used`].
+    /// Decodes an entry; every bit pattern is accepted, so check [`Self::is_used`].
     pub fn decode(bytes: &[u8; ENTRY_BYTES]) -> Self {
         let [p0, p1, p2, p3, p4, p5, p6, p7, s0, s1, s2, s3, tags @ ..] = *bytes;
         Self {
@@ -66,23 +66,23 @@ impl QueueEntry {
         }
     }
 
-    /// The units of a whole read, an incomplete last one left out.
+    /// Decodes all entries of a buffer, without an incomplete last one.
     pub fn decode_all(bytes: &[u8]) -> impl Iterator<Item = Self> + '_ {
         bytes.as_chunks().0.iter().map(Self::decode)
     }
 
-    /// Whether the unit was ever written (RocketMQ's rule; fillers count as written).
+    /// Whether the entry was written (RocketMQ's rule; fillers count as written).
     pub fn is_used(&self) -> bool {
         self.physical_offset >= 0 && self.size_bytes > 0
     }
 
-    /// Whether the unit stands for no record.
+    /// Whether the entry stands for no record.
     pub fn is_filler(&self) -> bool {
         self.tags_code == Self::HOLE_TAGS_CODE
             || (self.physical_offset == 0 && self.size_bytes == i32::MAX)
     }
 
-    /// Whether `tags_code` is an address in the consume-queue extension, which says nothing
+    /// Whether `tags_code` is an address in the consume queue extension, so that it says nothing
     /// about the tags.
     pub fn is_extension_address(&self) -> bool {
         consume_queue_ext::is_address(self.tags_code)

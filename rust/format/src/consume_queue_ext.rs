@@ -1,4 +1,4 @@
-//! One unit of the consume-queue extension: what 20 bytes of a consume queue have no room for.
+//! One unit of the consume queue extension: data that does not fit into an entry of 20 bytes.
 //!
 //! ```text
 //!  0          2               10              18            20
@@ -6,48 +6,48 @@
 //! │ size i16 │ tags code i64 │ store time ms │ bitmap size │ bitmap │  big-endian
 //! └──────────┴───────────────┴───────────────┴─────────────┴────────┘
 //! ```
-//! A size of -1 ends a file; 0 was never written. A unit leaves at least [`END_BYTES`] behind it in
-//! its file, so the end mark always fits. The consume queue holds the unit's address in place of
-//! the tags code.
+//! A size of -1 ends a file; 0 means that nothing was written. After each unit at least
+//! [`END_BYTES`] are left in its file, so that the end mark always fits. The consume queue holds
+//! the unit's address in place of the tags code.
 
-/// Bytes of a unit without bitmap.
+/// Bytes of a unit without its bitmap.
 pub const HEAD_BYTES: usize = 20;
-/// Most bytes of a unit.
+/// Largest size of a unit, bytes.
 pub const UNIT_BYTES_MAX: usize = i16::MAX as usize;
-/// Bytes kept free at the end of a file.
+/// Bytes left free at the end of a file.
 pub const END_BYTES: u64 = 4;
-/// In place of a size: the file ends here.
+/// Ends a file, in place of a size.
 pub const END_MARK: [u8; 2] = (-1_i16).to_be_bytes();
 
-/// Addresses are positions moved to below every tags code and every time.
+/// Addresses are positions plus this number, which is below every tags code and every time.
 const ADDRESS_BASE: i64 = i64::MIN;
 /// Tags codes up to this one are addresses, not hashes.
 const ADDRESS_MAX: i64 = i32::MIN as i64 - 1;
 
-/// What the extension tells of a message.
+/// The content of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExtUnit<'a> {
-    /// The tags code that the consume queue has no room for.
+    /// The tags code, whose place in the consume queue is taken by the address.
     pub tags_code: i64,
     /// When the message was stored, milliseconds since the epoch.
     pub store_timestamp_ms: i64,
-    /// Bit set of the filters that the message passed; empty where none was computed.
+    /// Bit set of the filters that the message passed; empty if none was computed.
     pub bitmap: &'a [u8],
 }
 
-/// What the bytes at the place of a unit are.
+/// Kind of the bytes at the position of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExtHead {
     /// A unit of this many bytes.
     Unit(usize),
     /// The end of the file.
     End,
-    /// Nothing that was written as a unit.
+    /// No unit was written here.
     Neither,
 }
 
 impl ExtHead {
-    /// Reads the size field; fewer than two bytes are nothing.
+    /// Reads the size field; `Neither` for fewer than two bytes.
     pub fn parse(bytes: &[u8]) -> Self {
         let Some(size) = bytes.first_chunk() else {
             return Self::Neither;
@@ -63,12 +63,12 @@ impl ExtHead {
 }
 
 impl<'a> ExtUnit<'a> {
-    /// Bytes of the unit; more than [`UNIT_BYTES_MAX`] cannot be stored.
+    /// Size of the unit in bytes; more than [`UNIT_BYTES_MAX`] cannot be stored.
     pub fn size(&self) -> usize {
         HEAD_BYTES + self.bitmap.len()
     }
 
-    /// Appends the unit to `out`; false where it is too long.
+    /// Appends the unit to `out`; false if it is too long.
     pub fn encode(&self, out: &mut Vec<u8>) -> bool {
         let Ok(size) = i16::try_from(self.size()) else {
             return false;
@@ -81,7 +81,7 @@ impl<'a> ExtUnit<'a> {
         true
     }
 
-    /// The unit at the start of `bytes`; None where there is none, or not all of it.
+    /// Decodes the unit at the start of `bytes`; None if there is no unit, or not all of it.
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
         let ExtHead::Unit(size) = ExtHead::parse(bytes) else {
             return None;
@@ -98,12 +98,12 @@ impl<'a> ExtUnit<'a> {
     }
 }
 
-/// What a consume queue holds for the unit at `position`, bytes from the start of the extension.
+/// Returns the address of the unit at `position`, bytes from the start of the extension.
 pub fn address(position: u64) -> i64 {
     position.cast_signed().wrapping_add(ADDRESS_BASE)
 }
 
-/// The position an address means; None for a tags code that is none.
+/// Returns the position of an address; None for other tags codes.
 pub fn position(address: i64) -> Option<u64> {
     is_address(address).then(|| address.wrapping_sub(ADDRESS_BASE).cast_unsigned())
 }

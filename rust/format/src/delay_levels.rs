@@ -7,8 +7,8 @@ pub struct DelayLevels {
 }
 
 impl DelayLevels {
-    /// Reads space-separated delays with unit `s`, `m`, `h` or `d`; None if one is malformed, or
-    /// there is none.
+    /// Reads delays with unit `s`, `m`, `h` or `d`, separated by spaces; None if there are none or
+    /// one is malformed.
     pub fn parse(text: &str) -> Option<Self> {
         let delays_ms = text
             .split_whitespace()
@@ -17,20 +17,20 @@ impl DelayLevels {
         (!delays_ms.is_empty()).then_some(Self { delays_ms })
     }
 
-    /// The highest level.
+    /// Returns the highest level.
     pub fn max_level(&self) -> i32 {
         i32::try_from(self.delays_ms.len()).unwrap_or(i32::MAX)
     }
 
-    /// A level within the table: those above are the highest.
+    /// Returns the level, or the highest level of the table if it is lower.
     pub fn clamp(&self, level: i32) -> i32 {
         level.min(self.max_level())
     }
 
-    /// When a message of `level` (above 0) stored at `store_timestamp_ms` is due.
+    /// Returns the delivery time of a message of `level` (above 0) stored at `store_timestamp_ms`.
     pub fn deliver_at_ms(&self, level: i32, store_timestamp_ms: i64) -> i64 {
         let index = usize::try_from(self.clamp(level) - 1).ok();
-        // A level the table does not know waits one second, as in RocketMQ.
+        // A level that the table does not have means one second, as in RocketMQ.
         let delay_ms = index
             .and_then(|index| self.delays_ms.get(index))
             .copied()
@@ -38,8 +38,9 @@ impl DelayLevels {
         store_timestamp_ms + delay_ms
     }
 
-    /// When a message of `level` is due whose queue entry says `due_ms`: now, if that is further
-    /// than the level's delay, because then the clock was set back or the table was changed.
+    /// Returns the delivery time of a message of `level` whose queue entry says `due_ms`. That is
+    /// now, if `due_ms` is later than the level's delay from now: then the clock was set back, or
+    /// the table changed.
     pub fn believed_due_ms(&self, level: i32, due_ms: i64, now_ms: i64) -> i64 {
         if due_ms > self.deliver_at_ms(level, now_ms) {
             now_ms

@@ -1,9 +1,9 @@
 //! fastjson's dialect of JSON, which RocketMQ writes into bodies, headers and config files.
 //!
-//! It is not JSON: keys may be bare numbers or words, single-quoted, or whole objects
-//! (`{{"brokerName":"b","queueId":0}:5}`), and commas may be repeated or trail. `to_strict`
-//! turns such text into JSON that any reader takes; a key that is not a string becomes one (an
-//! object key becomes the string of its JSON).
+//! This is not JSON: keys may be bare numbers or words, single-quoted, or whole objects
+//! (`{{"brokerName":"b","queueId":0}:5}`), and commas may be repeated or trail. `to_strict` turns
+//! such text into strict JSON. A key that is not a string becomes one; an object key becomes the
+//! string of its JSON.
 
 mod write;
 
@@ -11,20 +11,20 @@ use thiserror::Error;
 
 pub use write::write_string;
 
-/// How deep arrays and objects may nest; serde_json stops here too.
+/// Largest nesting depth of arrays and objects, the same as in serde_json.
 pub const MAX_DEPTH: usize = 120;
-/// How deep an object may nest as a key of a key: each level doubles the backslashes.
+/// Largest nesting depth of object keys: each level doubles the backslashes.
 const MAX_KEY_DEPTH: usize = 3;
-/// The longest text read, and the longest strict text made from it.
+/// Size limit in bytes, for the text read and for the strict text made from it.
 pub const MAX_TEXT_BYTES: usize = 64 * 1024 * 1024;
 
-/// Why text is not even fastjson.
+/// Why text is not valid fastjson.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FastjsonError {
-    /// Something else was expected there.
+    /// Unexpected text at a position.
     #[error("{expected} expected at position {position}")]
     Syntax {
-        /// What could have come.
+        /// The expected text.
         expected: &'static str,
         /// Bytes from the start of the text.
         position: usize,
@@ -32,7 +32,7 @@ pub enum FastjsonError {
     /// Arrays, objects or object keys nest too deep.
     #[error("nested too deep at position {0}")]
     Depth(usize),
-    /// The text, or the strict text it becomes, is over `MAX_TEXT_BYTES`.
+    /// The text, or the strict text made from it, is larger than `MAX_TEXT_BYTES`.
     #[error("text over {MAX_TEXT_BYTES} bytes")]
     Size,
 }
@@ -40,12 +40,12 @@ pub enum FastjsonError {
 /// Rewrites fastjson's text as strict JSON.
 ///
 /// # Errors
-/// `FastjsonError` where fastjson would fail too, and at the limits of this module.
+/// `FastjsonError` if fastjson would fail too, and at the limits of this module.
 pub fn to_strict(text: &str) -> Result<String, FastjsonError> {
     to_strict_within(text, MAX_TEXT_BYTES)
 }
 
-/// As [`to_strict`] with another limit, for text that does not come from a peer.
+/// Like [`to_strict`] with another limit, for text from a trusted source.
 ///
 /// # Errors
 /// As [`to_strict`].
@@ -66,11 +66,11 @@ pub fn to_strict_within(text: &str, bytes_max: usize) -> Result<String, Fastjson
     if rewriter.position < text.len() {
         return Err(rewriter.expected("end of text"));
     }
-    // Lossy only in name: the rewriter copies whole characters.
+    // The conversion never loses anything, because the rewriter copies whole characters.
     Ok(String::from_utf8(out).unwrap_or_else(|bad| String::from_utf8_lossy(bad.as_bytes()).into()))
 }
 
-/// Walks the text once, copying what is strict and mending the rest.
+/// Reads the text once, copies strict parts and rewrites the rest.
 struct Rewriter<'a> {
     text: &'a str,
     bytes_max: usize,
@@ -108,7 +108,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// What follows `{`.
+    /// Reads the rest of an object, after `{`.
     fn object(&mut self, out: &mut Vec<u8>) -> Result<(), FastjsonError> {
         out.push(b'{');
         let mut separator: &[u8] = b"";
@@ -130,7 +130,7 @@ impl Rewriter<'_> {
         }
     }
 
-    /// What follows `[`.
+    /// Reads the rest of an array, after `[`.
     fn array(&mut self, out: &mut Vec<u8>) -> Result<(), FastjsonError> {
         out.push(b'[');
         let mut separator: &[u8] = b"";
@@ -147,7 +147,7 @@ impl Rewriter<'_> {
         }
     }
 
-    /// A key of any kind, written as a string.
+    /// Reads a key of any kind and writes it as a string.
     fn key(&mut self, out: &mut Vec<u8>) -> Result<(), FastjsonError> {
         match self.peek() {
             Some(b'"' | b'\'') => self.string(out),
@@ -173,7 +173,7 @@ impl Rewriter<'_> {
         }
     }
 
-    /// A string in either quote, its escapes made strict ones.
+    /// Reads a string in single or double quotes and rewrites its escapes.
     fn string(&mut self, out: &mut Vec<u8>) -> Result<(), FastjsonError> {
         let (text, start) = (self.text, self.position);
         let bytes = text.as_bytes();
@@ -199,7 +199,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Copies the escape at `at`; how many bytes follow the backslash.
+    /// Copies the escape at `at`; returns the number of bytes after the backslash.
     fn escape(&self, at: usize, out: &mut Vec<u8>) -> Result<usize, FastjsonError> {
         let bad = FastjsonError::Syntax {
             expected: "an escape",
@@ -232,7 +232,7 @@ impl Rewriter<'_> {
             out.extend_from_slice(format!("\\u{unit:04X}\\u{low:04X}").as_bytes());
             return Ok(used + 6);
         }
-        // Half a surrogate pair is no character; Java keeps it, a strict reader would fail.
+        // Half a surrogate pair is not a character. Java keeps it, but a strict reader would fail.
         let unit = if (0xD800..0xE000).contains(&unit) {
             0xFFFD
         } else {
@@ -242,7 +242,7 @@ impl Rewriter<'_> {
         Ok(used)
     }
 
-    /// A number, or one of the words.
+    /// Reads a number or a bare word.
     fn word(&mut self, out: &mut Vec<u8>) -> Result<(), FastjsonError> {
         let position = self.position;
         let word = self.bare_word();
@@ -264,7 +264,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Everything up to the next delimiter.
+    /// Returns the text up to the next delimiter.
     fn bare_word(&mut self) -> &str {
         self.skip_space();
         let rest = &self.text[self.position..];
@@ -274,7 +274,7 @@ impl Rewriter<'_> {
         word
     }
 
-    /// After a member: a comma, or the closing bracket (left for the caller).
+    /// Reads the comma or closing bracket after a member; the bracket is left for the caller.
     fn delimiter(&mut self, close: u8) -> Result<(), FastjsonError> {
         match self.peek() {
             Some(b',') => Ok(()),

@@ -133,9 +133,9 @@ impl IndexLayout {
         self.entry_position(self.entries)
     }
 
-    /// The layout of a file of `file_bytes`, of which the caller may know slots, entries, both or
-    /// neither. The length is one equation for two numbers: where neither is known, RocketMQ's
-    /// ratio of four entries to a slot is tried. None where no layout has that length.
+    /// Returns the layout of a file of `file_bytes`. The caller may know slots, entries, both or
+    /// neither. If neither is known, RocketMQ's ratio of four entries per slot is assumed, because
+    /// the length alone does not determine both. None if no layout has that length.
     pub fn of_file(file_bytes: u64, slots: Option<u32>, entries: Option<u32>) -> Option<Self> {
         const DEFAULT_RATIO: u64 = 4;
         let (slot, entry) = (SLOT_BYTES as u64, ENTRY_BYTES as u64);
@@ -154,40 +154,40 @@ impl IndexLayout {
         (is_known && found.slots > 0 && found.file_bytes() == file_bytes).then_some(found)
     }
 
-    /// Position of a slot in the file, bytes.
+    /// Returns the position of a slot in the file, bytes.
     pub fn slot_position(&self, slot: u32) -> u64 {
         HEADER_BYTES as u64 + u64::from(slot) * SLOT_BYTES as u64
     }
 
-    /// Position of an entry in the file, bytes.
+    /// Returns the position of an entry in the file, bytes.
     pub fn entry_position(&self, index: u32) -> u64 {
         self.slot_position(self.slots) + u64::from(index) * ENTRY_BYTES as u64
     }
 
-    /// The slot a key hash falls into; `key_hash` is never negative.
+    /// Returns the slot of a key hash; `key_hash` is never negative.
     pub fn slot_of(&self, key_hash: i32) -> u32 {
         key_hash.unsigned_abs() % self.slots
     }
 }
 
-/// RocketMQ's hash of `topic#key`: the absolute value of Java's string hash, 0 for the one int
-/// that has none.
+/// Returns RocketMQ's hash of `topic#key`: the absolute value of Java's string hash, or 0 for the
+/// one int without an absolute value.
 pub fn key_hash(topic: &str, key: &str) -> i32 {
     let mut hasher = KeyHasher::default();
     hasher.set_topic(topic);
     hasher.hash(key.as_bytes())
 }
 
-/// [`key_hash`] of many keys; neighbours often have the same topic.
+/// Computes [`key_hash`] of many keys, most of which have the same topic as the key before.
 #[derive(Debug, Default)]
 pub struct KeyHasher {
     topic: String,
-    /// Of the topic and what follows it.
+    /// Hash of the topic and the separator.
     prefix: i32,
 }
 
 impl KeyHasher {
-    /// The topic of the keys to come.
+    /// Sets the topic of the next keys.
     pub fn set_topic(&mut self, topic: &str) {
         if self.topic != topic || topic.is_empty() {
             topic.clone_into(&mut self.topic);
@@ -195,13 +195,13 @@ impl KeyHasher {
         }
     }
 
-    /// Hash of a key; bytes that are not UTF-8 are replaced first, as Java does.
+    /// Returns the hash of a key. Bytes that are not UTF-8 are replaced first, as Java does.
     pub fn hash(&self, key: &[u8]) -> i32 {
         java_hash_on(self.prefix, key).checked_abs().unwrap_or(0)
     }
 }
 
-/// The keys that RocketMQ indexes a message with: its unique key, then each of its `KEYS`
+/// Returns the keys by which RocketMQ indexes a message: its unique key, then each of its `KEYS`
 /// (`IndexService#buildIndex`).
 #[inline]
 pub fn indexed_keys(properties: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -218,7 +218,7 @@ pub fn has_key_hash(topic: &str, properties: &[u8], key_hash: i32) -> bool {
     indexed_keys(properties).any(|key| hasher.hash(key) == key_hash)
 }
 
-/// A field of fixed size; positions are those of the layouts above, so they are in bounds.
+/// Returns a field of fixed size. Positions come from the layouts above, so they are in bounds.
 fn field<const SIZE: usize>(bytes: &[u8], at: usize) -> [u8; SIZE] {
     let mut out = [0; SIZE];
     out.copy_from_slice(&bytes[at..at + SIZE]);

@@ -1,40 +1,40 @@
-//! Unpacking zlib streams that strangers send: never more than a bound, and only what is whole.
+//! Unpacks zlib streams from untrusted senders: up to a limit, and only complete streams.
 
 use flate2::{Decompress, FlushDecompress, Status};
 use thiserror::Error;
 
-/// Bytes that any stream may grow to, however well it is packed.
+/// Size to which any stream may grow, whatever its ratio, bytes.
 const FREE_BYTES: usize = 1 << 20;
-/// The room for what is unpacked grows by this much at a time, bytes.
+/// Step by which the output buffer grows, bytes.
 const STEP_BYTES: usize = 256 << 10;
 
-/// What a stream may grow to.
+/// Limit on the unpacked size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bound {
-    /// Bytes.
+    /// Largest unpacked size, bytes.
     pub bytes: usize,
-    /// Times its own size, once it is over 1 MiB.
+    /// Largest ratio of unpacked to packed size, for streams that grow beyond 1 MiB.
     pub ratio: usize,
 }
 
 /// Why a stream was not unpacked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum InflateError {
-    /// It grows over its bound. No more than that was unpacked.
+    /// Its unpacked size exceeds the limit. It was unpacked only up to the limit.
     #[error("{packed} bytes grow over the bound of {limit}")]
     TooBig {
-        /// Bytes that came.
+        /// Packed size, bytes.
         packed: usize,
-        /// Bytes they may grow to.
+        /// Limit on the unpacked size, bytes.
         limit: usize,
     },
-    /// It is no zlib stream, or its checksum is wrong.
+    /// It is not a zlib stream, or its checksum is wrong.
     #[error("no zlib stream")]
     Broken,
     /// It ends too early.
     #[error("the zlib stream is cut short")]
     Short,
-    /// Something follows it.
+    /// Other bytes follow the stream.
     #[error("{0} bytes follow the zlib stream")]
     Trailing(usize),
 }
@@ -42,7 +42,7 @@ pub enum InflateError {
 /// Unpacks a whole zlib stream.
 ///
 /// # Errors
-/// `InflateError`, as soon as it is known: a stream that grows too big is not unpacked to its end.
+/// `InflateError`, as early as possible: a stream beyond the limit is not unpacked to its end.
 pub fn inflate(packed: &[u8], bound: Bound) -> Result<Vec<u8>, InflateError> {
     let by_ratio = packed.len().saturating_mul(bound.ratio).max(FREE_BYTES);
     let limit = bound.bytes.min(by_ratio);
@@ -56,7 +56,7 @@ pub fn inflate(packed: &[u8], bound: Bound) -> Result<Vec<u8>, InflateError> {
                 let packed = packed.len();
                 return Err(InflateError::TooBig { packed, limit });
             }
-            // One byte more than may be: so it shows whether there is more.
+            // One byte more than the limit, to detect a stream that exceeds it.
             stream.reserve_exact(STEP_BYTES.min(limit + 1 - stream.len()));
         }
         let before = (unpacking.total_in(), stream.len());

@@ -1,4 +1,4 @@
-//! Formats of the wire and the disk: pure functions over bytes, no IO, no clocks.
+//! Formats on the wire and on disk: pure functions over bytes, without I/O or clocks.
 
 pub mod bloom;
 pub mod bytes;

@@ -1,4 +1,4 @@
-//! The commit-log record, and the filler that ends a file. All integers are big-endian.
+//! The commit log record, and the blank record that ends a file. All integers are big-endian.
 //!
 //! ```text
 //!  0        4        8        12       16       20                28                36
@@ -16,10 +16,11 @@
 //!  | transaction off.| len 4 |        | len 1|       | len 2|            |
 //!  +-----------------+-------+--------+------+-------+------+------------+
 //! ```
-//! `b` and `s` are 8 (IPv4: address, port as int) or 20 (IPv6), told by two bits of the system
+//! `b` and `s` are 8 (IPv4: address, port as int) or 20 (IPv6), depending on two bits of the system
 //! flag. In version 2 (RocketMQ 5, topics above 127 bytes) the topic length has 2 bytes.
 //!
-//! The filler is `remaining bytes of the file | BLANK_MAGIC`; what follows it is not defined.
+//! The blank record is `remaining bytes of the file
+//! BLANK_MAGIC`; the bytes after it are undefined.
 
 use std::net::SocketAddr;
 
@@ -44,21 +45,21 @@ pub use write::{
 pub const MAGIC: i32 = 0xDAA3_20A7_u32.cast_signed();
 /// Magic of a record, version 2: two bytes of topic length.
 pub const MAGIC_V2: i32 = 0xDAA3_20AB_u32.cast_signed();
-/// Magic of the filler at the end of a file.
+/// Magic of the blank record at the end of a file.
 pub const BLANK_MAGIC: i32 = 0xCBD4_3194_u32.cast_signed();
-/// Bytes of the filler; every file keeps as many free behind its last record.
+/// Bytes of the blank record; every file keeps this many free after its last record.
 pub const BLANK_BYTES: usize = 8;
 /// Longest topic name, bytes.
 pub const TOPIC_BYTES_MAX: usize = 127;
 /// Longest properties text, bytes.
 pub const PROPERTIES_BYTES_MAX: usize = i16::MAX as usize;
-/// Room that a new message's properties leave for those of a redelivery.
+/// Bytes that a new message's properties leave free for the properties of a redelivery.
 pub const RETRY_ROOM_BYTES: usize = 640;
-/// Where delayed messages wait.
+/// Topic of delayed messages.
 pub const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
-/// The topic whose settings a topic gets that a send creates.
+/// The topic from which a topic that a send creates takes its settings.
 pub const TEMPLATE_TOPIC: &str = "TBW102";
-/// What the name of a group's retry topic begins with.
+/// Prefix of the names of retry topics.
 pub const RETRY_PREFIX: &str = "%RETRY%";
 
 /// Offsets of the fields before the hosts, bytes from the start of a record.
@@ -75,7 +76,7 @@ mod at {
 
 /// Bytes of a version 1 record with IPv4 hosts and empty body, topic and properties.
 const FIXED_BYTES: usize = 91;
-/// Which layout a record has.
+/// Layout of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// One byte of topic length.
@@ -84,28 +85,28 @@ pub enum Version {
     V2,
 }
 
-/// Whether to compare the body with its checksum.
+/// Whether to verify the checksum of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckCrc {
-    /// Compare.
+    /// Verify it.
     Yes,
     /// The caller trusts the bytes or has checked them.
     No,
 }
 
-/// What the first 8 bytes at a place in the log announce.
+/// Kind of the data at a position in the log, from its first 8 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Head {
-    /// A record of so many bytes.
+    /// A record of this many bytes.
     Record(usize),
-    /// The filler: the log goes on in the next file.
+    /// The blank record: the log continues in the next file.
     Blank,
     /// Neither: the end of the log, or damage.
     Neither,
 }
 
 impl Head {
-    /// Reads the first [`BLANK_BYTES`] bytes of a place in the log.
+    /// Reads the first [`BLANK_BYTES`] bytes at a position in the log.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Self {
         let Some(head) = bytes.first_chunk::<BLANK_BYTES>() else {
@@ -123,7 +124,7 @@ impl Head {
     }
 }
 
-/// A record's fields, borrowed from its bytes or about to be encoded.
+/// The fields of a record, borrowed from its bytes or to be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordView<'a> {
     /// Layout.
@@ -136,23 +137,23 @@ pub struct RecordView<'a> {
     pub flag: i32,
     /// Entry number in the queue.
     pub queue_offset: i64,
-    /// Where the record starts, bytes from the start of the log.
+    /// Start of the record, bytes from the start of the log.
     pub physical_offset: i64,
     /// See [`sys_flag`]; encoding sets the two IPv6 bits from the hosts.
     pub sys_flag: i32,
-    /// When the producer made the message, milliseconds since the epoch.
+    /// Time at which the producer made the message, milliseconds since the epoch.
     pub born_timestamp_ms: i64,
     /// The producer's address.
     pub born_host: SocketAddr,
-    /// When the broker stored it, milliseconds since the epoch.
+    /// Time at which the broker stored it, milliseconds since the epoch.
     pub store_timestamp_ms: i64,
     /// The broker's address.
     pub store_host: SocketAddr,
-    /// How often the message was consumed and failed.
+    /// Number of failed deliveries.
     pub reconsume_times: i32,
-    /// Physical offset of the half message, else 0.
+    /// Physical offset of the half message, or 0.
     pub prepared_transaction_offset: i64,
-    /// Body as stored, maybe compressed.
+    /// Body as stored; it may be compressed.
     pub body: &'a [u8],
     /// Topic name.
     pub topic: &'a str,
@@ -161,7 +162,7 @@ pub struct RecordView<'a> {
 }
 
 impl<'a> RecordView<'a> {
-    /// Reads the record at the start of `bytes`; what follows it is ignored.
+    /// Reads the record at the start of `bytes`; bytes after it are ignored.
     pub fn parse(bytes: &'a [u8], check: CheckCrc) -> Result<Self, RecordError> {
         let fields = Fields::of(bytes)?;
         let body = fields.body();
@@ -191,7 +192,7 @@ impl<'a> RecordView<'a> {
         })
     }
 
-    /// What queues and index are derived from.
+    /// Returns the fields from which queues and index are built.
     pub fn outline(&self) -> Outline<'a> {
         Outline {
             queue_id: self.queue_id,
@@ -203,14 +204,14 @@ impl<'a> RecordView<'a> {
         }
     }
 
-    /// See [`Outline::tags_code`].
+    /// Returns [`Outline::tags_code`].
     pub fn tags_code(&self, levels: &DelayLevels) -> i64 {
         self.outline().tags_code(levels)
     }
 }
 
-/// The fields of a record that queues and index are derived from; the others cost more to read
-/// than these.
+/// The fields of a record from which queues and index are built; they are cheaper to read than all
+/// fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outline<'a> {
     /// Queue of the topic.
@@ -219,7 +220,7 @@ pub struct Outline<'a> {
     pub queue_offset: i64,
     /// See [`sys_flag`].
     pub sys_flag: i32,
-    /// When the broker stored it, milliseconds since the epoch.
+    /// Time at which the broker stored it, milliseconds since the epoch.
     pub store_timestamp_ms: i64,
     /// Topic name.
     pub topic: &'a str,
@@ -228,8 +229,8 @@ pub struct Outline<'a> {
 }
 
 impl<'a> Outline<'a> {
-    /// Reads the record at the start of `bytes`, which must be one that [`RecordView::parse`]
-    /// reads; the body is not looked at.
+    /// Reads the record at the start of `bytes`, which [`RecordView::parse`] must accept. Does not
+    /// read the body.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, RecordError> {
         let fields = Fields::of(bytes)?;
@@ -243,15 +244,15 @@ impl<'a> Outline<'a> {
         })
     }
 
-    /// As [`Self::parse`] for any bytes: compares the body with its checksum, too.
+    /// Like [`Self::parse`] for any bytes: also verifies the checksum of the body.
     #[inline]
     pub fn parse_checked(bytes: &'a [u8]) -> Result<Self, RecordError> {
         Fields::of(bytes)?.check_body()?;
         Self::parse(bytes)
     }
 
-    /// The tags code of the record's queue entry: the hash of TAGS, or for a delayed message the
-    /// time of its delivery.
+    /// Returns the tags code of the record's queue entry: the hash of TAGS, or for a delayed
+    /// message its delivery time.
     pub fn tags_code(&self, levels: &DelayLevels) -> i64 {
         if self.topic == SCHEDULE_TOPIC {
             let level = properties::get_str(self.properties, properties::DELAY);
@@ -265,24 +266,24 @@ impl<'a> Outline<'a> {
     }
 }
 
-/// CRC32 of a body as RocketMQ stores it: without the top bit.
+/// Returns the CRC32 of a body as RocketMQ stores it, without the top bit.
 pub fn body_crc(body: &[u8]) -> u32 {
     crc32fast::hash(body) & 0x7FFF_FFFF
 }
 
-/// Whether a body is as its stored checksum says. A checksum of 0 says nothing: an empty body has
-/// it, and so has every message of a batch that a broker of rocketmq-rust stored.
+/// Whether a body matches its stored checksum. A checksum of 0 matches any body: an empty body has
+/// it, and so has every message of a batch that a rocketmq-rust broker stored.
 pub fn is_body_sound(body: &[u8], stored_crc: u32) -> bool {
     stored_crc == 0 || body_crc(body) == stored_crc
 }
 
-/// Java's `String.hashCode`: over UTF-16 code units, wrapping.
+/// Returns Java's `String.hashCode`: over UTF-16 code units, wrapping.
 pub fn java_hash(text: &str) -> i32 {
     java_hash_on(0, text.as_bytes())
 }
 
-/// The hash of a longer text, of which `hash` is that of the part before `bytes`. Bytes that are
-/// not UTF-8 are replaced first, as Java does.
+/// Continues a hash: `hash` is the hash of the text before `bytes`. Bytes that are not UTF-8 are
+/// replaced first, as Java does.
 pub fn java_hash_on(hash: i32, bytes: &[u8]) -> i32 {
     let add = |hash: i32, unit: i32| hash.wrapping_mul(31).wrapping_add(unit);
     if bytes.is_ascii() {
@@ -299,13 +300,14 @@ pub fn java_hash_on(hash: i32, bytes: &[u8]) -> i32 {
         .fold(hash, |hash, unit| add(hash, unit.into()))
 }
 
-/// Eight ASCII characters at once: one by one each waits for the product of the one before.
+/// Hashes eight ASCII characters at once; one by one, each would wait for the multiplication
+/// before.
 fn hash_eight(hash: i32, eight: [u8; 8]) -> i32 {
     const BYTES: u64 = 0x00FF_00FF_00FF_00FF;
     const PAIRS: u64 = 0x0000_FFFF_0000_FFFF;
     const HALF: i32 = 31 * 31 * 31 * 31;
     let all = u64::from_le_bytes(eight);
-    // No sum reaches into its neighbour: they are at most 127 * 32, and that times 31 * 31 + 1.
+    // No sum overflows into its neighbor: sums are at most 127 * 32, and then times 31 * 31 + 1.
     let pairs = (all & BYTES) * 31 + (all >> 8 & BYTES);
     let fours = (pairs & PAIRS) * (31 * 31) + (pairs >> 16 & PAIRS);
     #[expect(clippy::cast_possible_truncation, reason = "its two halves")]

@@ -7,14 +7,14 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::bytes::Cursor;
 
-/// The id of the record at `physical_offset` of the broker at `store_host`.
+/// Returns the id of the record at `physical_offset` of the broker at `store_host`.
 pub fn encode(store_host: SocketAddr, physical_offset: i64) -> String {
     let mut text = String::with_capacity(56);
     write_hex(&mut text, store_host, physical_offset);
     text
 }
 
-/// The ids of a batch, joined by commas.
+/// Returns the ids of a batch, joined by commas.
 pub fn encode_batch(store_host: SocketAddr, physical_offsets: &[i64]) -> String {
     let mut text = String::with_capacity(physical_offsets.len() * 33);
     for physical_offset in physical_offsets {
@@ -26,7 +26,7 @@ pub fn encode_batch(store_host: SocketAddr, physical_offsets: &[i64]) -> String 
     text
 }
 
-/// Host and physical offset of an id, or None if it is not one.
+/// Returns host and physical offset of an id; None if it is not an id.
 pub fn decode(text: &str) -> Option<(SocketAddr, i64)> {
     let bytes = decode_hex(text)?;
     let mut cursor = Cursor::new(&bytes);

@@ -1,24 +1,24 @@
 //! One message in several queues: INNER_MULTI_DISPATCH names them, separated by commas, and
 //! INNER_MULTI_QUEUE_OFFSET holds the message's offset in each, in the same order.
 //!
-//! A queue named `%LMQ%…` is a light queue: it has one queue, id 0, however many the topic has.
-//! Other names take the queue id of the message.
+//! A queue named `%LMQ%…` is a light queue: it has only queue id 0, whatever the number of queues
+//! of the topic. Other names use the queue id of the message.
 
 use crate::properties;
 
-/// What a light queue's name starts with.
+/// Prefix of the names of light queues.
 pub const LMQ_PREFIX: &str = "%LMQ%";
-/// Between names, and between offsets.
+/// Separator of names, and of offsets.
 const SEPARATOR: char = ',';
-/// Longest name that can be a folder.
+/// Longest name that can be a directory name, bytes.
 const NAME_BYTES_MAX: usize = 255;
 
-/// Whether a name is a light queue's.
+/// Whether a name belongs to a light queue.
 pub fn is_lmq(name: &str) -> bool {
     name.starts_with(LMQ_PREFIX)
 }
 
-/// Which queue of `name` a message of queue `queue_id` enters.
+/// Returns the queue of `name` that a message of queue `queue_id` enters.
 pub fn queue_id_in(name: &str, queue_id: i32, lmq_enabled: bool) -> i32 {
     if lmq_enabled && is_lmq(name) {
         0
@@ -27,25 +27,26 @@ pub fn queue_id_in(name: &str, queue_id: i32, lmq_enabled: bool) -> i32 {
     }
 }
 
-/// Whether a name can be a queue's folder. The others keep their place in both lists, with offset
-/// 0, and get no queue: RocketMQ 4.9 makes folders outside of its own for them.
+/// Whether a name can be the directory name of a queue. Other names stay in both lists, with offset
+/// 0, but get no queue; RocketMQ 4.9 would create directories outside of its own for them.
 pub fn is_queue_name(name: &str) -> bool {
     let is_special = matches!(name, "" | "." | "..") || name.contains(['/', '\0']);
     !is_special && name.len() <= NAME_BYTES_MAX
 }
 
-/// The names in INNER_MULTI_DISPATCH, none if there is no such property or it is blank.
+/// Returns the names in INNER_MULTI_DISPATCH; none if the property is missing or blank.
 pub fn dispatch_names(text: &[u8]) -> impl Iterator<Item = &str> {
     split(text, properties::INNER_MULTI_DISPATCH)
 }
 
-/// The offsets in INNER_MULTI_QUEUE_OFFSET; None for what is no number.
+/// Returns the offsets in INNER_MULTI_QUEUE_OFFSET; None for a part that is not a number.
 pub fn dispatch_offsets(text: &[u8]) -> impl Iterator<Item = Option<i64>> {
     split(text, properties::INNER_MULTI_QUEUE_OFFSET).map(|offset| offset.parse().ok())
 }
 
-/// Name and offset of every queue the message enters beside its own. Nothing if names and offsets
-/// are not as many, or one offset is no number: the message is only in its own queue, then.
+/// Returns name and offset of every additional queue of the message. Returns none if the numbers of
+/// names and offsets differ, or an offset is not a number: then the message is only in its own
+/// queue.
 pub fn dispatches(text: &[u8]) -> impl Iterator<Item = (&str, i64)> {
     let offsets: Option<Vec<i64>> = dispatch_offsets(text).collect();
     let offsets = offsets.unwrap_or_default();
@@ -54,13 +55,13 @@ pub fn dispatches(text: &[u8]) -> impl Iterator<Item = (&str, i64)> {
     names.zip(offsets).filter(|(name, _)| is_queue_name(name))
 }
 
-/// The value of INNER_MULTI_QUEUE_OFFSET.
+/// Returns the value of INNER_MULTI_QUEUE_OFFSET.
 pub fn join_offsets(offsets: &[i64]) -> String {
     let texts: Vec<_> = offsets.iter().map(i64::to_string).collect();
     texts.join(&SEPARATOR.to_string())
 }
 
-/// As Java's `split`: empty parts count, but not at the end.
+/// Splits like Java's `split`: empty parts count, except at the end.
 fn split<'a>(text: &'a [u8], name: &str) -> impl Iterator<Item = &'a str> {
     let value = properties::get(text, name).and_then(|value| std::str::from_utf8(value).ok());
     let value = value.unwrap_or_default();

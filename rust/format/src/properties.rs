@@ -1,40 +1,40 @@
 //! The properties text of a message: `name \x01 value \x02 name \x01 value …`.
 //!
-//! The last pair may or may not end in `\x02`. The first `\x01` of a pair splits it, so values
-//! may hold `\x01`. A pair with an empty name or an empty value does not count. If a name
-//! comes twice, the last pair wins. Order means nothing.
+//! The last pair may or may not end in `\x02`. The first `\x01` of a pair separates name and value,
+//! so values may contain `\x01`. A pair with an empty name or an empty value is ignored. If a name
+//! is repeated, the last pair counts. The order has no meaning.
 
 use std::borrow::Cow;
 
 use memchr::memmem;
 
-/// Between name and value.
+/// Separates name and value.
 pub const NAME_END: u8 = 1;
-/// Between pairs.
+/// Separates pairs.
 pub const PAIR_END: u8 = 2;
 
-/// Space-separated keys for the index.
+/// Keys for the index, separated by spaces.
 pub const KEYS: &str = "KEYS";
 /// The tag.
 pub const TAGS: &str = "TAGS";
 /// The delay level.
 pub const DELAY: &str = "DELAY";
-/// Topic a delayed or half message is meant for.
+/// Final topic of a delayed or half message.
 pub const REAL_TOPIC: &str = "REAL_TOPIC";
-/// Topic a message that comes again first came from.
+/// Original topic of a retried message.
 pub const RETRY_TOPIC: &str = "RETRY_TOPIC";
-/// Queue a delayed or half message is meant for.
+/// Final queue of a delayed or half message.
 pub const REAL_QUEUE_ID: &str = "REAL_QID";
-/// Whether the acknowledgement waits for the disk; taken out of most messages' text.
+/// Whether the acknowledgement waits for the flush; removed from most messages' text.
 pub const WAIT: &str = "WAIT";
-/// Queues a message enters beside its own, see [`crate::multi_dispatch`].
+/// Additional queues of a message, see [`crate::multi_dispatch`].
 pub const INNER_MULTI_DISPATCH: &str = "INNER_MULTI_DISPATCH";
-/// The message's offset in each of them.
+/// The message's offset in each of these queues.
 pub const INNER_MULTI_QUEUE_OFFSET: &str = "INNER_MULTI_QUEUE_OFFSET";
 /// The client's unique message id.
 pub const UNIQ_KEY: &str = "UNIQ_KEY";
 
-/// The pairs that count, in text order.
+/// Iterates over the valid pairs, in text order.
 pub fn iterate(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     text.split(|byte| *byte == PAIR_END).filter_map(|pair| {
         let split = pair.iter().position(|byte| *byte == NAME_END)?;
@@ -43,14 +43,14 @@ pub fn iterate(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// The value of a property.
+/// Returns the value of a property.
 #[inline]
 pub fn get<'a>(text: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let [value] = find(text, [name]);
     value
 }
 
-/// The values of some properties, found in one pass.
+/// Returns the values of some properties, found in one pass.
 #[inline]
 pub fn find<'a, const N: usize>(text: &'a [u8], names: [&str; N]) -> [Option<&'a [u8]>; N] {
     let mut found = [None; N];
@@ -60,7 +60,7 @@ pub fn find<'a, const N: usize>(text: &'a [u8], names: [&str; N]) -> [Option<&'a
         let pair = &text[start..length.map_or(text.len(), |length| start + length)];
         start += pair.len() + 1;
         for (value, name) in found.iter_mut().zip(names) {
-            // A name holds no `\x01`, so a pair that starts with `name \x01` is split there.
+            // A name contains no `\x01`, so a pair that starts with `name \x01` has this name.
             let is_named = pair.len() > name.len() + 1
                 && pair[name.len()] == NAME_END
                 && pair.starts_with(name.as_bytes());
@@ -72,11 +72,11 @@ pub fn find<'a, const N: usize>(text: &'a [u8], names: [&str; N]) -> [Option<&'a
     found
 }
 
-/// A property's name that is looked for in many texts.
+/// Name of a property to look up in many texts.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     name: Box<str>,
-    /// Of the name and the end of it.
+    /// Finds the name and the separator after it.
     finder: memmem::Finder<'static>,
 }
 
@@ -102,11 +102,11 @@ impl Wanted {
         &self.name
     }
 
-    /// What `get` says of the name.
+    /// Does the same as `get` for the name.
     pub fn get<'a>(&self, text: &'a [u8]) -> Option<&'a [u8]> {
         let mut found = None;
         for at in self.finder.find_iter(text) {
-            // Else it is in a value, or the end of a longer name.
+            // Otherwise the match is in a value, or the end of a longer name.
             let is_pair = at == 0 || text[at - 1] == PAIR_END;
             let value = &text[at + self.finder.needle().len()..];
             let length = memchr::memchr(PAIR_END, value).unwrap_or(value.len());
@@ -118,7 +118,7 @@ impl Wanted {
     }
 }
 
-/// The value of a property as text; bytes that are not UTF-8 are replaced, as Java does.
+/// Returns the value of a property as text; bytes that are not UTF-8 are replaced, as Java does.
 pub fn get_str<'a>(text: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
     get(text, name).map(String::from_utf8_lossy)
 }
@@ -132,7 +132,7 @@ pub fn append(text: &mut Vec<u8>, name: &str, value: &[u8]) {
     text.push(PAIR_END);
 }
 
-/// The pairs of both texts, in pieces.
+/// Returns the pairs of both texts, in pieces.
 pub fn merged<'a>(text: &'a [u8], more: &'a [u8]) -> [&'a [u8]; 3] {
     let is_ended = more.is_empty() || text.last().is_none_or(|byte| *byte == PAIR_END);
     [text, if is_ended { &[] } else { &[PAIR_END] }, more]
@@ -144,7 +144,7 @@ pub fn set(text: &mut Vec<u8>, name: &str, value: &[u8]) {
     append(text, name, value);
 }
 
-/// Removes a property; other bytes stay as they are.
+/// Removes a property; other bytes stay unchanged.
 pub fn remove(text: &mut Vec<u8>, name: &str) {
     if get(text, name).is_none() {
         return;

@@ -1,7 +1,7 @@
-//! The body of REGISTER_BROKER (103) as brokers write it: ten thousand rows of topics.
+//! The body of REGISTER_BROKER (103) as brokers write it: up to ten thousand rows of topics.
 //!
-//! Read by the letter: whatever is not exactly as RocketMQ 4.9 and we write it is refused here, and
-//! is for the reader that forgives (`fastjson`). Writing needs no such care.
+//! The reader is strict: it refuses every text that differs from what RocketMQ 4.9 and this project
+//! write, and leaves it to the lenient reader (`fastjson`). The writer needs no such care.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,12 +14,12 @@ use crate::fastjson::write_string;
 use crate::inflate::{Bound, InflateError, inflate};
 use crate::remoting::{MAX_FRAME_BYTES, push_decimal};
 
-/// What a broker says of itself: its topics, their version, its filter servers.
+/// A broker's registration: its topics, their version, its filter servers.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Registration<'a> {
-    /// Topic names and their rows, in the order of the text; of equal names the last one counts.
+    /// Topic names and their rows, in the order of the text; the last one counts if a name repeats.
     pub topics: Vec<(Cow<'a, str>, Row)>,
-    /// Changes of the table since it was made.
+    /// Number of changes of the table since it was created.
     pub counter: i64,
     /// Milliseconds of the last change.
     pub timestamp: i64,
@@ -27,7 +27,7 @@ pub struct Registration<'a> {
     pub filter_servers: Vec<Cow<'a, str>>,
 }
 
-/// What a route says of a topic on one broker.
+/// The settings of a topic on one broker, as a route shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Row {
     /// Queues that may be read.
@@ -40,11 +40,11 @@ pub struct Row {
     pub sys_flag: i32,
 }
 
-/// A topic to be written; the fields are those of `TopicConfig`.
+/// A topic to write; the fields are those in `TopicConfig`.
 pub struct Topic<'a> {
     /// The topic's name.
     pub name: Cow<'a, str>,
-    /// Its numbers.
+    /// Its numeric settings.
     pub row: Row,
     /// `SINGLE_TAG` or `MULTI_TAG`.
     pub filter_type: Cow<'a, str>,
@@ -64,23 +64,23 @@ pub fn read(body: &[u8]) -> Option<Registration<'_>> {
     })
 }
 
-/// What a compressed registration may grow to. The frame bounds one that is not compressed to the
-/// same bytes; the names of topics grow to 10 to 50 times their packed size.
+/// Limit on the unpacked size of a compressed registration. The frame limits an uncompressed one to
+/// the same size; topic names compress to 1/10 to 1/50 of their size.
 pub const UNPACKED_MAX: Bound = Bound {
     bytes: MAX_FRAME_BYTES,
     ratio: 100,
 };
 
-/// Topics of a compressed registration. One that is not compressed has no room for more.
+/// Largest number of topics in a compressed registration; an uncompressed one has no room for more.
 pub const TOPICS_MAX: usize = 1 << 18;
 
-/// Why a compressed registration is refused, however it would be read.
+/// Why a compressed registration is refused by every reader.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum UnpackError {
-    /// It is no stream, or one that grows too big.
+    /// It is not a zlib stream, or its unpacked size exceeds the limit.
     #[error(transparent)]
     Stream(#[from] InflateError),
-    /// Its topics are too many.
+    /// It has too many topics.
     #[error("{0} topics; at most {TOPICS_MAX} are taken")]
     Topics(usize),
 }
@@ -88,7 +88,7 @@ pub enum UnpackError {
 /// Unpacks a compressed registration, for `read_unpacked`.
 ///
 /// # Errors
-/// `UnpackError`, as soon as it is known that the registration is not one to take.
+/// `UnpackError`, as soon as the registration turns out to be unacceptable.
 pub fn unpack(body: &[u8]) -> Result<Vec<u8>, UnpackError> {
     let stream = inflate(body, UNPACKED_MAX)?;
     let mut left = stream.as_slice();
@@ -99,8 +99,9 @@ pub fn unpack(body: &[u8]) -> Result<Vec<u8>, UnpackError> {
     }
 }
 
-/// Reads an unpacked registration: pieces with their lengths before them, which are the version,
-/// as many topics as a number before them says, and the filter servers. `None` as `read`.
+/// Reads an unpacked registration. It consists of pieces with their lengths before them: the
+/// version, the topics with their number before them, and the filter servers. Returns `None` like
+/// `read`.
 pub fn read_unpacked(stream: &[u8]) -> Option<Registration<'_>> {
     let mut left = stream;
     let version: Version = serde_json::from_slice(piece(&mut left)?).ok()?;
@@ -131,7 +132,8 @@ fn piece<'a>(left: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(piece)
 }
 
-/// A topic's words: name, queues to read and to write, perm, filter type; RocketMQ 5 adds others.
+/// Reads a topic's words: name, read queues, write queues, perm, filter type. RocketMQ 5 adds
+/// others.
 fn topic_line(line: &[u8]) -> Option<(Cow<'_, str>, Row)> {
     let mut words = std::str::from_utf8(line).ok()?.split(' ');
     let name = words.next()?;
@@ -146,7 +148,7 @@ fn topic_line(line: &[u8]) -> Option<(Cow<'_, str>, Row)> {
     Some((name.into(), row))
 }
 
-/// Writes a topic table as fastjson does, in the order given: `{"name":{"order":false,...},...}`.
+/// Writes a topic table as fastjson does, in the given order: `{"name":{"order":false,...},...}`.
 pub fn write_topics<'a>(topics: impl Iterator<Item = (Cow<'a, str>, Topic<'a>)>) -> Vec<u8> {
     let mut out = Vec::with_capacity(256 + 192 * topics.size_hint().0);
     out.push(b'{');
@@ -182,7 +184,7 @@ fn write_topic(topic: &Topic<'_>, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-// --- the text, by the letter
+// --- the text, read strictly
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -211,7 +213,7 @@ struct Version {
 #[serde(transparent)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// All of a row: what the reader that forgives refuses, is no row here either.
+/// All fields of a row: a row that the lenient reader refuses is refused here too.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RowText<'a> {
@@ -227,7 +229,7 @@ struct RowText<'a> {
     write_queue_nums: i32,
 }
 
-/// A JSON object as a list, for a map of ten thousand would be built only to be walked.
+/// A JSON object as a list, because a map of ten thousand rows would only be iterated.
 struct Rows<'a>(Vec<(Cow<'a, str>, Row)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Rows<'a> {

@@ -1,12 +1,12 @@
-//! Remoting frames: RocketMQ's request and reply, in both of its header serialisations.
+//! Remoting frames: RocketMQ's request and reply, in both header serializations.
 //!
 //! ```text
 //! | length 4 | header word 4: type 1, header length 3 | header | body |
 //! ```
-//! `length` counts what follows it. Type 0 is a JSON header (`json`), type 1 RocketMQ's binary
-//! one (`binary`); the type holds for one frame, a connection may mix both. All integers are
-//! big-endian. Everything here works on whole frames, length word included; `net::frame` cuts
-//! them out of a byte stream.
+//! `length` counts the bytes after it. Type 0 is a JSON header (`json`), type 1 RocketMQ's binary
+//! one (`binary`). The type belongs to one frame; a connection may mix both. All integers are
+//! big-endian. All functions here work on whole frames, including the length field; `net::frame`
+//! cuts frames out of a byte stream.
 
 mod binary;
 mod decimal;
@@ -33,9 +33,9 @@ pub use opaque::renumber;
 pub use prepared::Prepared;
 pub use prepared_reply::PreparedReply;
 
-/// Bytes of the length word and the header word.
+/// Bytes of the length field and the header word.
 pub const PREFIX_BYTES: usize = 8;
-/// The largest frame RocketMQ takes, its length word included.
+/// The largest frame that RocketMQ accepts, including its length field.
 pub const MAX_FRAME_BYTES: usize = 16 * 1024 * 1024;
 /// The protocol version we announce: RocketMQ 4.9.7.
 pub const VERSION: i32 = 407;
@@ -44,23 +44,23 @@ pub const FLAG_RESPONSE: i32 = 1;
 /// `flag` bit of a request that must not be answered.
 pub const FLAG_ONEWAY: i32 = 2;
 
-/// Why a frame cannot be read. The connection it came from cannot be trusted any more.
+/// Why a frame cannot be read. The connection should be closed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FrameError {
-    /// The length word is negative, too small to hold a header word, or over the limit.
+    /// The length field is negative, too small for a header word, or over the limit.
     #[error("frame length {length} is not between 4 and {limit} bytes")]
     Length {
-        /// The length word as received.
+        /// The length field as received.
         length: i32,
         /// The largest length allowed.
         limit: usize,
     },
-    /// The length word does not say how many bytes there are.
+    /// The length field does not match the number of bytes.
     #[error("frame of {actual} bytes says it has {expected}")]
     Mismatch {
-        /// Bytes there are.
+        /// Number of bytes.
         actual: usize,
-        /// Bytes the length word asks for.
+        /// Number of bytes according to the length field.
         expected: i64,
     },
     /// The header would end after the frame.
@@ -71,29 +71,29 @@ pub enum FrameError {
         /// Bytes between the header word and the end of the frame.
         available: usize,
     },
-    /// The header is longer than the receiver takes.
+    /// The header is longer than the receiver allows.
     #[error("header of {header} bytes; at most {limit} are taken (setting maxHeaderBytes)")]
     HeaderBytes {
         /// Header length as received.
         header: usize,
-        /// The longest header taken.
+        /// The longest allowed header.
         limit: usize,
     },
-    /// The header has more fields than the receiver takes.
+    /// The header has more fields than the receiver allows.
     #[error("header of more than {limit} fields (setting maxHeaderFields)")]
     HeaderFields {
-        /// The largest number of fields taken.
+        /// The largest allowed number of fields.
         limit: usize,
     },
-    /// The header is not UTF-8, and too long for that.
+    /// The header is not UTF-8 and too long to be converted.
     #[error("header of {header} bytes that is not UTF-8; only one of up to {limit} may not be")]
     HeaderText {
         /// Header length as received.
         header: usize,
-        /// The longest header that need not be UTF-8.
+        /// The longest header that may be other than UTF-8.
         limit: usize,
     },
-    /// The serialisation is neither JSON nor ROCKETMQ.
+    /// The serialization is neither JSON nor ROCKETMQ.
     #[error("unknown header serialisation {0} (0 is JSON, 1 is ROCKETMQ)")]
     Serialize(u8),
     /// A binary header ends inside a field.
@@ -104,7 +104,7 @@ pub enum FrameError {
     Json(String),
 }
 
-/// How a frame's header is written.
+/// Serialization of a frame's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Serialize {
     /// fastjson text.
@@ -119,21 +119,21 @@ pub enum Serialize {
 pub struct Language(pub u8);
 
 impl Language {
-    /// What this project announces.
+    /// The language of this project's clients and servers.
     pub const PYTHON: Self = Self(3);
-    /// What an unknown name is read as.
+    /// The language of an unknown name.
     pub const OTHER: Self = Self(7);
     const NAMES: [&'static str; 14] = [
         "JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO",
         "PHP", "OMS", "RUST", "NODE_JS",
     ];
 
-    /// RocketMQ's name; `OTHER` for an ordinal it does not know.
+    /// Returns RocketMQ's name; `OTHER` for an unknown ordinal.
     pub fn name(self) -> &'static str {
         Self::NAMES.get(usize::from(self.0)).unwrap_or(&"OTHER")
     }
 
-    /// The language of that name, `OTHER` if there is none.
+    /// Returns the language with that name; `OTHER` if there is none.
     pub fn from_name(name: &str) -> Self {
         let found = Self::NAMES.iter().position(|known| *known == name);
         found
@@ -151,7 +151,7 @@ pub struct Frame<'a> {
     pub language: Language,
     /// The sender's version ordinal.
     pub version: i32,
-    /// Correlation number, chosen by whoever sent the request.
+    /// Correlation number, chosen by the sender of the request.
     pub opaque: i32,
     /// `FLAG_RESPONSE`, `FLAG_ONEWAY`.
     pub flag: i32,
@@ -161,7 +161,7 @@ pub struct Frame<'a> {
     pub ext: ExtFields<'a>,
     /// The bytes after the header; empty means RocketMQ's null.
     pub body: &'a [u8],
-    /// How the header was written.
+    /// Serialization of the header.
     pub serialize: Serialize,
 }
 
@@ -177,7 +177,7 @@ impl<'a> Frame<'a> {
     /// Decodes one whole frame whose header must keep within `limits`.
     ///
     /// # Errors
-    /// `FrameError` as [`Self::decode`], and when the header has more bytes or fields.
+    /// `FrameError` like [`Self::decode`], and if the header exceeds `limits`.
     pub fn decode_within(frame: &'a [u8], limits: HeaderLimits) -> Result<Self, FrameError> {
         let (serialize, header, body) = split(frame)?;
         limits.check_bytes(header.len())?;
@@ -190,7 +190,7 @@ impl<'a> Frame<'a> {
         Ok(decoded)
     }
 
-    /// Appends the frame to `out`, fields in their order.
+    /// Appends the frame to `out`; the fields keep their order.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let head = Head {
             code: self.code,
@@ -212,12 +212,12 @@ impl<'a> Frame<'a> {
         self.flag & FLAG_RESPONSE != 0
     }
 
-    /// Whether no reply may be written.
+    /// Whether the sender expects no reply.
     pub fn is_oneway(&self) -> bool {
         self.flag & FLAG_ONEWAY != 0
     }
 
-    /// What a reply to this request has to repeat.
+    /// Returns the fields of this request that a reply repeats.
     pub fn reply_to(&self) -> ReplyTo {
         ReplyTo {
             opaque: self.opaque,
@@ -225,7 +225,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// A frame with nothing but defaults, for the header decoders to fill.
+    /// Returns a frame with default values, which the header decoders fill in.
     fn blank(ext: ExtFields<'a>) -> Self {
         Self {
             code: 0,
@@ -241,7 +241,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Cuts a whole frame into serialisation, header and body.
+/// Splits a whole frame into serialization, header and body.
 fn split(frame: &[u8]) -> Result<(Serialize, &[u8], &[u8]), FrameError> {
     let (Some(length), Some(word)) = (word_at(frame, 0), word_at(frame, 4)) else {
         return Err(FrameError::Mismatch {
@@ -274,8 +274,9 @@ fn split(frame: &[u8]) -> Result<(Serialize, &[u8], &[u8]), FrameError> {
     Ok((serialize, header, body))
 }
 
-/// Header text. Java replaces what is not UTF-8, and so do we: a header is no place to lose a
-/// message. Asking first is much faster than replacing nothing.
+/// Returns the text of a header. Bytes that are not UTF-8 are replaced, as in Java, because a
+/// message should not be lost over them. Checking first is much faster than a replacement without
+/// changes.
 fn text_of(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
@@ -283,8 +284,8 @@ fn text_of(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Text with what is not UTF-8 replaced, in memory taken at once: text that grows takes twice as
-/// much.
+/// Replaces bytes that are not UTF-8, in memory that is allocated once: growing text would need
+/// twice as much.
 fn replaced(bytes: &[u8]) -> String {
     let pieces = || {
         bytes.utf8_chunks().flat_map(|chunk| {

@@ -1,20 +1,21 @@
-//! Records one after another, as the reply to a pull has them: which are whole, which damaged.
+//! Finds the whole and the damaged records in the reply to a pull.
 
 use super::message::{BLANK_BYTES, Head, Outline, RecordError};
 
-/// A record that is not what was stored.
+/// A record that differs from the stored one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Damaged {
-    /// Where it starts, bytes from the start of the reply.
+    /// Start of the record, bytes from the start of the reply.
     pub at: usize,
-    /// Its bytes; None if its size is damaged, so that nobody knows where the next one starts.
+    /// Size of the record, bytes; None if the size itself is damaged, so that the start of the next
+    /// record is unknown.
     pub size: Option<usize>,
-    /// What is wrong.
+    /// The damage.
     pub error: RecordError,
 }
 
-/// The records of a reply, in order: the bytes of each, or what is wrong with it. Nothing after one
-/// without a size can be read.
+/// Iterates over the records of a reply: the bytes of each, or its damage. It ends after a record
+/// without a size.
 pub fn records(body: &[u8]) -> impl Iterator<Item = Result<&[u8], Damaged>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -33,12 +34,12 @@ pub fn records(body: &[u8]) -> impl Iterator<Item = Result<&[u8], Damaged>> {
     })
 }
 
-/// The damaged records of a reply.
+/// Returns the damaged records of a reply.
 pub fn damaged(body: &[u8]) -> Vec<Damaged> {
     records(body).filter_map(Result::err).collect()
 }
 
-/// The stated size, if the reply ends there or another record starts.
+/// Returns the size in the record, if the reply ends there or another record starts there.
 fn credible_size(bytes: &[u8]) -> Option<usize> {
     let stated = i32::from_be_bytes(*bytes.first_chunk()?);
     let size = usize::try_from(stated).ok()?;
@@ -79,7 +80,7 @@ mod tests {
         bytes
     }
 
-    /// Three records, one byte of the second changed: what is found of it.
+    /// Three records with one bit of the second changed; returns the damage that is found.
     fn flipped(at: usize, bit: u8) -> Vec<(usize, Option<usize>)> {
         let one = record(b"body");
         let mut reply = one.repeat(3);

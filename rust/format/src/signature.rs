@@ -1,8 +1,9 @@
 //! The signature of a request: Base64 of HMAC-SHA1 over its header fields and body.
 //!
-//! Signed is the text of all header fields but `Signature`, their names in ascending order and
-//! left out, followed by the body (RocketMQ's `AclClientRPCHook`). Code, opaque and flag are not
-//! covered. Clients up to 4.9.3 did not sign `_UNIQUE_KEY_QUERY`, later ones do: both are taken.
+//! The signed content is the values of all header fields except `Signature`, in ascending order of
+//! their names, followed by the body (RocketMQ's `AclClientRPCHook`). Code, opaque and flag are not
+//! signed. Clients up to 4.9.3 do not sign `_UNIQUE_KEY_QUERY`, later ones do; both signatures are
+//! accepted.
 
 use std::fmt;
 
@@ -14,20 +15,20 @@ use subtle::ConstantTimeEq;
 
 use super::remoting::Frame;
 
-/// Field that names the account.
+/// Field with the name of the account.
 pub const ACCESS_KEY: &str = "AccessKey";
-/// Field of a session's token, signed like any other.
+/// Field with the token of a session; it is signed like any other.
 pub const SECURITY_TOKEN: &str = "SecurityToken";
-/// Characters of a signature.
+/// Length of a signature, characters.
 pub const SIGNATURE_CHARS: usize = 28;
-/// Field of the signature itself.
+/// Field with the signature.
 pub const SIGNATURE: &str = "Signature";
-/// More header fields than any client writes; sorting has to end.
+/// More header fields than any client writes; it limits the cost of sorting.
 pub const FIELDS_MAX: usize = 256;
-/// A field that old clients leave out.
+/// A field that old clients do not sign.
 const PERHAPS_UNSIGNED: &str = "_UNIQUE_KEY_QUERY";
 
-/// An account's secret, ready to sign. Its `Debug` text tells nothing.
+/// An account's secret, ready for signing. Its `Debug` text does not show it.
 #[derive(Clone)]
 pub struct Signer {
     keyed: Hmac<Sha1>,
@@ -40,36 +41,36 @@ impl fmt::Debug for Signer {
 }
 
 impl Signer {
-    /// A signer of this secret key; None only for a key that no HMAC takes.
+    /// Creates a signer for this secret key; None only for a key that HMAC does not accept.
     pub fn new(secret: &str) -> Option<Self> {
         let keyed = Hmac::new_from_slice(secret.as_bytes()).ok()?;
         Some(Self { keyed })
     }
 
-    /// The signature of a request with these header fields; `Signature` among them is left out.
+    /// Returns the signature of a request with these header fields; `Signature` is skipped.
     pub fn sign(&self, fields: &[(&str, &str)], body: &[u8]) -> String {
         let mut sorted: Vec<_> = fields.to_vec();
         sort(&mut sorted);
         self.of_sorted(&sorted, body, true)
     }
 
-    /// The signature of this content, for who keeps it ready: see `signed_content`.
+    /// Returns the signature of prepared content, see `signed_content`.
     pub fn sign_content(&self, content: &[u8]) -> String {
         let mut mac = self.keyed.clone();
         mac.update(content);
         STANDARD.encode(mac.finalize().into_bytes())
     }
 
-    /// Whether the frame carries the signature that its content must have.
+    /// Whether the signature in the frame matches its content.
     ///
-    /// False also for a field that has two values: which of them is signed and which is served
-    /// must never be a question. (Java's binary headers hold many a field twice, alike.) The time
-    /// taken tells nothing about how much of it is right.
+    /// False also if a field has two different values, because the signed value and the value that
+    /// is used must be the same. (Java's binary headers repeat many fields with equal values.) The
+    /// comparison takes constant time.
     pub fn verify(&self, frame: &Frame<'_>) -> bool {
         let Some(given) = frame.ext.get(SIGNATURE) else {
             return false;
         };
-        // A null field is "" on the wire and in what clients sign.
+        // A null field is "" on the wire and in the signed content.
         let mut sorted: Vec<(&str, &str)> = frame.ext.entries().take(FIELDS_MAX + 1).collect();
         if sorted.len() > FIELDS_MAX {
             return false;
@@ -100,7 +101,8 @@ impl Signer {
     }
 }
 
-/// What is signed of a request with these header fields, none of them `Signature`.
+/// Returns the signed content of a request with these header fields, which must not include
+/// `Signature`.
 pub fn signed_content(fields: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut sorted = fields.to_vec();
     sort(&mut sorted);
@@ -108,8 +110,8 @@ pub fn signed_content(fields: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     values.chain([body]).flatten().copied().collect()
 }
 
-/// Sorts fields in Java's order of strings: by UTF-16 unit. For ASCII names, which all real ones
-/// are, that is the order of their bytes.
+/// Sorts fields in Java's order of strings: by UTF-16 unit. For ASCII names, as all real ones are,
+/// that is the order of their bytes.
 fn sort(fields: &mut [(&str, &str)]) {
     if fields.iter().all(|(name, _)| name.is_ascii()) {
         fields.sort_unstable_by(|one, other| one.0.cmp(other.0));
@@ -125,7 +127,7 @@ mod tests {
 
     const SECRET: &str = "12345678";
 
-    /// A whole frame: these fields, and a signature made of `signed` and `signed_body`.
+    /// A whole frame with these fields, and a signature of `signed` and `signed_body`.
     fn frame(fields: &[(&str, &str)], body: &[u8], signature: &str, kind: Serialize) -> Vec<u8> {
         let mut all = vec![(SIGNATURE, FieldValue::Text(signature))];
         all.extend(
@@ -143,7 +145,7 @@ mod tests {
         signer.verify(&Frame::decode(bytes).unwrap())
     }
 
-    /// Two requests recorded from RocketMQ's own client; the rest of them in `tests/golden`.
+    /// Two requests recorded from RocketMQ's own client; `tests/golden` has all of them.
     #[test]
     fn signs_as_java_does() {
         let signer = Signer::new(SECRET).unwrap();

@@ -120,7 +120,7 @@ fn an_entry_equals_the_one_that_we_would_write() {
             }
         }
         // Java truncates log and queues in memory only. Entries of dropped records stay in the
-        // files, and are wrong where a new record has replaced the old ones.
+        // files, and are wrong if a new record has replaced the old ones.
         let left_over: &[i64] = match name {
             "store-damaged/after" => &[219_344, 219_148],
             _ => &[],

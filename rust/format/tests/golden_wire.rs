@@ -11,7 +11,7 @@ use flate2::read::GzDecoder;
 use mq_format::remoting::{Frame, Serialize};
 use serde_json::Value;
 
-/// Sessions whose requests were made by hand (not by Java's encoder).
+/// Sessions with requests that were made by hand, not by Java's encoder.
 const HAND_MADE: [&str; 3] = ["raw-namesrv", "raw-broker", "trimmed"];
 
 fn recordings() -> Vec<PathBuf> {

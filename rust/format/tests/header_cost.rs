@@ -1,5 +1,5 @@
-//! The memory that reading the longest allowed headers takes. The allocator counts for the whole
-//! process, so these tests have a binary of their own.
+//! The memory for reading the longest allowed headers. The allocator counts the whole process, so
+//! these tests have their own binary.
 
 #![allow(clippy::unwrap_used)]
 
@@ -79,7 +79,7 @@ fn filled(piece: &str) -> String {
     piece.repeat((HEADER_BYTES - 200) / piece.len())
 }
 
-/// The most bytes in use while the frame is read, and whether reading succeeded.
+/// Returns the largest number of bytes in use during decoding, and whether decoding succeeded.
 fn cost(frame: &[u8]) -> (usize, Result<(), FrameError>) {
     let before = BYTES.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);

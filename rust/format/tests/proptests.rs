@@ -1,4 +1,4 @@
-//! Every disk format: a reader accepts or refuses any bytes, and reads back what was written.
+//! Every format on disk: a reader accepts or refuses any bytes, and reads back what a writer wrote.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers")]
 
@@ -42,7 +42,7 @@ prop_compose! {
         for (name, value) in &text {
             properties::append(&mut text_bytes, name, value.as_bytes());
         }
-        // The disk format of an address has no zone and no flow.
+        // An address on disk has no zone and no flow label.
         let plain = |host: SocketAddr| SocketAddr::new(host.ip(), host.port());
         let record = RecordView {
             version: Version::V1,

@@ -1,4 +1,4 @@
-//! Writing strings as fastjson does.
+//! Writes strings as fastjson does.
 
 /// Appends `text` as fastjson writes a string: in double quotes, with its set of escapes.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
@@ -24,15 +24,15 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Whether it is all printable ASCII without quote and backslash: no escapes.
+/// Whether all bytes are printable ASCII without quote and backslash, so that none needs an escape.
 fn is_plain(bytes: &[u8]) -> bool {
     let (words, tail) = bytes.as_chunks::<8>();
     let plain_byte = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
     words.iter().all(|word| is_plain_word(*word)) && tail.iter().all(plain_byte)
 }
 
-/// `is_plain` of eight bytes at once; each term has a high bit where a byte is not plain, and
-/// none if all are.
+/// Does `is_plain` for eight bytes at once. Each term sets the high bit of a byte that is not
+/// plain, and no bits if all are plain.
 fn is_plain_word(bytes: [u8; 8]) -> bool {
     const fn all(byte: u8) -> u64 {
         u64::from_ne_bytes([byte; 8])
@@ -44,7 +44,7 @@ fn is_plain_word(bytes: [u8; 8]) -> bool {
     odd & all(0x80) == 0
 }
 
-/// The escape of the character at `at`, and how many bytes that character has.
+/// Returns the escape of the character at `at`, and the character's length in bytes.
 fn escape_at(text: &str, at: usize) -> Option<(String, usize)> {
     let character = text.get(at..)?.chars().next()?;
     let short = match character {

@@ -1,15 +1,16 @@
-//! Why an expression does not compile, and where.
+//! Errors of expressions that do not compile, with the position.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// What RocketMQ's `SelectorParser.parse` says of every expression it cannot compile.
+/// Start of RocketMQ's error text for every expression that it cannot compile
+/// (`SelectorParser.parse`).
 const PREFIX: &str = "Invalid MessageSelector. ";
-/// A symbol may be a text of any length; the message shows its beginning.
+/// A symbol may be of any length; the message shows only its beginning.
 const SHOWN_CHARACTERS_MAX: usize = 40;
 
-/// An expression RocketMQ would not compile either.
+/// An expression that RocketMQ would not compile either.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub struct SqlError {
     reason: String,
@@ -17,7 +18,7 @@ pub struct SqlError {
 }
 
 impl SqlError {
-    /// An error without a place; `at` adds it.
+    /// Creates an error without a position; `at` adds it.
     pub(super) fn new(reason: impl Into<String>) -> Self {
         Self {
             reason: reason.into(),
@@ -25,13 +26,13 @@ impl SqlError {
         }
     }
 
-    /// The same error at a symbol, unless its symbol is known.
+    /// Adds the position of a symbol, unless the error has one.
     pub(super) fn at(mut self, symbol: Symbol) -> Self {
         self.symbol.get_or_insert(symbol);
         self
     }
 
-    /// The symbol that cannot be where it is; None for an error of the whole expression.
+    /// Returns the unexpected symbol; None for an error of the whole expression.
     pub fn symbol(&self) -> Option<&Symbol> {
         self.symbol.as_ref()
     }
@@ -47,17 +48,17 @@ impl fmt::Display for SqlError {
     }
 }
 
-/// A symbol of an expression and its place, both counted from 1 in characters.
+/// A symbol of an expression and its position, both counted from 1 in characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Symbol {
-    /// Its beginning; empty for the end of the expression.
+    /// Beginning of the symbol; empty for the end of the expression.
     pub text: String,
     pub line: usize,
     pub column: usize,
 }
 
 impl Symbol {
-    /// The symbol in `text` at `bytes`.
+    /// Returns the symbol in `text` at `bytes`.
     pub(super) fn of(text: &str, bytes: std::ops::Range<usize>) -> Self {
         let before = &text[..bytes.start];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

@@ -1,4 +1,4 @@
-//! Evaluating an expression: three-valued logic over text, numbers and truth values.
+//! Evaluates an expression: three-valued logic over text, numbers and truth values.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -8,12 +8,12 @@ use super::expression::{Comparison, Constant, Expression};
 use super::number;
 use crate::properties::Wanted;
 
-/// Looks a property up.
+/// Looks up a property.
 pub(super) type Get<'a, 'g> = dyn Fn(&Wanted) -> Option<Cow<'a, str>> + 'g;
 /// True, false, or unknown (None).
 pub(super) type Truth = Result<Option<bool>, Incomparable>;
 
-/// Values that RocketMQ cannot compare: evaluation ends, the message does not match.
+/// Two values that RocketMQ cannot compare: the evaluation ends and the message does not match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Incomparable;
 
@@ -26,7 +26,7 @@ enum Value<'a> {
     Text(Cow<'a, str>),
 }
 
-/// The truth value of an expression that has one by its form.
+/// Returns the truth value of an expression that has one by its form.
 pub(super) fn truth<'a>(expression: &'a Expression, get: &Get<'a, '_>) -> Truth {
     match expression {
         Expression::Constant(Constant::Bool(value)) => Ok(Some(*value)),
@@ -50,7 +50,8 @@ pub(super) fn truth<'a>(expression: &'a Expression, get: &Get<'a, '_>) -> Truth 
     }
 }
 
-/// The parts one after the other: `decisive` settles it, unknown parts leave it unknown.
+/// Evaluates the parts in order: `decisive` decides the result, and an unknown part makes it
+/// unknown.
 fn all<'a>(parts: &'a [Expression], decisive: bool, get: &Get<'a, '_>) -> Truth {
     let mut result = Some(!decisive);
     for part in parts {
@@ -86,7 +87,7 @@ fn constant_value(constant: &Constant) -> Option<Value<'_>> {
     }
 }
 
-/// Text has no negative, not even if it is a number.
+/// Text has no negative, even if it is a number.
 fn negate(value: Value<'_>) -> Option<Value<'_>> {
     match value {
         Value::Int(number) => Some(Value::Int(number.wrapping_neg())),
@@ -112,12 +113,12 @@ fn compare(how: Comparison, left: &Value<'_>, right: &Value<'_>) -> Result<bool,
         }
         _ => order(left, right)?,
     };
-    // Types that do not go together are "less" in RocketMQ.
+    // RocketMQ treats values of types that do not match as "less".
     Ok(how.holds(ordering.unwrap_or(Ordering::Less)))
 }
 
-/// The order of two values, text converted to the other one's type; None where the types do not
-/// go together.
+/// Returns the order of two values, after converting text to the type of the other one. None if the
+/// types do not match.
 fn order(left: &Value<'_>, right: &Value<'_>) -> Result<Option<Ordering>, Incomparable> {
     use Value::{Bool, Double, Int, Long, Text};
     Ok(Some(match (left, right) {
@@ -156,7 +157,7 @@ fn number_order(left: &Value<'_>, right: &Value<'_>) -> Option<Ordering> {
     }
 }
 
-/// `Double.compare`: NaN is above everything and equal to itself, -0.0 is below 0.0.
+/// Like `Double.compare`: NaN is above everything and equal to itself, -0.0 is below 0.0.
 fn double_order(left: f64, right: f64) -> Ordering {
     match (left.is_nan(), right.is_nan()) {
         (false, false) => left.total_cmp(&right),
@@ -172,7 +173,7 @@ fn double(text: &str) -> Result<f64, Incomparable> {
     number::double(text).ok_or(Incomparable)
 }
 
-/// Whether the first of two numbers is not above the second; None if they are no numbers.
+/// Whether the first number is not above the second; None if one is not a number.
 pub(super) fn constants_in_order(from: &Constant, to: &Constant) -> Option<bool> {
     let (from, to) = (constant_value(from)?, constant_value(to)?);
     number_order(&from, &to).map(Ordering::is_le)

@@ -1,4 +1,4 @@
-//! The tree of an expression, and what RocketMQ refuses to compile.
+//! The tree of an expression, and the checks that RocketMQ makes when it compiles one.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use crate::properties::Wanted;
 
 const NO_ORDER: &str = "only numbers and properties have an order";
 
-/// A value in an expression. Java's types: an `Int` is compared with text otherwise than a `Long`.
+/// A constant. The types are Java's: an `Int` is compared with text in another way than a `Long`.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Constant {
     Null,
@@ -18,7 +18,7 @@ pub(super) enum Constant {
     Text(Box<str>),
 }
 
-/// How two values are compared.
+/// Kinds of comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Comparison {
     Greater,
@@ -28,7 +28,7 @@ pub(super) enum Comparison {
 }
 
 impl Comparison {
-    /// Whether values in this order satisfy it.
+    /// Whether values in this order satisfy the comparison.
     pub(super) fn holds(self, ordering: Ordering) -> bool {
         match self {
             Self::Greater => ordering.is_gt(),
@@ -50,17 +50,17 @@ pub(super) enum Expression {
     Not(Box<Expression>),
     And(Vec<Expression>),
     Or(Vec<Expression>),
-    /// A property as a truth value: text is never true.
+    /// A property as a truth value; text is never true.
     Cast(Box<Wanted>),
 }
 
 impl Expression {
-    /// A property's value.
+    /// The value of a property.
     pub(super) fn property(name: &str) -> Self {
         Self::Property(Box::new(name.into()))
     }
 
-    /// Whether it is true or false by its form.
+    /// Whether the expression is true or false by its form.
     fn is_boolean(&self) -> bool {
         match self {
             Self::Constant(constant) => matches!(constant, Constant::Null | Constant::Bool(_)),
@@ -69,7 +69,7 @@ impl Expression {
         }
     }
 
-    /// The expression where only true or false will do.
+    /// Returns the expression, where only a truth value is allowed.
     pub(super) fn into_boolean(self) -> Result<Self, SqlError> {
         match self {
             Self::Property(name) => Ok(Self::Cast(name)),
@@ -102,7 +102,7 @@ impl Expression {
         Ok(Self::Equal(Box::new(self), Box::new(right)))
     }
 
-    /// Only numbers, and what may turn out to be one, have an order.
+    /// Only numbers, and values that may be numbers, have an order.
     pub(super) fn compare(self, how: Comparison, right: Self) -> Result<Self, SqlError> {
         for operand in [&self, &right] {
             let is_number = matches!(
@@ -117,7 +117,7 @@ impl Expression {
         Ok(Self::Compare(how, Box::new(self), Box::new(right)))
     }
 
-    /// `low` to `high`, both included.
+    /// From `low` to `high`, both included.
     pub(super) fn between(self, low: Self, high: Self) -> Result<Self, SqlError> {
         let value = self.duplicate()?;
         let above = self.compare(Comparison::GreaterEqual, low)?;
@@ -143,7 +143,7 @@ impl Expression {
         }
     }
 
-    /// A copy of what BETWEEN looks at twice; anything else has no order anyway.
+    /// Copies an operand that BETWEEN evaluates twice; other operands have no order anyway.
     fn duplicate(&self) -> Result<Self, SqlError> {
         match self {
             Self::Constant(constant) => Ok(Self::Constant(constant.clone())),

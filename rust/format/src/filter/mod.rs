@@ -1,5 +1,5 @@
-//! Which messages a consumer wants: RocketMQ's SQL92 expressions (`SqlFilter`). Pure: the one
-//! evaluator for pulls, held pulls and the bits of the consume-queue extension.
+//! RocketMQ's SQL92 expressions (`SqlFilter`), which select the messages of a consumer. No I/O: the
+//! same evaluator serves pulls, long polls and the bits of the consume queue extension.
 
 mod error;
 mod evaluate;

@@ -1,6 +1,6 @@
-//! Numbers in text as Java reads them.
+//! Reads numbers in text as Java does.
 
-/// `Double.valueOf`: spaces around, an exponent, a type letter behind, NaN, Infinity, hexadecimal.
+/// Like `Double.valueOf`: spaces at both ends, exponent, type suffix, NaN, Infinity, hexadecimal.
 pub(super) fn double(text: &str) -> Option<f64> {
     let text = text.trim_matches(|c: char| c <= ' ');
     let (is_negative, rest) = match text.as_bytes().first()? {
@@ -21,7 +21,7 @@ fn finite(text: &str) -> Option<f64> {
     if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         return hexadecimal(digits);
     }
-    // Rust also reads words and signs here.
+    // Rust also accepts words and signs here.
     let is_decimal = number
         .bytes()
         .all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'))
@@ -33,7 +33,7 @@ fn finite(text: &str) -> Option<f64> {
     }
 }
 
-/// What follows `0x`: digits with or without a point, and a binary exponent.
+/// Reads the part after `0x`: digits with an optional point, and a binary exponent.
 fn hexadecimal(text: &str) -> Option<f64> {
     let (digits, exponent) = text.split_once(['p', 'P'])?;
     let exponent = exponent

@@ -1,7 +1,7 @@
 //! RocketMQ's grammar of expressions.
 //!
-//! Its parser stops where an expression is complete: words that follow are ignored, unless the
-//! first of them is none. AND binds tighter than OR; NOT binds tighter than a comparison.
+//! RocketMQ's parser stops when an expression is complete. It ignores all words after that, unless
+//! the first of them is invalid. AND binds tighter than OR; NOT binds tighter than a comparison.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use super::evaluate::constants_in_order;
 use super::expression::{Comparison, Constant, Expression};
 use super::token::Token;
 
-/// Deepest nesting. Java fails at some thousand, when its stack is full.
+/// Largest nesting depth. Java fails at some thousands, when its stack is full.
 const DEPTH_MAX: usize = 310;
 const CLOSE: &str = "\")\"";
 
@@ -35,7 +35,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The whole expression.
+    /// Parses the whole expression.
     pub(super) fn parse(mut self) -> Parsed {
         self.boolean(Self::or)
     }
@@ -48,7 +48,7 @@ impl<'a> Parser<'a> {
         self.chain(Token::And, Self::equality, Expression::And)
     }
 
-    /// One operand, or several between `separator`s, which must be true or false each.
+    /// Parses one operand, or several between `separator`s, which must all be truth values.
     fn chain(
         &mut self,
         separator: Token<'_>,
@@ -67,7 +67,7 @@ impl<'a> Parser<'a> {
         Ok(join(parts))
     }
 
-    /// An operand where only true or false will do.
+    /// Parses an operand that must be a truth value.
     fn boolean(&mut self, operand: fn(&mut Self) -> Parsed) -> Parsed {
         let begin = self.span();
         let expression = operand(self)?;
@@ -237,12 +237,12 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Where the next symbol is, in bytes.
+    /// Position of the next symbol, in bytes.
     fn span(&self) -> Range<usize> {
         self.lexer.span()
     }
 
-    /// The result, its error at the symbol there unless it has one.
+    /// Adds the symbol to an error that has none.
     fn at<T>(&self, symbol: Range<usize>, result: Result<T, SqlError>) -> Result<T, SqlError> {
         result.map_err(|error| error.at(Symbol::of(self.lexer.source(), symbol)))
     }
@@ -259,7 +259,7 @@ impl<'a> Parser<'a> {
         Ok(is_it)
     }
 
-    /// `symbol`: how to call the token when it is not there.
+    /// `symbol`: name of the token in the error.
     fn expect(&mut self, token: Token<'_>, symbol: &str) -> Result<(), SqlError> {
         match self.take_if(token)? {
             true => Ok(()),
@@ -290,7 +290,7 @@ fn float(digits: &str) -> Parsed {
     }
 }
 
-/// Refuses two numbers of BETWEEN that are the wrong way round.
+/// Refuses BETWEEN with the larger number first.
 fn in_order(low: &Expression, high: &Expression) -> Result<(), SqlError> {
     match (low, high) {
         (Expression::Constant(low), Expression::Constant(high))

@@ -1,4 +1,4 @@
-//! The results of RocketMQ 4.9.7's compiler and evaluator for the same expressions.
+//! Compares results with RocketMQ 4.9.7's results for the same expressions.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -65,7 +65,7 @@ fn properties_text_is_looked_up() {
     assert!(!sql.matches(b"a\x01six\x02region\x01eu\x02"));
 }
 
-/// Expressions and the reason why they do not compile; "" for an expression that compiles.
+/// Expressions and the reason why they do not compile; "" if they do.
 const WRONG: &[(&str, &str)] = &[
     (
         "a >",
@@ -198,7 +198,7 @@ fn an_expression_over_64_kib_is_refused_unread() {
 
 #[test]
 fn the_deepest_nesting_fits_the_stack_of_a_thread() {
-    // The default stack of a Rust thread, and so of a worker of the server.
+    // The default stack of a Rust thread, and so of the server's workers.
     let thread = std::thread::Builder::new().stack_size(2 << 20);
     let nested = thread.spawn(|| {
         let deep = |open: &str, depth: usize, close: &str| {

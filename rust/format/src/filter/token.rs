@@ -2,9 +2,9 @@
 
 use logos::Logos;
 
-/// A word. Spaces and comments separate words; keywords come in any case.
+/// A word. Spaces and comments separate words; keywords are case-insensitive.
 ///
-/// A line comment needs the end of its line, as in RocketMQ; without one its dashes are minus
+/// A line comment must end with the end of a line, as in RocketMQ; otherwise its dashes are minus
 /// signs.
 #[derive(Logos, Debug, Clone, Copy, PartialEq, Eq)]
 #[logos(skip r"[ \t\n\r\x0C]+")]
@@ -51,7 +51,7 @@ pub(super) enum Token<'a> {
     Plus,
     #[token("-")]
     Minus,
-    /// A whole number, perhaps with an `L` behind.
+    /// A whole number with an optional `L` suffix.
     #[regex(r"0|[1-9][0-9]*[lL]?")]
     Whole(&'a str),
     /// A number with a point or an exponent.
@@ -59,7 +59,7 @@ pub(super) enum Token<'a> {
     #[regex(r"\.[0-9]+([eE][+-]?[0-9]+)?")]
     #[regex(r"[0-9]+[eE][+-]?[0-9]+")]
     Float(&'a str),
-    /// Text in single quotes, the quotes included; two quotes inside stand for one.
+    /// Text in single quotes, including the quotes; two quotes inside mean one.
     #[regex(r"'([^']|'')*'")]
     Text(&'a str),
     /// The name of a property.

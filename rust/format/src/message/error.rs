@@ -1,4 +1,4 @@
-//! Why bytes are not a record.
+//! Errors of bytes that are not a record.
 
 use thiserror::Error;
 
@@ -15,10 +15,10 @@ pub enum RecordError {
         /// Bytes given.
         available: usize,
     },
-    /// Neither a record nor a filler starts here (zeros, at the end of the log).
+    /// Neither a record nor a blank record starts here (zeros, at the end of the log).
     #[error("magic {0:#010x} is neither a record's nor a filler's")]
     Magic(i32),
-    /// The filler that ends a file.
+    /// The blank record that ends a file.
     #[error("end-of-file filler")]
     Blank,
     /// A field does not fit into the record.
@@ -29,7 +29,7 @@ pub enum RecordError {
     Size {
         /// The TOTALSIZE field.
         total: usize,
-        /// What the fields add up to.
+        /// Sum of the lengths of the fields.
         computed: usize,
     },
     /// The body does not match its checksum.
@@ -37,7 +37,7 @@ pub enum RecordError {
     BodyCrc {
         /// The BODYCRC field.
         stored: u32,
-        /// Of the bytes found.
+        /// Checksum of the bytes found.
         computed: u32,
     },
     /// The topic is not UTF-8.

@@ -1,4 +1,4 @@
-//! Where the fields of a record are, once its lengths are known to add up.
+//! Positions of the fields of a record, after its lengths were checked.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -12,11 +12,11 @@ const TIMESTAMP_BYTES: usize = 8;
 
 /// A record cut into its fields, which follow each other without gap or overlap.
 pub(super) struct Fields<'a> {
-    /// The record, nothing behind it.
+    /// The bytes of the record, and no more.
     bytes: &'a [u8],
     pub(super) version: Version,
     pub(super) sys_flag: i32,
-    /// Where the field starts, as those below.
+    /// Start of the field, like the fields below.
     pub(super) store_timestamp: usize,
     pub(super) body: usize,
     topic_length: usize,
@@ -36,7 +36,7 @@ impl<'a> Fields<'a> {
             other => return Err(RecordError::Magic(other)),
         };
         let total = length(total.into())?;
-        // Clamp to the record, so that a wrong length inside it cannot reach its neighbour.
+        // Limited to the record, so that a wrong length inside it cannot reach the next record.
         let Some(bytes) = bytes.get(..total) else {
             return Err(RecordError::Incomplete {
                 needed: total,
@@ -114,7 +114,7 @@ impl<'a> Fields<'a> {
         &self.bytes[self.body..self.topic_length]
     }
 
-    /// Compares the body with its checksum, if it was given one.
+    /// Verifies the checksum of the body, if it has one.
     #[inline]
     pub(super) fn check_body(&self) -> Result<(), RecordError> {
         let stored = u32::from_be_bytes(self.array(at::BODY_CRC)?);

@@ -15,12 +15,13 @@ pub const BORN_HOST_V6: i32 = 0x10;
 /// The store host is an IPv6 address.
 pub const STORE_HOST_V6: i32 = 0x20;
 
-/// Whether a transaction was rolled back; so are the records that stand in for damaged ones.
+/// Whether a transaction was rolled back. Records that replace damaged ones count as rolled back
+/// too.
 pub fn is_rollback(sys_flag: i32) -> bool {
     sys_flag & TRANSACTION_MASK == ROLLBACK
 }
 
-/// Whether messages of this type enter their queue and take a queue offset.
+/// Whether messages of this type enter their queue and get a queue offset.
 #[inline]
 pub fn is_queued(sys_flag: i32) -> bool {
     matches!(sys_flag & TRANSACTION_MASK, 0 | COMMIT)

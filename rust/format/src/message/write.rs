@@ -1,4 +1,4 @@
-//! Making records: encoding, and what the put lock changes in an encoded one.
+//! Encodes records, and patches the fields that are set under the put lock.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,10 +8,11 @@ use super::{
 };
 use crate::properties::{NAME_END, PAIR_END};
 
-/// Bytes of a record that [`stated_offset`] and [`stated_store_timestamp`] need at most.
+/// Largest number of bytes that [`stated_offset`] and [`stated_store_timestamp`] need.
 pub const STATED_BYTES: usize = at::BORN_HOST + 8 + IPV6_EXTRA_BYTES + 8;
 
-/// When a record says that it was stored, milliseconds since the epoch; None for too few bytes.
+/// Returns the store time in a record, milliseconds since the epoch; None if there are too few
+/// bytes.
 pub fn stated_store_timestamp(record: &[u8]) -> Option<i64> {
     let (flag, _) = record.get(at::SYS_FLAG..)?.split_first_chunk()?;
     let is_ipv6 = i32::from_be_bytes(*flag) & sys_flag::BORN_HOST_V6 != 0;
@@ -22,13 +23,13 @@ pub fn stated_store_timestamp(record: &[u8]) -> Option<i64> {
     Some(i64::from_be_bytes(*bytes))
 }
 
-/// Where in the log a record says that it starts; None for fewer bytes than that takes.
+/// Returns the log offset in a record; None if there are too few bytes.
 pub fn stated_offset(record: &[u8]) -> Option<i64> {
     let (bytes, _) = record.get(at::PHYSICAL_OFFSET..)?.split_first_chunk()?;
     Some(i64::from_be_bytes(*bytes))
 }
 
-/// The system flag of an encoded record; None for fewer bytes than that takes.
+/// Returns the system flag of an encoded record; None if there are too few bytes.
 pub fn stated_sys_flag(record: &[u8]) -> Option<i32> {
     let (bytes, _) = record.get(at::SYS_FLAG..)?.split_first_chunk()?;
     Some(i32::from_be_bytes(*bytes))
@@ -36,11 +37,11 @@ pub fn stated_sys_flag(record: &[u8]) -> Option<i32> {
 
 /// Bytes before the body if both hosts are IPv6.
 const HEAD_BYTES_MAX: usize = 88 + 2 * IPV6_EXTRA_BYTES;
-/// Bytes an IPv6 host takes more than an IPv4 one.
+/// Additional bytes of an IPv6 host compared with an IPv4 one.
 const IPV6_EXTRA_BYTES: usize = 12;
 
 impl RecordView<'_> {
-    /// Bytes of the whole record.
+    /// Size of the whole record, bytes.
     pub fn size(&self) -> usize {
         let hosts = [self.born_host, self.store_host];
         let ipv6_hosts = hosts.iter().filter(|host| host.is_ipv6()).count();
@@ -66,8 +67,8 @@ impl RecordView<'_> {
         debug_assert_eq!(out.len() - start, size);
     }
 
-    /// Appends the record's bytes to `out` but for the body; returns where in `out` that belongs.
-    /// The limits are those of [`Self::encode`].
+    /// Appends the record's bytes to `out` without the body; returns the position of the body in
+    /// `out`. The limits are those in [`Self::encode`].
     pub fn encode_around(&self, out: &mut Vec<u8>) -> usize {
         out.extend_from_slice(self.head().written());
         let body_at = out.len();
@@ -75,7 +76,7 @@ impl RecordView<'_> {
         body_at
     }
 
-    /// What is in front of the body.
+    /// Encodes the fields before the body.
     #[expect(clippy::cast_possible_truncation, reason = "as of `encode`")]
     fn head(&self) -> HeadWriter {
         let mut head = HeadWriter {
@@ -105,7 +106,7 @@ impl RecordView<'_> {
         head
     }
 
-    /// Appends body, topic and properties, which are given in pieces.
+    /// Appends body, topic and properties; the properties come in pieces.
     #[expect(clippy::cast_possible_truncation, reason = "as of `encode`")]
     fn encode_rest(&self, body: &[u8], properties: &[&[u8]], out: &mut Vec<u8>) {
         out.extend_from_slice(body);
@@ -133,14 +134,14 @@ impl RecordView<'_> {
     }
 }
 
-/// Records that differ in flag, body and properties: what they have in common is encoded once.
+/// Records that differ in flag, body and properties; the common fields are encoded once.
 pub struct Alike<'a> {
     like: RecordView<'a>,
     head: HeadWriter,
 }
 
 impl<'a> Alike<'a> {
-    /// Records like this one.
+    /// Creates a template from this record.
     pub fn to(record: RecordView<'a>) -> Self {
         let like = RecordView {
             body: &[],
@@ -151,8 +152,8 @@ impl<'a> Alike<'a> {
         Self { like, head }
     }
 
-    /// Appends a record, of which the properties are given in pieces; returns its size. The limits
-    /// are those of [`RecordView::encode`].
+    /// Appends a record and returns its size; the properties come in pieces. The limits are those
+    /// in [`RecordView::encode`].
     #[expect(clippy::cast_possible_truncation, reason = "limits are the caller's")]
     pub fn encode(&self, flag: i32, body: &[u8], properties: &[&[u8]], out: &mut Vec<u8>) -> usize {
         let start = out.len();
@@ -169,14 +170,14 @@ impl<'a> Alike<'a> {
     }
 }
 
-/// What only the put lock knows about a record.
+/// Fields of a record that are known only under the put lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Assigned {
     /// Entry number in the queue.
     pub queue_offset: i64,
-    /// Where the record starts, bytes from the start of the log.
+    /// Start of the record, bytes from the start of the log.
     pub physical_offset: i64,
-    /// When it is stored, milliseconds since the epoch.
+    /// Store time, milliseconds since the epoch.
     pub store_timestamp_ms: i64,
 }
 
@@ -193,11 +194,11 @@ pub fn patch(record: &mut [u8], assigned: Assigned) {
     put(store_timestamp, assigned.store_timestamp_ms);
 }
 
-/// Appends a property to an encoded record, whose properties take `text_bytes`; returns how many
-/// they take then. None if that is too much: nothing is changed.
+/// Appends a property to an encoded record, whose properties have `text_bytes`; returns their new
+/// length. None if that is too long; then nothing is changed.
 ///
 /// # Panics
-/// If `record` is no record with properties as long.
+/// If `record` is not a record with properties of that length.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "checked, or the caller's limit"
@@ -226,7 +227,7 @@ pub fn add_property(
     Some(text_bytes)
 }
 
-/// The filler for a file of which `remaining` bytes are left.
+/// Returns the blank record for a file with `remaining` bytes left.
 pub fn blank(remaining: u32) -> [u8; BLANK_BYTES] {
     let mut bytes = [0; BLANK_BYTES];
     bytes[..4].copy_from_slice(&remaining.to_be_bytes());
@@ -234,7 +235,7 @@ pub fn blank(remaining: u32) -> [u8; BLANK_BYTES] {
     bytes
 }
 
-/// Collects the fields before the body, so that the record grows once for all of them.
+/// Collects the fields before the body, so that the output grows once for all of them.
 struct HeadWriter {
     bytes: [u8; HEAD_BYTES_MAX],
     length: usize,

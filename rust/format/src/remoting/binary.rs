@@ -5,7 +5,7 @@
 //! | remark: i32 length, UTF-8 | fields: i32 length of all, then repeated |
 //! |     name: i16 length, UTF-8 | value: i32 length, UTF-8 |
 //! ```
-//! A zero length is RocketMQ's null, for the remark as for a field.
+//! A zero length is RocketMQ's null, for the remark and for fields.
 
 use super::limits::{check_fields, check_replaced};
 use super::{ExtFields, FieldValue, Frame, FrameError, Head, Language, text_of};
@@ -36,7 +36,7 @@ pub(super) fn decode(header: &[u8], fields_max: usize) -> Result<Frame<'_>, Fram
 }
 
 fn decode_fields(fields: &[u8], fields_max: usize) -> Result<ExtFields<'_>, FrameError> {
-    // One look at all of them: lengths below 128, which most are, are ASCII as well.
+    // One check for all fields: lengths below 128, as most are, are ASCII too.
     let is_ascii = fields.is_ascii();
     let mut is_text = true;
     let mut count = 0;
@@ -70,7 +70,7 @@ fn next_field<'a>(rest: &mut Cursor<'a>) -> Result<(&'a [u8], &'a [u8]), CursorE
     Ok((name, value))
 }
 
-/// Names and values of a binary header, of which all lengths are right and all texts are UTF-8.
+/// Names and values of a binary header whose lengths are all correct and whose texts are all UTF-8.
 #[derive(Debug, Clone)]
 pub struct Texts<'a> {
     rest: &'a [u8],
@@ -87,8 +87,8 @@ impl<'a> Iterator for Texts<'a> {
         let mut rest = Cursor::new(self.rest);
         let (name, value) = next_field(&mut rest).ok()?;
         self.rest = rest.rest();
-        // SAFETY: `decode_fields`, which alone makes this, has found both to be UTF-8, and the
-        // fields before them have led it to the same places.
+        // SAFETY: only `decode_fields` creates this type. It has checked that both texts are UTF-8,
+        // and it reads the fields in the same way, so the positions are the same.
         unsafe {
             let name = std::str::from_utf8_unchecked(name);
             Some((name, std::str::from_utf8_unchecked(value)))
@@ -96,7 +96,7 @@ impl<'a> Iterator for Texts<'a> {
     }
 }
 
-/// Writes the header. A code over 32767 wraps, as in RocketMQ: such codes need JSON.
+/// Writes the header. A code over 32767 wraps, as in RocketMQ; such codes need JSON.
 pub(super) fn write<'f, I>(head: &Head<'_>, fields: Option<I>, out: &mut Vec<u8>)
 where
     I: Iterator<Item = (&'f str, FieldValue<'f>)>,
@@ -120,7 +120,7 @@ where
 
 /// Appends one field.
 pub(super) fn push_field(name: &str, value: FieldValue<'_>, out: &mut Vec<u8>) {
-    // RocketMQ's names are short; one that does not fit its length field is cut off.
+    // RocketMQ's names are short; a name that exceeds its length field is truncated.
     let name = &name.as_bytes()[..name.len().min(i16::MAX as usize)];
     out.extend_from_slice(&(name.len() as i16).to_be_bytes());
     out.extend_from_slice(name);
@@ -134,7 +134,7 @@ fn push_length(length: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&(length as i32).to_be_bytes());
 }
 
-/// Sets the length field at `at` to the bytes written after it.
+/// Sets the length field at `at` to the number of bytes after it.
 pub(super) fn patch_length(at: usize, out: &mut [u8]) {
     let length = (out.len() - at - 4) as i32;
     out[at..at + 4].copy_from_slice(&length.to_be_bytes());

@@ -5,19 +5,19 @@ use std::borrow::Cow;
 use super::binary::Texts;
 use super::decimal::push_decimal;
 
-/// A name and its value, borrowed from the frame unless the text had escapes.
+/// Name and value, borrowed from the frame unless the text has escapes.
 pub type Entry<'a> = (Cow<'a, str>, Cow<'a, str>);
 
-/// Most headers have fewer fields than this: room for them without growing.
+/// Most headers have fewer fields, so a list of this capacity does not grow.
 const USUAL_FIELDS: usize = 16;
 
-/// RocketMQ's `extFields`, in the order of the wire. A repeated name counts once: the last wins.
+/// RocketMQ's `extFields`, in wire order. If a name is repeated, the last one counts.
 #[derive(Debug, Clone, Default)]
 pub struct ExtFields<'a> {
     named: Named<'a>,
-    /// False if the header has no such map at all (the writer then omits it).
+    /// False if the header has no such map; the writer then omits it.
     present: bool,
-    /// The binary header cannot tell "" from null, and RocketMQ reads null.
+    /// The binary header cannot distinguish "" from null, and RocketMQ reads null.
     empty_is_null: bool,
 }
 
@@ -25,7 +25,7 @@ pub struct ExtFields<'a> {
 #[derive(Debug, Clone)]
 enum Named<'a> {
     Listed(Vec<Entry<'a>>),
-    /// As in a binary header: who looks walks along them, so that they need no list.
+    /// The fields of a binary header, searched in place so that no list is allocated.
     Wire(Texts<'a>),
 }
 
@@ -43,12 +43,12 @@ impl PartialEq for ExtFields<'_> {
 }
 
 impl<'a> ExtFields<'a> {
-    /// No map at all.
+    /// Creates fields without a map.
     pub fn absent() -> Self {
         Self::default()
     }
 
-    /// A map without entries yet.
+    /// Creates an empty map.
     pub(super) fn empty(empty_is_null: bool) -> Self {
         Self {
             named: Named::Listed(Vec::with_capacity(USUAL_FIELDS)),
@@ -57,7 +57,7 @@ impl<'a> ExtFields<'a> {
         }
     }
 
-    /// The fields of a binary header.
+    /// Wraps the fields of a binary header.
     pub(super) fn on_wire(texts: Texts<'a>) -> Self {
         Self {
             named: Named::Wire(texts),
@@ -74,7 +74,7 @@ impl<'a> ExtFields<'a> {
         }
     }
 
-    /// Number of entries that were pushed.
+    /// Number of entries added with `push`.
     #[inline]
     pub(super) fn listed(&self) -> usize {
         match &self.named {
@@ -83,7 +83,7 @@ impl<'a> ExtFields<'a> {
         }
     }
 
-    /// The value of `name`; None if it is missing or null.
+    /// Returns the value of `name`; None if it is missing or null.
     pub fn get(&self, name: &str) -> Option<&str> {
         let value = match &self.named {
             Named::Listed(entries) => {
@@ -95,14 +95,14 @@ impl<'a> ExtFields<'a> {
         (!self.is_null(value)).then_some(value)
     }
 
-    /// Every non-null entry in wire order; of repeated names the last is the valid one.
+    /// Iterates over all non-null entries in wire order; the last one counts if a name repeats.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.entries()
             .filter(move |(_, value)| !self.is_null(value))
     }
 
-    /// Every entry as it came, null and repeated ones too: for who must see what was sent.
+    /// Returns every entry as received, including null and repeated ones.
     #[inline]
     pub fn entries(&self) -> Entries<'_> {
         match &self.named {
@@ -116,7 +116,7 @@ impl<'a> ExtFields<'a> {
         self.present
     }
 
-    /// The entries as they go back on the wire, None if the map is absent.
+    /// Returns the entries to write, None if the map is absent.
     pub(super) fn written(&self) -> Option<Entries<'_>> {
         self.present.then(|| self.entries())
     }
@@ -127,12 +127,12 @@ impl<'a> ExtFields<'a> {
     }
 }
 
-/// Goes through all entries.
+/// Iterates over all entries.
 #[derive(Debug, Clone)]
 pub enum Entries<'s> {
-    /// Of a list.
+    /// Entries of a list.
     Listed(std::slice::Iter<'s, Entry<'s>>),
-    /// Of a binary header.
+    /// Entries of a binary header.
     Wire(Texts<'s>),
 }
 
@@ -164,7 +164,7 @@ impl<'a> FromIterator<(&'a str, &'a str)> for ExtFields<'a> {
     }
 }
 
-/// A field about to be written: numbers need no string of their own.
+/// A field to write; numbers need no string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldValue<'a> {
     /// Written as it is.
@@ -174,7 +174,7 @@ pub enum FieldValue<'a> {
 }
 
 impl FieldValue<'_> {
-    /// Appends it, without quotes or escapes.
+    /// Appends the value without quotes or escapes.
     pub(super) fn push(self, out: &mut Vec<u8>) {
         match self {
             Self::Text(text) => out.extend_from_slice(text.as_bytes()),

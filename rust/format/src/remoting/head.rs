@@ -1,25 +1,26 @@
-//! Writing a frame's head: everything before the body.
+//! Writes the head of a frame: everything before the body.
 
 use super::{FLAG_RESPONSE, FieldValue, Frame, Language, PREFIX_BYTES, Serialize, VERSION};
 use super::{binary, json};
 
-/// What a reply repeats of its request. Small and free of borrows, so a parked reply can keep it.
+/// Fields of a request that its reply repeats. Small and without borrows, so that a delayed reply
+/// can keep them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplyTo {
     /// The request's correlation number.
     pub opaque: i32,
-    /// The request's serialisation, which an ordinary reply echoes.
+    /// The request's serialization, which an ordinary reply uses too.
     pub serialize: Serialize,
 }
 
-/// The fixed fields of a header about to be written.
+/// The fixed fields of a header to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head<'a> {
     /// Request or response code.
     pub code: i32,
-    /// The language we announce.
+    /// The language of the sender.
     pub language: Language,
-    /// The version we announce.
+    /// The version of the sender.
     pub version: i32,
     /// Correlation number.
     pub opaque: i32,
@@ -27,12 +28,12 @@ pub struct Head<'a> {
     pub flag: i32,
     /// Free text.
     pub remark: Option<&'a str>,
-    /// How to write it.
+    /// Serialization of the header.
     pub serialize: Serialize,
 }
 
 impl<'a> Head<'a> {
-    /// The head of a request; give it an opaque of the connection it goes out on.
+    /// Creates the head of a request; `opaque` must be unique on its connection.
     pub fn request(code: i32, opaque: i32, serialize: Serialize) -> Self {
         Self {
             code,
@@ -45,7 +46,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// The head of a reply.
+    /// Creates the head of a reply.
     pub fn reply(to: ReplyTo, code: i32, remark: Option<&'a str>) -> Self {
         let request = Self::request(code, to.opaque, to.serialize);
         Self {
@@ -61,13 +62,13 @@ impl<'a> Head<'a> {
         out.extend_from_slice(body);
     }
 
-    /// Appends a whole frame whose map of fields is there and empty: some of RocketMQ's replies.
+    /// Appends a whole frame with an empty map of fields, as in some of RocketMQ's replies.
     pub fn encode_empty_map(&self, body: &[u8], out: &mut Vec<u8>) {
         self.write(Some(std::iter::empty()), body.len(), out);
         out.extend_from_slice(body);
     }
 
-    /// Appends everything but the body, whose `body_bytes` bytes the caller writes next.
+    /// Appends everything except the body, whose `body_bytes` bytes the caller appends next.
     pub fn encode_head(
         &self,
         fields: &[(&str, FieldValue<'_>)],
@@ -78,7 +79,7 @@ impl<'a> Head<'a> {
         self.write(fields, body_bytes, out);
     }
 
-    /// Writes length word, header word and header.
+    /// Writes length field, header word and header.
     ///
     /// The caller keeps frames under `MAX_FRAME_BYTES`; a header over 2^24 bytes is a bug.
     pub(super) fn write<'f, I>(&self, fields: Option<I>, body_bytes: usize, out: &mut Vec<u8>)
@@ -97,7 +98,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// The length word and the header word.
+/// Returns the length field and the header word.
 pub(super) fn prefix(
     serialize: Serialize,
     header_bytes: usize,
@@ -113,7 +114,7 @@ pub(super) fn prefix(
 }
 
 impl Frame<'_> {
-    /// The head of an ordinary reply to this request.
+    /// Creates the head of an ordinary reply to this request.
     pub fn reply<'r>(&self, code: i32, remark: Option<&'r str>) -> Head<'r> {
         Head::reply(self.reply_to(), code, remark)
     }

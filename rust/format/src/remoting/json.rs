@@ -1,8 +1,8 @@
 //! The JSON header, as fastjson writes and reads it.
 //!
-//! Reading has two ways. The fast one takes what clients really send (an object whose known
-//! fields have their usual types) and borrows from the frame. Whatever else appears goes to
-//! the slow one, which forgives as much as fastjson does.
+//! There are two readers. The fast one accepts what clients really send: an object whose known
+//! fields have their usual types. It borrows from the frame. All other headers go to the slow
+//! reader, which is as lenient as fastjson.
 
 mod marks;
 mod scan;
@@ -17,7 +17,8 @@ pub(super) use scan::Scanner;
 
 /// Reads a header of at most `fields_max` fields.
 pub(super) fn decode(header: &[u8], fields_max: usize) -> Result<Frame<'_>, FrameError> {
-    // Checked first because the lossy conversion is several times slower, even without a loss.
+    // Checked first, because the lossy conversion is several times slower even if it changes
+    // nothing.
     let Ok(text) = std::str::from_utf8(header) else {
         check_replaced(header.len())?;
         return slow::decode(&replaced(header), fields_max);
@@ -28,7 +29,7 @@ pub(super) fn decode(header: &[u8], fields_max: usize) -> Result<Frame<'_>, Fram
     }
 }
 
-/// Writes the header with its keys in alphabetical order and null ones left out.
+/// Writes the header with its keys in alphabetical order, without null values.
 pub(super) fn write<'f, I>(head: &Head<'_>, fields: Option<I>, out: &mut Vec<u8>)
 where
     I: Iterator<Item = (&'f str, FieldValue<'f>)>,

@@ -1,28 +1,28 @@
-//! Bounds of a header whose sender is not trusted.
+//! Limits on a header from an untrusted sender.
 
 use super::FrameError;
 
-/// A longer header must be UTF-8, bytes: to replace what is not takes several times its memory.
+/// A longer header must be UTF-8, bytes: replacing other bytes needs several times its memory.
 const REPLACED_BYTES_MAX: usize = 64 << 10;
 
-/// What a header may take at most.
+/// Limits of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeaderLimits {
-    /// Bytes of the header on the wire.
+    /// Largest size of the header on the wire, bytes.
     pub bytes: usize,
-    /// Named fields. The properties of a message count as one field.
+    /// Largest number of named fields. The properties of a message count as one field.
     pub fields: usize,
 }
 
 impl HeaderLimits {
-    /// Bound by the frame alone: for replies of servers, which a client asked for.
+    /// No limit other than the frame size: for replies that a client requested from its server.
     pub const NONE: Self = Self {
         bytes: usize::MAX,
         fields: usize::MAX,
     };
 
-    /// Checks the header length that a frame names in its first eight bytes, as soon as they are
-    /// there: nothing of a header that is too long needs to be kept.
+    /// Checks the header length in the first eight bytes of a frame as soon as they have arrived,
+    /// so that no part of a header that is too long is kept.
     ///
     /// # Errors
     /// `FrameError::HeaderBytes` when the header is longer than `bytes`.

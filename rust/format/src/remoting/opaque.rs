@@ -1,14 +1,14 @@
-//! Giving an encoded request another correlation number.
+//! Replaces the correlation number of an encoded request.
 
 use super::decimal::push_decimal;
 use super::head::prefix;
 use super::json::Scanner;
 use super::{FrameError, PREFIX_BYTES, Serialize, split};
 
-/// Where `opaque` lies in a binary header: after code, language and version.
+/// Position of `opaque` in a binary header: after code, language and version.
 const BINARY_OPAQUE_AT: usize = PREFIX_BYTES + 5;
 
-/// Copies a whole frame and sets its opaque, so that whoever encodes need not know the connection.
+/// Copies a whole frame and sets its opaque, so that the encoder need not know the connection.
 ///
 /// # Errors
 /// `FrameError` when the frame is not well formed.
@@ -35,9 +35,9 @@ pub fn renumber(frame: &[u8], opaque: i32) -> Result<Vec<u8>, FrameError> {
     Ok(copy)
 }
 
-/// First and last position of the number in a JSON header.
+/// Returns the first and last position of the number in a JSON header.
 ///
-/// Our writers put it after `extFields` and before the remark, in which a quote is escaped: the
+/// Our writers put it after `extFields` and before the remark, in which quotes are escaped. So the
 /// last such key is the header's own.
 fn find(header: &[u8]) -> Option<(usize, usize)> {
     const KEY: &[u8] = b"\"opaque\":";

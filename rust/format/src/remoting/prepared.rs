@@ -1,4 +1,4 @@
-//! A binary header of which only some fields differ from frame to frame.
+//! A binary header in which only some fields differ between frames.
 
 use super::binary;
 use super::head::prefix;
@@ -6,29 +6,29 @@ use super::{FieldValue, Head, PREFIX_BYTES, Serialize};
 
 const OPAQUE_AT: usize = PREFIX_BYTES + 5;
 const FLAG_AT: usize = OPAQUE_AT + 4;
-/// After the empty remark's length.
+/// Position of the length of all fields, after the empty remark's length.
 const FIELDS_LENGTH_AT: usize = FLAG_AT + 8;
 
-/// Frames of one code whose fields are mostly the same.
+/// Frames of one code with mostly constant fields.
 #[derive(Debug, Clone)]
 pub struct Prepared {
-    /// The frame from its first byte: each open field with the bytes before its value.
+    /// The parts of the frame that end with an open field, in order.
     open: Vec<Open>,
-    /// The fields after the last open one.
+    /// The constant fields after the last open one.
     rest: Vec<u8>,
-    /// Bytes of them all.
+    /// Size of all parts, bytes.
     size_bytes: usize,
 }
 
 #[derive(Debug, Clone)]
 struct Open {
     before: Vec<u8>,
-    /// Its length, its name, and the length of its value as 0.
+    /// Name of the field with its length, and a value length of 0.
     name: Vec<u8>,
 }
 
 impl Prepared {
-    /// fields: in wire order; one without a value is given with each request.
+    /// fields: in wire order; a field without a value is open and given with each request.
     pub fn new(code: i32, fields: &[(&str, Option<&str>)]) -> Self {
         let mut before = Vec::new();
         Head::request(code, 0, Serialize::RocketMq).encode(&[], &[], &mut before);
@@ -54,7 +54,7 @@ impl Prepared {
         }
     }
 
-    /// Appends a whole frame; `values` are the open fields in order, None leaves one out.
+    /// Appends a whole frame; `values` are the open fields in order, None omits one.
     pub fn encode<'v>(
         &self,
         opaque: i32,

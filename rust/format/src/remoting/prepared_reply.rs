@@ -1,27 +1,28 @@
-//! A JSON reply of success of which only some values differ from reply to reply.
+//! A successful JSON reply in which only some values differ.
 
 use super::decimal::push_decimal;
 use super::head::prefix;
 use super::{FLAG_RESPONSE, FieldValue, Language, PREFIX_BYTES, Serialize, VERSION};
 use crate::fastjson::write_string;
 
-/// Room for a number of any size.
+/// Enough bytes for any number.
 const NUMBER_BYTES: usize = 20;
 
-/// Replies with code 0 whose fields are mostly the same: what lies between the open ones is
-/// written once, and copied.
+/// Replies with code 0 and mostly constant fields. The text between the open values is encoded once
+/// and then copied.
 #[derive(Debug, Clone)]
 pub struct PreparedReply {
-    /// What comes before each open value.
+    /// The constant text before each open value.
     before: Vec<Vec<u8>>,
     before_opaque: Vec<u8>,
     rest: Vec<u8>,
-    /// Bytes of them all.
+    /// Size of all constant texts, bytes.
     size_bytes: usize,
 }
 
 impl PreparedReply {
-    /// fields: in wire order, at least one; one without a value is given with each reply.
+    /// fields: in wire order, at least one; a field without a value is open and given with each
+    /// reply.
     pub fn new(fields: &[(&str, Option<&str>)]) -> Self {
         let mut text = vec![0; PREFIX_BYTES];
         text.extend_from_slice(b"{\"code\":0,\"extFields\":{");
@@ -54,8 +55,8 @@ impl PreparedReply {
         }
     }
 
-    /// Appends a whole frame; `values` are the open fields in order, texts without anything that
-    /// JSON escapes.
+    /// Appends a whole frame; `values` are the open fields in order. Their texts must not need JSON
+    /// escapes.
     pub fn encode(&self, opaque: i32, values: &[FieldValue<'_>], out: &mut Vec<u8>) {
         let start = out.len();
         let bytes = values.iter().map(|value| match value {

@@ -1,23 +1,23 @@
-//! Where the quotes and backslashes of a header are: the text between them needs no look.
+//! Finds the quotes and backslashes of a header, so that the text between them need not be read.
 
-/// Bytes looked at together, one bit of a mask each.
+/// Bytes of a block, which is examined at once; one bit of the mask for each byte.
 const BLOCK_BYTES: usize = 64;
 
-/// The quotes and backslashes of the block that was looked at last: most strings of a header are
-/// so short that a block has several.
+/// The quotes and backslashes of the current block. Most strings in a header are so short that a
+/// block holds several.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     /// First byte of the block.
     start: usize,
-    /// One past its last byte; a block before the first one is empty.
+    /// One past the last byte of the block; the initial block is empty.
     end: usize,
-    /// Bit n tells of byte `start + n`.
+    /// Bit n is set if byte `start + n` is a quote or backslash.
     mask: u64,
 }
 
 impl Marks {
-    /// Where the first quote or backslash at or behind `from` is. `bytes` must be the same in all
-    /// calls.
+    /// Returns the position of the first quote or backslash at or after `from`. `bytes` must be the
+    /// same in all calls.
     #[inline(always)]
     pub(super) fn next(&mut self, bytes: &[u8], from: usize) -> Option<usize> {
         if !(self.start..self.end).contains(&from) {
@@ -36,7 +36,7 @@ impl Marks {
         }
     }
 
-    /// Moves on to the block that starts at `start`; None behind the end.
+    /// Examines the block that starts at `start`; None at the end of the text.
     #[inline(never)]
     fn look(&mut self, bytes: &[u8], start: usize) -> Option<()> {
         let rest = bytes.get(start..).filter(|rest| !rest.is_empty())?;
@@ -54,7 +54,7 @@ impl Marks {
     }
 }
 
-/// Bit n is set where byte n is a quote or backslash.
+/// Returns a mask whose bit n is set if byte n is a quote or backslash.
 #[cfg(target_arch = "x86_64")]
 fn mask_of(block: &[u8; BLOCK_BYTES]) -> u64 {
     use std::arch::x86_64::{
@@ -64,7 +64,7 @@ fn mask_of(block: &[u8; BLOCK_BYTES]) -> u64 {
     let (pairs, _) = words.as_chunks::<2>();
     pairs.iter().enumerate().fold(0, |mask, (index, pair)| {
         let [low, high] = pair.map(i64::from_le_bytes);
-        // SAFETY: they touch no memory and need SSE2, which every x86-64 has.
+        // SAFETY: the instructions access no memory and need SSE2, which every x86-64 CPU has.
         let bits = unsafe {
             let bytes = _mm_set_epi64x(high, low);
             let quotes = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'"'.cast_signed()));
@@ -75,14 +75,14 @@ fn mask_of(block: &[u8; BLOCK_BYTES]) -> u64 {
     })
 }
 
-/// Bit n is set where byte n is a quote or backslash.
+/// Returns a mask whose bit n is set if byte n is a quote or backslash.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod portable {
     use super::BLOCK_BYTES;
 
     pub(super) fn mask_of(block: &[u8; BLOCK_BYTES]) -> u64 {
         const LOWS: u64 = u64::from_ne_bytes([0x7F; 8]);
-        /// Moves the high bits of eight bytes side by side, into the highest byte.
+        /// Collects the high bits of eight bytes in the highest byte.
         const GATHER: u64 = 0x0002_0408_1020_4081;
         let (words, _) = block.as_chunks::<8>();
         words.iter().enumerate().fold(0, |mask, (index, word)| {
@@ -104,7 +104,7 @@ use portable::mask_of;
 mod tests {
     use super::*;
 
-    /// Every mark there is, asked for one after the other.
+    /// Returns every mark, found one after another.
     fn marks_in(bytes: &[u8]) -> Vec<usize> {
         let mut marks = Marks::default();
         let mut from = 0;

@@ -6,7 +6,7 @@ use super::super::limits::check_fields;
 use super::super::{ExtFields, Frame, FrameError, Language};
 use super::marks::Marks;
 
-/// Reads a header of the usual shape, borrowing every text without escapes.
+/// Reads a header of the usual shape, and borrows every text without escapes.
 ///
 /// # Errors
 /// `FrameError::HeaderFields` at the first field over `fields_max`.
@@ -19,7 +19,7 @@ pub(super) fn decode(text: &str, fields_max: usize) -> Result<Option<Frame<'_>>,
     too_many.map(|()| frame)
 }
 
-/// `allow` gets the number of fields so far and ends the reading with `None`.
+/// `allow` is called with the number of fields so far; `None` ends the reading.
 fn usual(text: &str, mut allow: impl FnMut(usize) -> Option<()>) -> Option<Frame<'_>> {
     let mut scanner = Scanner::new(text);
     let mut frame = Frame::blank(ExtFields::absent());
@@ -48,7 +48,7 @@ fn usual(text: &str, mut allow: impl FnMut(usize) -> Option<()>) -> Option<Frame
     Some(frame)
 }
 
-/// A position in JSON text, and readers of the few values headers have.
+/// A position in JSON text, with readers of the few kinds of values in headers.
 pub(in super::super) struct Scanner<'a> {
     text: &'a str,
     position: usize,
@@ -69,7 +69,7 @@ impl<'a> Scanner<'a> {
         self.position
     }
 
-    /// Reads an object; `member` gets each key and must read its value.
+    /// Reads an object; `member` is called with each key and must read its value.
     #[inline(always)]
     pub(in super::super) fn object(
         &mut self,
@@ -93,7 +93,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads a string in double quotes.
-    #[inline(always)] // a value that moves through memory costs more than the search for its end
+    #[inline(always)] // returning the value through memory would cost more than finding its end
     pub(in super::super) fn string(&mut self) -> Option<Cow<'a, str>> {
         self.expect(b'"')?;
         let plain = self.plain_run()?;
@@ -103,7 +103,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Reads the rest of a string behind its first backslash.
+    /// Reads the rest of a string after its first backslash.
     #[inline(never)]
     fn escaped(&mut self, plain: &str) -> Option<String> {
         let mut out = String::with_capacity(plain.len() + 64);
@@ -117,7 +117,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Takes the text before the next quote or backslash.
+    /// Returns the text before the next quote or backslash.
     #[inline(always)]
     fn plain_run(&mut self) -> Option<&'a str> {
         let start = self.position;
@@ -125,14 +125,14 @@ impl<'a> Scanner<'a> {
         Some(&self.text[start..self.position])
     }
 
-    /// Goes over the quote or backslash that is here, and tells which it is.
+    /// Skips the quote or backslash at the position; returns whether it is a quote.
     #[inline(always)]
     fn next_is_quote(&mut self) -> bool {
         self.position += 1;
         self.text.as_bytes()[self.position - 1] == b'"'
     }
 
-    /// Reads what follows a backslash. Surrogate pairs are rare enough for the slow reader.
+    /// Reads an escape after the backslash. Surrogate pairs are rare and left to the slow reader.
     fn escape(&mut self) -> Option<char> {
         let kind = *self.text.as_bytes().get(self.position)?;
         self.position += 1;
@@ -172,7 +172,7 @@ impl<'a> Scanner<'a> {
         text.parse().ok() // what follows a fraction or an exponent fails at the next delimiter
     }
 
-    /// Demands that only white space is left.
+    /// Checks that only white space is left.
     pub(in super::super) fn end(&mut self) -> Option<()> {
         self.skip_space();
         (self.position == self.text.len()).then_some(())
@@ -190,7 +190,7 @@ impl<'a> Scanner<'a> {
         Some(byte)
     }
 
-    /// The next byte that is not white space; the position moves up to it.
+    /// Returns the next byte that is not white space, and moves the position to it.
     #[inline(always)]
     fn peek(&mut self) -> Option<u8> {
         self.skip_space();
@@ -199,7 +199,7 @@ impl<'a> Scanner<'a> {
 
     #[inline(always)]
     fn skip_space(&mut self) {
-        // Headers come without any: one look tells.
+        // Headers usually have no white space, so one check is enough.
         if self.text.as_bytes().get(self.position) > Some(&b' ') {
             return;
         }

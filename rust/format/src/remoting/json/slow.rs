@@ -1,7 +1,7 @@
-//! The forgiving reader of JSON headers: unknown keys, quoted numbers, odd field values.
+//! The lenient reader of JSON headers: it accepts unknown keys, quoted numbers and unusual values.
 //!
-//! What it does not need it passes over without keeping it: a header of a hundred thousand small
-//! values must not take many times its own memory.
+//! It skips values that it does not need without storing them: a header with a hundred thousand
+//! small values must not use many times its own memory.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,16 +15,16 @@ use super::super::limits::check_fields;
 use super::super::{ExtFields, Frame, FrameError, Language};
 use crate::fastjson;
 
-/// A longer header must be strict JSON, bytes: rewriting it takes several times its memory.
+/// A longer header must be strict JSON, bytes: rewriting needs several times its memory.
 const REWRITTEN_BYTES_MAX: usize = 64 << 10;
-/// Longest array or object that is the value of a field, bytes.
+/// Longest array or object as the value of a field, bytes.
 const NESTED_BYTES_MAX: usize = 4 << 10;
 
 /// Why text cannot be read.
 enum Wrong {
-    /// It is no strict JSON.
+    /// It is not strict JSON.
     Syntax(serde_json::Error),
-    /// It is, and says something impossible.
+    /// It is strict JSON with an invalid value.
     Frame(FrameError),
 }
 
@@ -34,7 +34,7 @@ impl From<serde_json::Error> for Wrong {
     }
 }
 
-/// Reads any header fastjson would, into owned texts.
+/// Reads any header that fastjson would read, into owned texts.
 pub(super) fn decode<'a>(text: &str, fields_max: usize) -> Result<Frame<'a>, FrameError> {
     let why = match read(text, fields_max) {
         Ok(frame) => return Ok(frame),
@@ -93,7 +93,7 @@ fn language(value: Option<&RawValue>) -> Result<Language, Wrong> {
     Ok(text.parse().map_or(Language::OTHER, Language))
 }
 
-/// A number, or a string holding one; missing and null count as 0, as in Java.
+/// Reads a number or a string that holds one; missing and null count as 0, as in Java.
 fn integer(value: Option<&RawValue>, name: &str) -> Result<i32, Wrong> {
     let text = value.map_or("null", RawValue::get);
     let parsed = match text.as_bytes()[0] {
@@ -105,7 +105,7 @@ fn integer(value: Option<&RawValue>, name: &str) -> Result<i32, Wrong> {
     parsed.ok_or_else(wrong)
 }
 
-/// What Java turns a value into where it wants a string; None for null.
+/// Converts a value to the string that Java would make of it; None for null.
 fn java_string(value: &RawValue) -> Result<Option<String>, Wrong> {
     let text = value.get();
     Ok(match text.as_bytes()[0] {
@@ -134,7 +134,7 @@ fn ext_fields<'a>(fields: &RawValue, fields_max: usize) -> Result<ExtFields<'a>,
     }
 }
 
-/// The members that count, unread; of repeated ones the last.
+/// The known members, not yet parsed; the last one counts if a name repeats.
 #[derive(Default)]
 struct Members<'a> {
     code: Option<&'a RawValue>,
@@ -187,7 +187,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
     }
 }
 
-/// Reads `extFields`; `wrong` tells what is wrong with them, unless it is their syntax.
+/// Reads `extFields`; `wrong` gets the error, unless it is a syntax error.
 struct FieldsSeed<'w> {
     fields_max: usize,
     wrong: &'w mut Option<Wrong>,
