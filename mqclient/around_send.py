@@ -1,4 +1,4 @@
-"""What a producer does around its sends when asked to: hooks, and limits of what is in flight.
+"""Optional additions to a producer's sends: hooks, and limits on the messages in flight.
 
 Rules of the limits: RocketMQ `DefaultMQProducer.setBackPressureForAsyncSendNum` and
 `setBackPressureForAsyncSendSize`.
@@ -95,7 +95,7 @@ class AroundSend:
         self._after = settings.after_send
         limits = settings.in_flight_max, settings.in_flight_bytes_max
         self.limited = limits != (None, None)
-        """Whether there are limits of what is in flight."""
+        """Whether the messages in flight are limited."""
         self._in_flight = InFlight(*limits)
 
     async def admit(self, message: Sendable, timeout: float) -> None:

@@ -8,7 +8,7 @@ __all__ = ["check_takes", "takes"]
 
 
 def takes(function: Callable[..., Any], *arguments: str) -> bool:
-    """Whether a function can be called with that many arguments, as far as that is known."""
+    """Whether a function accepts these arguments; True if its signature is unknown."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # written in C, without a signature

@@ -1,7 +1,7 @@
 """Compression of bodies, and the bits of a message's system flag that name it.
 
 Rules: RocketMQ `CompressionType`, `MessageSysFlag` and `CompressorFactory`. Bodies are decompressed
-by `mqstore.message.decompress_body`, which bounds what they may grow to.
+by `mqstore.message.decompress_body`, which limits the decompressed size.
 """
 
 import zlib

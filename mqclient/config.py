@@ -203,16 +203,25 @@ class ClientSettings:
     """Settings of every client. All durations in seconds.
 
     namesrv: NameServers as "host:port", tried in turn, or the URL of an address server.
-    address_map: broker address as advertised to the address to use, for brokers behind NAT.
-    client_ip, instance_name: parts of the client id "ip@instance[@unit]"; None picks the outgoing
-    interface and "pid#nanotime". unit_name: last part of the client id. namespace: put before the
-    names of topics and groups on the wire, as RocketMQ's setNamespace does; None is none.
-    request_timeout: limit of one request. route_poll_interval: time between two looks at the
-    routes. heartbeat_interval: time between two heartbeats. serialize: form of our headers;
-    None writes those of sends and pulls in RocketMQ's binary form, which costs both sides
-    less, and the others in JSON. access_key, secret_key, security_token: the account whose
-    requests are signed, for brokers with access control. tls: how to speak TLS with NameServers
-    and brokers; True trusts the system's authorities.
+    address_map: mapping of a broker's advertised address to the address to connect to, for brokers
+    behind a NAT or a port forwarding.
+    client_ip: first part of the client id "ip@instance[@unit]"; None takes the address of the
+    outgoing interface.
+    instance_name: second part of the client id; None takes "pid#nanotime", which is unique.
+    unit_name: optional last part of the client id.
+    namespace: prefix that the client adds to the names of topics and groups on the wire, as
+    RocketMQ's setNamespace does; None adds nothing.
+    request_timeout: longest time to wait for the answer to one request.
+    route_poll_interval: time between two requests for the routes of the topics in use.
+    heartbeat_interval: time between two heartbeats to each broker.
+    serialize: format of request headers; None sends and pulls in RocketMQ's binary format, which
+    takes less CPU on both sides, and uses JSON for all other requests.
+    access_key: name of the account that signs requests, for brokers with access control; needs
+    secret_key.
+    secret_key: secret of that account.
+    security_token: optional token of that account, sent with each signed request.
+    tls: TLS options for connections to NameServers and brokers; True trusts the system's
+    certificate authorities.
     """
 
     namesrv: tuple[str, ...] = (NAMESRV_DEFAULT,)
@@ -268,24 +277,33 @@ class ClientSettings:
 class ProducerSettings:
     """How a producer sends.
 
-    group: producer group. timeout: limit of a whole send, retries included. retries: most tries
-    after a failed one; None tries again until the timeout. retry_not_durable: try again if the
-    first broker stored the message less durably than asked (makes duplicates). compress_from:
-    bodies of at least this many bytes are compressed, 0 never. compression: "zlib", which every
-    consumer reads, "zstd" or "lz4" (extra `lz4`). compress_level: level of zlib, 0 to 9, or of
-    zstd, 1 to 22.
-    body_bytes_max: larger bodies are refused. default_topic_queues: queues of a topic that a send
-    creates. queue_index_start: first queue to use; None picks a random one, as RocketMQ does.
-    linger: time for which a send waits for others of its topic, to leave with them as a batch; 0
-    sends at once. linger_count_max, linger_bytes_max: messages and bytes of a batch that leaves
-    without waiting longer.
-    latency_fault: avoid brokers whose sends were slow or failed, as sendLatencyFaultEnable does.
-    before_send: called with the message, or the list, before each send. after_send: called with
-    the message, the SendResult or None, and the exception or None after it. in_flight_max,
-    in_flight_bytes_max: messages, and bytes of bodies, that may be on their way at once; further
-    sends wait until their timeout; None is no limit. trace: send a record of each stored message
-    to trace_topic, for RocketMQ's mqadmin queryMsgTraceById. trace_topic: the topic of those
-    records.
+    group: producer group.
+    timeout: longest time for a whole send, retries included.
+    retries: most retries of a failed send; None retries until the timeout.
+    retry_not_durable: send again to another broker if the first one stored the message less
+    durably than requested; makes duplicates.
+    compress_from: smallest body in bytes that is compressed; 0 compresses nothing.
+    compression: "zlib", which every consumer reads, "zstd" or "lz4" (extra `lz4`).
+    compress_level: level of zlib, 0 to 9, or of zstd, 1 to 22; higher is smaller and slower.
+    body_bytes_max: largest body in bytes; a larger message raises ValueError.
+    default_topic_queues: queues of a topic that the broker creates on the first send.
+    queue_index_start: index of the first queue to use; None starts at a random one, as RocketMQ
+    does.
+    linger: time for which a send waits for other messages of its topic, to leave with them as one
+    batch; 0 sends at once.
+    linger_count_max: messages at which a lingering batch leaves without further waiting.
+    linger_bytes_max: bytes at which a lingering batch leaves without further waiting.
+    latency_fault: avoid brokers with slow or failed sends, as sendLatencyFaultEnable does.
+    before_send: function called before each send, with the message or the list of messages.
+    after_send: function called after each send, with the message or list, the SendResult or None,
+    and the exception or None.
+    in_flight_max: most messages in flight; further sends wait until their timeout; None sets no
+    limit.
+    in_flight_bytes_max: most bytes of bodies in flight; further sends wait until their timeout;
+    None sets no limit.
+    trace: send a record of each stored message to trace_topic, for RocketMQ's mqadmin
+    queryMsgTraceById.
+    trace_topic: topic for the trace records.
     """
 
     group: str = "PYTHON_PRODUCER"
@@ -338,10 +356,12 @@ class ProducerSettings:
 class TransactionSettings(ProducerSettings):
     """How a transaction producer sends, and answers brokers' checks.
 
-    check_concurrency: checks that run at once. check_backlog: checks that may wait; further
-    ones are dropped, and the broker asks again. topics: topics whose brokers are told of the
-    producer at its start, so that they can check what it sent before a restart; needed only where
-    brokers do not create topics (autoCreateTopicEnable=false).
+    check_concurrency: checks that run in parallel.
+    check_backlog: most checks that wait to run; further checks are dropped, and the
+    broker asks again later.
+    topics: topics to announce the producer for at its start, so that their brokers can send it
+    checks for messages from before a restart; needed only if the brokers do not create topics
+    (autoCreateTopicEnable=false).
     """
 
     check_concurrency: int = 1
@@ -412,7 +432,7 @@ class SendOptions(ClientOptions, total=False):
 
 
 class ProducerOptions(SendOptions, total=False):
-    """Keyword arguments of a producer: those of every producer, and its group."""
+    """Keyword arguments of a producer: SendOptions and its group."""
 
     group: str
 

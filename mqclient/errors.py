@@ -73,7 +73,7 @@ class NotDurable(BrokerError):
 
 
 class MalformedReply(RocketMQError):
-    """A server's answer cannot be read: a field or the body is missing, or is not what it must be.
+    """A server's answer cannot be read: a field or the body is missing or malformed.
 
     server: name or address of the server. A request that changes something may have done so.
     """
@@ -103,11 +103,11 @@ class NoRouteError(RocketMQError):
 
 
 class ClientTimeout(RocketMQError, TimeoutError):
-    """No answer within the timeout. A send may have been stored nevertheless."""
+    """No answer within the timeout. A send may have been stored even so."""
 
 
 class BackPressureTimeout(ClientTimeout):
-    """The limits of what is in flight left no room within the timeout. Nothing was sent."""
+    """The limits on messages in flight left no room within the timeout. Nothing was sent."""
 
 
 class UnreachableError(RocketMQError, ConnectionError):

@@ -20,11 +20,11 @@ __all__ = ["Ask", "asking", "first_at"]
 
 R = TypeVar("R")
 PULL_COUNT = 32
-"""Messages of one pull: what a broker gives at most by default."""
+"""Messages of one pull: a broker's default maximum."""
 
 
 class Ask(Protocol):
-    """Calls the broker of the queue. make: makes the call, anew for each try."""
+    """Calls the broker of the queue. make: makes a new call for each try."""
 
     def __call__(self, make: Callable[[], Call[R]], /) -> Awaitable[R]:
         """The result; raises the client's errors."""

@@ -26,15 +26,15 @@ class FrameTemplate:
     """One kind of request to one broker.
 
     address: the broker's, as advertised. reply: "sent" or "pulled", the form of a good answer from
-    the compiled transport; other answers, and those of other transports, are Frames.
+    the compiled transport; other answers, and the answers of other transports, are Frames.
     """
 
     __slots__ = ("_client", "_code", "_fields", "_native", "_transport", "address", "call", "send")
 
     send: Callable[..., Awaitable[Any]]
-    """`send(values, body, timeout, at_once=False)` sends a request; what is awaited gives its
+    """`send(values, body, timeout, at_once=False)` sends a request and returns an awaitable of its
     reply. timeout: seconds. at_once: do not collect other requests of this turn of the loop.
-    Failures are those of a transport; `explain` turns them into errors of the client."""
+    Fails as the transport does; `explain` turns the failures into errors of the client."""
     call: Callable[[Values, bytes, float], Any]
     """`call(values, body, timeout)` sends a request from any thread and blocks until its reply is
     there; only for the compiled transport. Failures as with `send`."""

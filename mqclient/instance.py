@@ -67,7 +67,7 @@ class TransportLike(Protocol):
 
 
 class Member:
-    """What one client adds to its instance; it is complete before the client starts."""
+    """A client's additions to its instance; complete before the client starts."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
@@ -146,7 +146,7 @@ class Instance:
         self.members.append(member)
 
     async def remove(self, member: Member, timeout: float) -> None:
-        """Unregister the groups that nobody else has here; after the last member, close.
+        """Unregister the groups that no other member uses; after the last member, close.
 
         timeout: seconds for the brokers' answers.
         """
@@ -372,13 +372,13 @@ async def every(interval: float, work: Callable[[], Awaitable[None]], *, first: 
 
 
 _instances: "WeakSet[Instance]" = WeakSet()
-"""Those that have members, of every loop of this process."""
+"""Instances with members, of every loop of this process."""
 
 
 def join(member: Member, transport: TransportLike | None) -> Instance:
     """Add a member to an instance of the running loop that admits it, or to a new one.
 
-    transport: of a new instance that nobody else joins; None makes one.
+    transport: for a new instance that no other client joins; None makes one.
     """
     found = None
     if transport is None:

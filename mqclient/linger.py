@@ -1,6 +1,6 @@
 """Gathers sends of one topic for a moment, and sends them as batches.
 
-The idea is that of RocketMQ 5 `ProduceAccumulator`; what may be in a batch are RocketMQ 4.9's rules
+The idea comes from RocketMQ 5 `ProduceAccumulator`, the rules for batches from RocketMQ 4.9
 (`MessageBatch.generateFromList`).
 """
 
@@ -90,7 +90,7 @@ class Linger:
         return future
 
     def _size(self, message: Message) -> int:
-        """Bytes of a message in a batch, at most; those of a full batch if it must go alone."""
+        """Most bytes that a message takes in a batch; a full batch if it must leave alone."""
         size = len(message.body)
         properties = message.properties
         compresses = 0 < self._settings.compress_from <= size
@@ -168,7 +168,7 @@ class Linger:
                 future.set_result(one)
 
     async def close(self, timeout: float) -> None:
-        """Send what waits. timeout: seconds; what is not stored by then gets a ClosedError."""
+        """Send waiting messages. timeout: seconds; messages stored later get a ClosedError."""
         for key, batch in list(self._open.items()):
             self._send_off(key, batch)
         tasks = list(self._tasks)

@@ -1,6 +1,6 @@
 """Progress of a broadcasting consumer, kept in a file of its own or in memory.
 
-A queue that is gone for a while, with its broker, goes on where it was. The file has the form of
+A queue that disappears with its broker continues later at its offset. The file has the form of
 RocketMQ's `LocalFileOffsetStore`: {"offsetTable": {queue: offset}}. It is replaced atomically, and
 the copy before it stays in `{path}.bak`.
 """

@@ -185,7 +185,7 @@ class _Sending:
                     word.set()
 
     def _batches(self) -> Iterator[tuple[list[Message], threading.Event | None]]:
-        """Messages that wait, and what was put after them: an event to set, or the end."""
+        """Waiting messages, and the item put after them: an event to set, or the end."""
         while True:
             batch: list[Message] = []
             size = 0

@@ -114,7 +114,7 @@ class _Call(Generic[R]):
         self._task: asyncio.Task[R] | None = None
         self._ended: queue.SimpleQueue[None] = queue.SimpleQueue()
         self.is_left = False
-        """Whether nobody waits any more."""
+        """Whether the caller has stopped waiting."""
 
     def begin(self) -> None:
         """On the loop: start the coroutine."""
@@ -136,7 +136,7 @@ class _Call(Generic[R]):
         return self._task.result()
 
     def leave(self, loop: _Loop) -> None:
-        """Cancel the coroutine, or undo what it did; returns when that has happened."""
+        """Cancel the coroutine, or undo its effect; returns when that has happened."""
         self.is_left = True
         is_undone: queue.SimpleQueue[None] = queue.SimpleQueue()
         with contextlib.suppress(RuntimeError, ClosedError):  # the loop is closed, or ends
@@ -250,7 +250,7 @@ class LoopThread:
 
         Interrupting the wait (Ctrl-C) cancels the coroutine, or calls `undo` with its result on the
         loop if it has one already. Raises its errors, and ClosedError on the loop's own thread,
-        where the wait would never end.
+        because the wait would never end there.
         """
         try:
             self.check_caller()
@@ -300,7 +300,7 @@ class LoopThread:
     def stop_after(
         self, work: Coroutine[Any, Any, object], timeout: float
     ) -> "concurrent.futures.Future[None]":
-        """Let accepted work end, run a last coroutine, then stop; for a client nobody closed.
+        """Let accepted work end, run a last coroutine, then stop; for a client that was not closed.
 
         timeout: seconds for the accepted work. Returns at once; the future is done at the end.
         """

@@ -51,7 +51,7 @@ class AccessPoint:
         """Make a client of this access point.
 
         kind: its class, of either face. arguments, options: as for the class, but the NameServer.
-        Raises what the class raises, and ValueError if it cannot work in a namespace.
+        Raises the class's errors, and ValueError if it cannot work in a namespace.
 
             AccessPoint.read("oms:rocketmq://127.0.0.1:9876").make(PushConsumer, "order_readers")
         """

@@ -112,7 +112,7 @@ def processing(
     group: str | None = None,
     tracer_provider: trace.TracerProvider | None = None,
 ) -> Iterator[Span]:
-    """A CONSUMER span around what a program does with one message of a lite pull consumer."""
+    """A CONSUMER span around the handling of one message of a lite pull consumer."""
     attributes = {"messaging.consumer.group.name": group} if group else {}
     with _process_span(_tracer(tracer_provider), [message], attributes) as span:
         yield span
@@ -263,7 +263,7 @@ def _named(operation: str, messages: Sequence[Message | ReceivedMessage]) -> str
 def _attributes(
     operation: str, kind: str, messages: Sequence[Message | ReceivedMessage]
 ) -> dict[str, Any]:
-    """What the conventions want of an operation on messages."""
+    """The attributes that the conventions require for an operation on messages."""
     found: dict[str, Any] = {
         "messaging.system": "rocketmq",
         "messaging.operation.name": operation,
@@ -292,7 +292,7 @@ def _attributes(
 
 
 def _sent(span: Span, result: Any) -> Any:
-    """Add what the result of a send says; returns the result."""
+    """Add the fields of a send's result; returns the result."""
     if isinstance(result, SendResult):
         if "," not in result.msg_id:
             span.set_attribute("messaging.message.id", result.msg_id)

@@ -36,7 +36,7 @@ class Outages:
         self._outages: dict[str, _Outage] = {}
 
     def failed(self, broker: str, text: str, *args: object) -> None:
-        """Log that a request to a broker failed, unless the broker's outage was logged lately."""
+        """Log that a request to a broker failed, unless the outage was logged a short time ago."""
         now = self._clock()
         outage = self._outages.get(broker)
         if outage is None:

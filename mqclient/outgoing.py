@@ -28,7 +28,7 @@ Prepare = Callable[[Message, ProducerSettings], Outgoing]
 
 PROPERTIES_BYTES_MAX = 32767
 RETRY_ROOM_BYTES = 640
-"""Room that the properties of a new message leave for those of a redelivery: its original topic
+"""Room that a new message leaves for the properties of a redelivery: its original topic
 and id, its delay, its retry topic and queue, the broker's region and cluster."""
 STORED_GROWTH_BYTES = 256
 """A message of a batch grows by at most this and its topic's name when a broker stores it: by the

@@ -142,7 +142,7 @@ class Producer:
         timeout: seconds for the send and its retries; None means the producer's (3 s).
         Returns a SendResult whose status may be less than SEND_OK; see raise_for_status().
         Raises ValueError or TypeError for what cannot be sent, NoRouteError, BrokerError,
-        UnreachableError, ClientTimeout (the message may be stored nevertheless), PartlySent,
+        UnreachableError, ClientTimeout (the message may be stored even so), PartlySent,
         ClosedError.
         """
         if not self._client.running:
@@ -327,7 +327,7 @@ class Producer:
 
     @property
     def limited(self) -> bool:
-        """Whether there are limits of what is in flight."""
+        """Whether the messages in flight are limited."""
         return self._around is not None and self._around.limited
 
     async def send_admitted(

@@ -27,7 +27,7 @@ class QueueChoice(NamedTuple):
 def queue_choice(
     queue: MessageQueue | None, order_key: OrderKey | None, selector: Selector | None
 ) -> QueueChoice | None:
-    """The choice in the arguments of a send; None if the queues are to be taken in turn.
+    """The choice in the arguments of a send; None if the sends rotate over the queues.
 
     Raises TypeError for a wrong type, ValueError for more than one choice.
     """
@@ -51,7 +51,7 @@ def chosen_queue(
     """The queue for a message. queues: of its topic, as the caller knows them.
 
     Raises ValueError for a queue of another topic, or if the selector returns no queue of the list;
-    what the selector raises.
+    also passes on the selector's errors.
     """
     if choice.queue is not None:
         if choice.queue.topic != message.topic:

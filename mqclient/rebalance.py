@@ -80,7 +80,7 @@ class ByConfig:
     def __call__(
         self, client_id: str, queues: list[MessageQueue], members: list[str]
     ) -> list[MessageQueue]:
-        """The fixed queues among those of one topic."""
+        """The fixed queues among the queues of one topic."""
         fixed = [queue for queue in queues if queue in self._queues]
         if not fixed and queues[0].topic.startswith(RETRY_PREFIX):
             return averagely(client_id, queues, members)

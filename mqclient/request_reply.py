@@ -42,7 +42,7 @@ def reply(
     """Make the reply to a request that a consumer received; any producer sends it.
 
     request: the received message. body: the reply's content, not empty. tags, keys, properties:
-    as for Message, but the tag may be any that was received, as nobody subscribes to replies.
+    as for Message, but the tag may be any received tag, because replies have no subscribers.
     Raises ValueError if the message is no request, because `send` sent it.
     """
     found = request.properties
@@ -125,7 +125,7 @@ class Requests:
                 future.exception()  # a request that is being cancelled does not ask for it
 
     async def _arrived(self, address: str, request: Frame) -> Frame:
-        """A broker pushes a reply. The answer is success even if nobody waits, as RocketMQ's."""
+        """A broker pushes a reply. Answer with success even if no request waits, as RocketMQ does."""
         header = ReplyMessageRequestHeader.from_fields(request.fields)
         self._check_properties(header.properties or "", address)
         (message,) = decode_messages(_record(header, request.body))

@@ -182,7 +182,7 @@ class PartsResult(SendResult):
     """A batch that was sent in parts, because it was over the size limit.
 
     Ids are comma lists over all parts. The status is the first that is not SEND_OK. The queue, the
-    offset and the rest are those of the first part.
+    offset and the other fields come from the first part.
     """
 
     __slots__ = ("_parts",)

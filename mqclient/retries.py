@@ -24,7 +24,7 @@ _PASSING_CODES = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
 async def with_retries(attempt: Callable[[], Awaitable[T]], within_s: float = 0.0) -> T:
     """Run `attempt` until it succeeds, fails for good, or has failed ATTEMPTS times.
 
-    within_s: after ATTEMPTS, go on until this many seconds have passed since the first one.
+    within_s: after ATTEMPTS, continue until this many seconds have passed since the first one.
     """
     deadline = time.monotonic() + within_s
     pause_s = FIRST_PAUSE_S

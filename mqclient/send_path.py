@@ -47,7 +47,7 @@ class SendPath:
         self._singles: FrameTemplate | None = None
         self._batches: FrameTemplate | None = None
         self._of_code: dict[RequestCode, FrameTemplate] = {}
-        """Those of a reply topic, whose messages differ in their code."""
+        """Templates of a reply topic, whose messages differ in their code."""
         self.blocks = client.compiled_transport() is not None
         """Whether `call` can be used."""
 

@@ -65,8 +65,8 @@ class _SendPaths:
         self.route = route
         self.by_queue: dict[MessageQueue, SendPath] = {}
         self.in_turn: list[SendPath] = []
-        """Those of the route's queues, in its order: a queue's hash costs as much as its request.
-        Empty until somebody sends to the queues in turn."""
+        """The route's queues, in its order: hashing a queue costs as much as its request.
+        Empty until a send rotates over the queues."""
 
 
 class Sender:
@@ -81,7 +81,7 @@ class Sender:
         """Topics whose route is asked for after a failed send."""
         self._faults = LatencyFaults() if settings.latency_fault else None
         self.on_sent: Callable[[Outgoing, SendResult, int], None] | None = None
-        """Told of each stored message, with the time when its send began, in milliseconds; by the
+        """Called after each stored message, with the start of its send in milliseconds; by the
         methods `send_anywhere` and `send_to` only."""
         self.prepare: Prepare = prepare
         """Makes a message ready to send."""
@@ -141,7 +141,7 @@ class Sender:
     async def send_anywhere(self, outgoing: Outgoing, timeout: float) -> SendResult:
         """Try the queues in turn until one stores the message; see `tries`.
 
-        timeout: seconds for all tries, of which each may use what is left. Raises as
+        timeout: seconds for all tries; each may use the remaining time. Raises as
         Producer.send does.
         """
         trying = self.try_on(outgoing, time.monotonic(), timeout, None)

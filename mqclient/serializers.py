@@ -21,7 +21,7 @@ V = TypeVar("V")
 
 
 class Serializer(Protocol[T]):
-    """Turns values into bytes and back. Both methods raise ValueError for what they refuse."""
+    """Turns values into bytes and back. Both methods raise ValueError for an unsuitable input."""
 
     def dumps(self, value: T) -> bytes:
         """The body of a message with this value."""
@@ -62,7 +62,7 @@ class Json(Generic[V]):
             raise ValueError(f"{type(value).__name__} is no JSON: {error}") from error
 
     def loads(self, body: bytes) -> V:
-        """The value. Raises ValueError for what is no JSON or not of the type."""
+        """The value. Raises ValueError for invalid JSON or another type."""
         return self._decoder.decode(body)
 
 
@@ -78,7 +78,7 @@ def message_of(
 ) -> Message:
     """Make a message whose body is a value.
 
-    Other arguments as for Message. Raises what the serializer and Message raise.
+    Other arguments as for Message. Raises the errors of the serializer and of Message.
     """
     return Message(
         topic,

@@ -29,7 +29,7 @@ async def until_signal(other: asyncio.Event, begin: Callable[[], Awaitable[None]
 
 
 def is_real_interrupt(error: BaseException) -> bool:
-    """Whether Python raised an error for Ctrl-C in whatever ran then, so that it must go on.
+    """Whether Python raised this error for Ctrl-C in unrelated code, so that it must propagate.
 
     `asyncio.run` replaces that handler: a KeyboardInterrupt below it was raised by the code itself.
     """

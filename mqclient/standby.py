@@ -1,7 +1,7 @@
 """What keeps a client alive at its brokers while its event loop is busy, sent by a thread.
 
 A broker forgets a member of a group after 120 s without a heartbeat, and a queue's lock after 60 s
-without a renewal. The loop sends both; the thread repeats what the loop sent last once it is late.
+without a renewal. The loop sends both; the thread repeats the loop's last requests once it is late.
 Nothing else of a client runs there.
 """
 
@@ -42,7 +42,7 @@ class _Vital:
 class Standby:
     """The thread of one instance; it starts with the first `keep` and ends with `stop`.
 
-    It also ends when the loop is closed or nobody has the instance any more.
+    It also ends when the loop is closed or the instance is garbage-collected.
     send: sends a request from any thread and waits for the answer, which does not matter.
     """
 
@@ -51,7 +51,7 @@ class Standby:
         self._send = send
         self._vitals: dict[Hashable, _Vital] = {}
         self._lock = threading.Lock()
-        """Held while vitals are changed, and while a round takes those that are due."""
+        """Held while vitals are changed, and while a round takes the due ones."""
         self._wake = threading.Event()
         self._is_started = self._is_over = False
         self._round: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -62,7 +62,7 @@ class Standby:
     def keep(
         self, what: Hashable, interval: float, sendings: Callable[[], Iterable[Sending]]
     ) -> None:
-        """Say what the loop has just sent, and repeats every `interval` seconds.
+        """Register requests that the loop has just sent, and repeats every `interval` seconds.
 
         sendings: makes the requests; called on the thread.
         """
@@ -79,7 +79,7 @@ class Standby:
             self._wake.set()
 
     async def quiet(self) -> None:
-        """Wait for what is being sent, which the last `keep` or `stop` may have replaced."""
+        """Wait for the running round of sends; `keep` or `stop` may have changed the next one."""
         await asyncio.shield(asyncio.wrap_future(self._round))
 
     def stop(self) -> None:

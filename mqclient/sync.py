@@ -181,7 +181,7 @@ class Producer(BlockingFace[AsyncProducer]):
         timeout: seconds for the send and its retries; None means the producer's (3 s).
         Returns a SendResult whose status may be less than SEND_OK; see raise_for_status().
         Raises ValueError or TypeError for what cannot be sent, NoRouteError, BrokerError,
-        UnreachableError, ClientTimeout (the message may be stored nevertheless), PartlySent,
+        UnreachableError, ClientTimeout (the message may be stored even so), PartlySent,
         ClosedError.
         """
         thread = self._thread or self._running
@@ -372,7 +372,7 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
         self._on_loop(self._twin.unsubscribe, topic)
 
     def suspend(self) -> None:
-        """Pull no more messages until `resume`; those that were pulled are still handled.
+        """Pull no more messages until `resume`; messages already pulled are still handled.
 
         The consumer stays in its group, and keeps its queues.
         """

@@ -46,7 +46,7 @@ _SUCCESS, _TIME_OUT, _EXCEPTION, _RETURN_NULL, _FAILED = range(5)
 
 
 class TraceRecord(NamedTuple):
-    """One record, or those of one call of a handler, and the keys to find it by."""
+    """One record, or the records of one handler call, and the keys to find it by."""
 
     text: str
     keys: Sequence[str]

@@ -151,7 +151,7 @@ class Transport:
     def template(
         address: str, code: int, fields: list[tuple[str, str | None]], serialize: int, reply: str
     ) -> FrameTemplate:
-        """Prepare the shared part of requests; arguments are those of `_core.FrameTemplate`."""
+        """Prepare the shared part of requests; takes the arguments of `_core.FrameTemplate`."""
         return FrameTemplate(address, code, fields, serialize, reply)
 
     def request(
@@ -194,7 +194,7 @@ class Transport:
     ) -> Any:
         """Send a request from any thread and wait for its reply, past the loop.
 
-        Arguments, outcome and errors are those of `request`; the transport was used before.
+        Takes the arguments of `request` and ends as it does; the transport was used before.
         """
         connector = self._connector
         if connector is None or self._process != process_id():
@@ -209,7 +209,7 @@ class Transport:
     def block(self, address: str, request: Frame, timeout: float) -> Frame:
         """Send a request without header fields from any thread and wait for its reply.
 
-        Arguments and errors are those of `call`; the transport was used before.
+        Takes the arguments of `call` and raises its errors; the transport was used before.
         """
         template = self.template(address, request.code, [], request.serialize, "frame")
         reply: Frame = self.block_on(template, (), request.body, timeout)

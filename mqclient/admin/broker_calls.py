@@ -94,7 +94,7 @@ def consume_queue(
 
 
 def clean(code: RequestCode) -> Call[None]:
-    """One of the requests that have a broker delete what it does not need."""
+    """A request on which a broker deletes data that it no longer needs."""
     return Call(request_frame(code), lambda reply: None)
 
 

@@ -28,7 +28,7 @@ class Brokers(Room):
     async def masters(self, cluster: str) -> list[str]:
         """Addresses of a cluster's masters.
 
-        Raises RocketMQError when the cluster does not exist, naming those that do.
+        Raises RocketMQError if the cluster does not exist; the error lists the known clusters.
         """
         known = await self.clusters()
         names = self._names(known, cluster)

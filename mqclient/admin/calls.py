@@ -67,7 +67,7 @@ def broker_stats(name: str, key: str) -> Call[BrokerStatsData]:
 
 
 def broker_consume_stats(*, ordered: bool) -> Call[ConsumeStatsList]:
-    """Progress of all groups of a broker, or of those that consume in order."""
+    """Progress of all groups of a broker, or of the ordered groups only."""
     header = GetConsumeStatsInBrokerHeader(is_order=ordered)
     request = request_frame(RequestCode.GET_BROKER_CONSUME_STATS, header)
     return Call(request, lambda reply: ConsumeStatsList.from_json(reply.body))

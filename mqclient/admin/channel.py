@@ -84,7 +84,7 @@ class Channel:
         return call.result(await self.engine.call_broker(address, call.request, timeout), address)
 
     async def route(self, topic: str) -> TopicRouteData:
-        """Where a topic lives. Raises NoRouteError when the NameServer does not know it."""
+        """The route of a topic. Raises NoRouteError if the NameServer does not know the topic."""
         found = await self.ask_namesrv(calls.route(topic))
         if found is None:
             words = f"no route for topic {topic!r} at NameServer {self.namesrv}"
@@ -111,7 +111,7 @@ class Channel:
 
 
 def reachable(data: BrokerData) -> str | None:
-    """The address to ask a broker name at: the master's, else that of its first slave."""
+    """The address at which to ask a broker: its master's, otherwise its first slave's."""
     slaves = [data.broker_addrs[key] for key in sorted(data.broker_addrs)]
     return data.master or (slaves[0] if slaves else None)
 

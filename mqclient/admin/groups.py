@@ -80,7 +80,7 @@ class Groups(Room):
     async def connection(self, group: str) -> ConsumerConnection:
         """Members and subscriptions of a group.
 
-        Raises NoRouteError when the group was never seen, BrokerError 206 when nobody is online.
+        Raises NoRouteError if the group never existed, BrokerError 206 if no member is online.
         """
         call = calls.consumer_connection(group)
         found = await self._channel.ask_any(retry_topic(group), call)

@@ -71,7 +71,7 @@ class Messages(Room):
 
     async def view(self, msg_id: str, topic: str | None = None) -> ReceivedMessage:
         """The message with an offset message id, from the broker that the id names, or with a
-        unique key, which is what a send returns as msg_id.
+        unique key, the msg_id of a SendResult.
 
         topic: where to look for a unique key; None searches every topic. An offset id that leads
         to nothing is looked up as a unique key if a topic is given, as in RocketMQ.

@@ -72,8 +72,9 @@ class Resets(Room):
     async def offline(
         self, topic: str, group: str, to: datetime | int, *, force: bool = True
     ) -> list[RollbackStats]:
-        """Move a group that nobody is a member of (`resetOffsetByTimestampOld`): its offsets are
-        committed anew. A member that runs would overwrite them.
+        """Move the offsets of a group without members (`resetOffsetByTimestampOld`).
+
+        A running member would overwrite the committed offsets.
         """
         route = await self._channel.route(topic)
         queues = {data.broker_name: data.read_queue_nums for data in route.queue_datas}

@@ -25,12 +25,12 @@ class Topics(Room):
         self._brokers = brokers
 
     async def names(self, cluster: str | None = None) -> list[str]:
-        """All topics that the NameServer knows, or those of one cluster."""
+        """All topics that the NameServer knows, or the topics of one cluster."""
         call = calls.topic_list() if cluster is None else calls.topics_by_cluster(cluster)
         return (await self._channel.ask_namesrv(call)).topic_list
 
     async def route(self, topic: str) -> TopicRouteData:
-        """Where a topic lives. Raises NoRouteError when the NameServer does not know it."""
+        """The route of a topic. Raises NoRouteError if the NameServer does not know the topic."""
         return await self._channel.route(topic)
 
     async def cluster_of(self, topic: str) -> str:
@@ -71,7 +71,7 @@ class Topics(Room):
         """Create or change a topic on one broker, or on every master of a cluster.
 
         cluster: its name. broker: "host:port" of a master. Give exactly one.
-        Returns the addresses that have it now, in the order they were told.
+        Returns the addresses of the updated brokers, in the order of the updates.
         """
         addresses = await self._brokers.chosen(cluster, broker)
         call = calls.create_topic(_header(config))
@@ -80,7 +80,7 @@ class Topics(Room):
         return addresses
 
     async def update_order(self, config: TopicConfig, broker_names: list[str]) -> str:
-        """Register the queues of an ordered topic with every NameServer; returns what was set."""
+        """Register the queues of an ordered topic with every NameServer; returns the value set."""
         queues = ";".join(f"{name}:{config.write_queue_nums}" for name in broker_names)
         namespace = admin_calls.ORDER_NAMESPACE
         call = calls.put_kv_config(namespace, config.topic_name, queues)
@@ -88,7 +88,7 @@ class Topics(Room):
         return queues
 
     async def add_to_order(self, config: TopicConfig, broker_name: str) -> str:
-        """Register one broker's queues of an ordered topic, keeping those of other brokers."""
+        """Register one broker's queues of an ordered topic; other brokers' queues are kept."""
         namespace, topic = admin_calls.ORDER_NAMESPACE, config.topic_name
         known = await self._channel.ask_namesrv(calls.get_kv_config(namespace, topic))
         parts = dict(item.split(":", 1) for item in (known or "").split(";") if ":" in item)

@@ -15,7 +15,7 @@ from mqstore.names import is_of_a_group
 __all__ = ["QUERY_COUNT", "UniqueKeys"]
 
 QUERY_COUNT = 64
-"""Most messages that a query for a key finds, unless told."""
+"""Most messages that a query for a key returns by default."""
 
 COPIES_MAX = 32
 """RocketMQ's limit: a message that is sent again after a timeout has the same key."""
@@ -48,7 +48,7 @@ class UniqueKeys:
     ) -> list[ReceivedMessage]:
         """Messages of a topic with a key that users gave, oldest first; see `Messages.query`.
 
-        The index holds hash codes of keys, so what it finds is compared with the key.
+        The index holds hash codes of keys, so each message found is compared with the key.
         """
         found = await self._found(
             QueryMessageRequestHeader(
@@ -78,7 +78,7 @@ class UniqueKeys:
         return [message for message in await self._found(header) if message.msg_id == key]
 
     async def _found(self, header: QueryMessageRequestHeader) -> list[ReceivedMessage]:
-        """What the index of each broker of a topic finds."""
+        """The messages that the index of each broker of a topic finds."""
         found: list[ReceivedMessage] = []
         for data in (await self._channel.route(header.topic)).broker_datas:
             if address := reachable(data):

@@ -1,4 +1,4 @@
-"""`mqclient bench`: load any RocketMQ broker and say what it did.
+"""`mqclient bench`: load any RocketMQ broker and report the results.
 
 The load generator is compiled (rust/bench): threads with a connection each, and up to
 `--in-flight` requests on it; latencies go into HDR histograms.
@@ -53,8 +53,8 @@ def run_produce(load: dict[str, object], **settings: object) -> dict[str, Any]:
     body_bytes, batch, tag. All have defaults.
     Returns the report: messages, requests, refused, errors, bytes, seconds, messages_per_second,
     megabytes_per_second, latency_us, each_second, totals, problems (docs/bench.md says what each
-    means). Raises ConnectionError, ValueError, PermissionError for what the account may not do or
-    is no account, RuntimeError; the last two with the broker's code and remark.
+    means). Raises ConnectionError, ValueError, PermissionError if the account is unknown or may
+    not do this, RuntimeError; the last two with the broker's code and remark.
     Releases the GIL; Ctrl-C ends the load early.
     """
     return _run("produce", {"load": load, **settings})
@@ -170,7 +170,7 @@ def consume(name: str | None, save: str | None, output: str | None, **o: Any) ->
 def latency(rate: float, name: str | None, save: str | None, output: str | None, **o: Any) -> None:
     """Send and read at the same time: how long a message takes from its sender to its reader.
 
-    Looks for every message: what was acknowledged and does not arrive is lost, and the run fails.
+    Checks every message: an acknowledged message that does not arrive is lost, and the run fails.
     """
     readers = {option: o.pop(option) for option in ("readers", "group", "pull_max")}
     sending = send_settings(o, rate)
@@ -286,7 +286,7 @@ def _row(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def _name(kind: str, settings: dict[str, Any]) -> str:
-    """What a run does, in a few words: equal for runs that do the same."""
+    """A short description of a run, equal for runs with the same settings."""
     load = settings["load"]
     usual = {"rate": 0.0, "topics": 1, "batch": 1, "groups": 1, "headers": "json"}
     flags = [flag for flag in ("oneway", "tail", "repeat", "commit") if settings.get(flag)]

@@ -136,7 +136,7 @@ def _warnings(runs: dict[str, Runs]) -> Iterator[str]:
 
 
 def _different(reports: list[dict[str, Any]]) -> list[str]:
-    """The settings that are not equal in all; where the brokers are does not count."""
+    """The settings that differ between reports; the brokers' addresses are ignored."""
     flat = [
         {**report.get("settings", {}), **report.get("settings", {}).get("load", {})}
         for report in reports

@@ -50,7 +50,7 @@ class _Whole(click.types.IntParamType):
     """A number of things; the function that uses the number checks its range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read it; fails on text, on what is below 0, and on more than anything counts."""
+        """Read a count; fails on text and on numbers outside 0 to WHOLE_MAX."""
         number: int = super().convert(value, param, ctx)
         if not 0 <= number <= WHOLE_MAX:
             self.fail(f"{number} is not between 0 and {WHOLE_MAX}", param, ctx)
@@ -210,7 +210,7 @@ def load_of(options: dict[str, Any], warmup: float = 0.0) -> dict[str, object]:
 
 
 def send_settings(options: dict[str, Any], rate: float) -> dict[str, object]:
-    """Take the options of sending out of all options; what is left is the load's."""
+    """Move the options of sending out of all options; the load's options remain."""
     names = ("in_flight", "body_bytes", "batch", "tag", "oneway", "wait")
     settings = {name: options.pop(name) for name in names}
     if settings["in_flight"] is None:

@@ -16,7 +16,7 @@ __all__ = ["consume"]
 def consume(group: str, **options: Any) -> int:
     """Print TOPIC's messages, or run a command for each, as a member of a group.
 
-    The members share the queues. The offsets of what was handled are committed every 5 seconds
+    The members share the queues. The offsets of handled messages are committed every 5 seconds
     and at the end, so a message may come twice after a crash. With --queue, the command reads
     these queues whatever other members read.
     """

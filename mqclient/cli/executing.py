@@ -29,7 +29,7 @@ AHEAD_MAX = 1024
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What the options say. jobs: commands at once."""
+    """The options of --exec. jobs: commands in parallel."""
 
     command: str
     jobs: int
@@ -103,7 +103,7 @@ class Executing:
             self._check()
             task = asyncio.create_task(self._run(message))
             self._under_way.append((queue_of(message), message.queue_offset, task))
-            _ = self.handled  # forgets what is done
+            _ = self.handled  # drop the finished commands from the list
         self._check()
 
     async def finish(self, interrupted: bool) -> None:

@@ -60,7 +60,7 @@ class Lines:
             self._give(error)
 
     def _give(self, what: list[bytes] | Exception | None) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants it
+        with contextlib.suppress(RuntimeError):  # the loop is closed: no reader is left
             self._loop.call_soon_threadsafe(self._chunks.put_nowait, what)
 
 

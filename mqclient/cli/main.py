@@ -35,6 +35,6 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code.
 
-    arguments: without the program's name; None takes those of the process.
+    arguments: without the program's name; None means the process's own arguments.
     """
     return running.run("mqclient", lambda: invoke(cli, "mqclient", arguments), failure_of)

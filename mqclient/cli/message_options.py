@@ -1,4 +1,4 @@
-"""The options of commands that send: what a message carries besides its body."""
+"""The options of commands that send: keys, tag, properties and other parts beside the body."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ COLUMNS = ("storeTime", "queueId", "queueOffset", "tags", "keys", "body")
 
 @dataclass(frozen=True, slots=True)
 class MessageOutput:
-    """What the options say. form: -f; output: --output; body: --body."""
+    """The options of message output. form: -f; output: --output; body: --body."""
 
     form: Callable[[ReceivedMessage], bytes] | None
     output: str | None

@@ -1,4 +1,4 @@
-"""What `consume` and `tail` share: where to read, when to end, and what is committed."""
+"""Shared code of `consume` and `tail`: the start, the end, and the commits."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ COMMIT_INTERVAL_S = 5.0
 WAIT_S = 1.0
 """How long one question for messages may wait."""
 LAST_WAIT_S = 0.1
-"""The same with --exit-at-end, where the end shows when nothing comes."""
+"""The same with --exit-at-end, where an empty answer means that the end is reached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What the options of `reading_options` say."""
+    """The values of `reading_options`."""
 
     topic: str
     tags: str
@@ -64,7 +64,7 @@ class Handling(Protocol):
         ...
 
     async def finish(self, interrupted: bool) -> None:
-        """Wait for what is under way. interrupted: a signal ended the reading."""
+        """Wait for the commands that run. interrupted: a signal ended the reading."""
         ...
 
 
@@ -104,7 +104,7 @@ def topic_of(topic: str | None, named: str | None) -> str:
 
 
 def reading_of(options: dict[str, Any]) -> tuple[Reading, Handling]:
-    """Take the options of `reading_options` out of a command's; what is left is its own."""
+    """Move the options of `reading_options` out of a command's; its own options remain."""
     chosen = output_of(options)
     command = execution_of(options)
     if command is not None and (chosen.form is not None or chosen.output is not None):
@@ -207,10 +207,10 @@ class _Reader:
         return queues
 
     async def _assigned(self, gained: list[MessageQueue], lost: list[MessageQueue]) -> None:
-        """Commit what is handled of lost queues; from now on their next owner commits."""
+        """Commit the handled messages of lost queues; from now on their next owner commits."""
         await self.commit()
         handled = self._handling.handled
-        for queue in gained:  # what was handled before it was lost is old
+        for queue in gained:  # offsets handled before the loss are old
             self._lost.discard(queue)
             if queue in handled:
                 self._committed[queue] = handled[queue]
@@ -219,7 +219,7 @@ class _Reader:
             self._delivered.pop(queue, None)
 
     async def commit(self) -> None:
-        """Write the offsets of what is handled to the brokers, in a group."""
+        """Commit the offsets of handled messages to the brokers, in a group."""
         moved = {
             queue: offset
             for queue, offset in self._handling.handled.items()

@@ -50,11 +50,11 @@ def send(
 ) -> int:
     """Send BODIES to TOPIC, a message each; without any, the lines of standard input.
 
-    A line is sent as soon as it is read. Ctrl-C or SIGTERM ends the reading: what was read is
-    sent, and the exit code is 130 or 143.
+    A line is sent as soon as it is read. After Ctrl-C or SIGTERM no more lines are read; the lines
+    read so far are sent, and the exit code is 130 or 143.
 
-    With --file, the messages of a file that mqstore export wrote, with the unique key, born
-    time, tag, keys and properties they had; to the topic they had unless TOPIC is given.
+    With --file, send the messages of a file that mqstore export wrote, with their unique keys, born
+    times, tags, keys and properties, to TOPIC or else to their original topics.
     """
     if named is not None:
         bodies, topic = bodies if topic is None else (topic, *bodies), named
@@ -98,8 +98,8 @@ async def _send(
 ) -> int:
     """Send the bodies, or the lines of standard input. Returns the exit code.
 
-    options: arguments of the producer. A signal ends the reading: what was read is still sent, and
-    the exit code is 128 and the signal's number.
+    options: arguments of the producer. A signal ends the reading: lines read so far are still sent,
+    and the exit code is 128 plus the signal's number.
     """
     loop = asyncio.get_running_loop()
     signals: list[int] = []
@@ -140,7 +140,7 @@ class _Sending:
         self._room = asyncio.Semaphore(IN_FLIGHT_MAX)
 
     async def run(self, batches: AsyncIterator[list[bytes]]) -> int:
-        """Send all that comes; returns how many. Raises what the first failed send does."""
+        """Send all batches; returns the number of messages. Raises the error of a failed send."""
         feeding = asyncio.create_task(self._feed(batches))
         try:
             sent = await self._answers()
@@ -182,7 +182,7 @@ class _Sending:
         return count
 
     def _write(self, rows: list[dict[str, Any]], output: str | None) -> None:
-        """Write results; without a reader, the messages are sent nevertheless."""
+        """Write results; if the reader of the output has gone, sending continues without."""
         try:
             write_rows(rows, COLUMNS, output)
             sys.stdout.flush()

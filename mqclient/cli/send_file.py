@@ -31,7 +31,7 @@ _FALSE_BY_NOW = frozenset({
 """Properties by which a broker would take the message for half of a transaction, or that it sets
 itself."""
 _DELAY = frozenset({"REAL_TOPIC", "REAL_QID", "DELAY"})
-"""What a delayed message carries, even after it was delivered."""
+"""Properties of a delayed message, even after its delivery."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +64,11 @@ class _Counts:
 async def send_file(plan: Resend, output: str | None) -> int:
     """Send the messages of an export; writes how many. Returns the exit code.
 
-    When it ends early, it says how to go on; a few messages may then be sent twice.
+    If it ends early, it prints how to continue; a few messages may then be sent twice.
     """
     counts = _Counts()
     try:
-        # What is wrong with the file, or with a message in it, is the user's to mend.
+        # A mistake in the file, or in one of its messages, is a usage error.
         with progress() as bar, refusing_arguments():
             async with Producer(**plan.options) as producer:
                 await _Sending(producer, plan, counts).run(bar)
@@ -168,7 +168,7 @@ def _message(exported: ExportedMessage, topic: str | None) -> tuple[Message | No
     """A message as it was first sent, with its queue id; None for RocketMQ's own."""
     properties, home, queue_id = exported.properties, exported.topic, exported.queue_id
     dropped = _FALSE_BY_NOW | _DELAY
-    if home == SCHEDULE_TOPIC:  # still delayed: its delay begins anew
+    if home == SCHEDULE_TOPIC:  # still delayed: its delay starts again
         home = properties.get("REAL_TOPIC", "")
         queue_id = int(properties.get("REAL_QID", "0"))
         dropped -= {"DELAY"}

@@ -1,4 +1,4 @@
-"""What the commands that connect share: `connection.py`, `failures.py` and `signals.py`.
+"""Shared code of commands that connect: `connection.py`, `failures.py` and `signals.py`.
 
 `mqstore.commands` has what every command needs.
 """

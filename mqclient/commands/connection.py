@@ -1,4 +1,4 @@
-"""How a command is told where to connect, as whom, and how to speak TLS."""
+"""The options for connecting: NameServer, account and TLS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the client's errors mean to a shell."""
+"""Exit codes and texts for the client's errors."""
 
 from __future__ import annotations
 

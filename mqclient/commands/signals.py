@@ -18,9 +18,9 @@ async def run_until_signal(
 ) -> int:
     """Run `work`, then `finish`, then `commit`; the last two also after an error or a signal.
 
-    finish: told whether a signal came. A signal ends the work, a second one also cancels `finish`.
-    Returns the exit code: 0, or 128 and the signal's number. Raises what the work raised, else
-    what `finish` raised.
+    finish: gets True after a signal. A signal ends the work, a second one also cancels `finish`.
+    Returns the exit code: 0, or 128 plus the signal's number. Raises the work's error, otherwise
+    the error of `finish`.
     """
     loop = asyncio.get_running_loop()
     signals: list[int] = []

@@ -147,7 +147,7 @@ class Assignment(Generic[Held]):
             self._pull(queue)
 
     async def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Read those of these queues that this member has from other offsets, earlier ones too."""
+        """Read this member's queues from other offsets, earlier ones too; skip the other queues."""
         mine = {queue: offset for queue, offset in offsets.items() if queue in self._held}
         await self._give_up(list(mine), mine)
         self.rebalance_soon()

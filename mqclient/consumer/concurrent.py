@@ -94,7 +94,7 @@ class ConcurrentService(ConsumeService):
         return mine
 
     def _done(self, request: ConsumeRequest, outcome: Any) -> None:
-        """Acknowledge messages, or send those that failed back."""
+        """Acknowledge messages, or send the failed ones back."""
         held = request.held
         if held.dropped:
             return  # another member reads these messages again

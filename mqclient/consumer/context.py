@@ -46,9 +46,9 @@ class ConsumeContext:
     ack_index: index of the last message that succeeded, None for all; with a SUCCESS the messages
     after it are delivered again.
 
-    Of an orderly consumer: suspend_current_queue_timeout: seconds until a queue whose handler
-    failed goes on, 0.01 to 30; None means the consumer's setting (1 s). auto_commit: whether a
-    SUCCESS acknowledges; if False, COMMIT does.
+    Of an orderly consumer: suspend_current_queue_timeout: pause in seconds, 0.01 to 30, before a
+    queue handles a failed message again; None means the consumer's setting (1 s). auto_commit:
+    if True, SUCCESS acknowledges the messages; if False, only COMMIT does.
     """
 
     __slots__ = ("_delay_level", "_suspend", "ack_index", "auto_commit", "message_queue")
@@ -77,7 +77,7 @@ class ConsumeContext:
 
     @property
     def suspend_current_queue_timeout(self) -> float | None:
-        """Seconds until the queue goes on after a failure; None means the consumer's setting."""
+        """Pause in seconds before a failed message is handled again; None means the setting."""
         return self._suspend
 
     @suspend_current_queue_timeout.setter

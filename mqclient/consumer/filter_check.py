@@ -39,7 +39,7 @@ class FilterChecks:
     def __init__(self, client: Client, group: str) -> None:
         self._client, self._group = client, group
         self._asked: dict[str, Subscribed] = {}
-        """By topic: checks under way, and refusals that nobody has awaited."""
+        """By topic: running checks, and refusals that the caller has not awaited."""
 
     def begin(self, item: Subscription, accept: Callable[[Subscription], None]) -> Subscribed:
         """Let a broker check a filter, then accept it unless `forget` came first.

@@ -22,7 +22,7 @@ __all__ = ["AssignmentListener", "LiteAssignment"]
 
 log = logging.getLogger(__name__)
 AssignmentListener = Callable[[list[MessageQueue], list[MessageQueue]], Awaitable[None] | None]
-"""Called with the queues that a consumer gained and those that it loses; may be `async def`."""
+"""Called with the queues that a consumer gained and the ones it loses; may be `async def`."""
 
 
 class LiteAssignment(Assignment[LiteQueue]):
@@ -96,7 +96,7 @@ class LiteAssignment(Assignment[LiteQueue]):
             await self._changed.wait_for(lambda: self.held.keys() >= (self.chosen or set()))
 
     async def queue(self, queue: MessageQueue, timeout: float) -> LiteQueue:
-        """What is held of a queue of ours; waits until an assigned one has its start.
+        """The buffer of an assigned queue; waits until the queue has its start offset.
 
         timeout: seconds. Raises ValueError for another's queue, ClientTimeout.
         """
@@ -112,7 +112,7 @@ class LiteAssignment(Assignment[LiteQueue]):
         return self.held_of(queue)
 
     def held_of(self, queue: MessageQueue) -> LiteQueue:
-        """What is held of a queue of ours; ValueError for another's."""
+        """The buffer of an assigned queue; ValueError for other queues."""
         held = self.held.get(queue)
         if held is None:
             ours = ", ".join(str(item) for item in sorted(self.held)) or "none yet"
@@ -123,7 +123,7 @@ class LiteAssignment(Assignment[LiteQueue]):
         return held
 
     def move(self, queue: MessageQueue, offset: int) -> None:
-        """Read a queue from another offset on; what is held or being pulled of it is forgotten."""
+        """Read a queue from another offset on; drop its held messages and its pulls in flight."""
         old = self.held_of(queue)
         self._end(queue)
         self._begin(queue, offset)

@@ -23,11 +23,11 @@ class LiteQueue(ProcessQueue):
     def __init__(self, queue: MessageQueue, next_offset: int) -> None:
         super().__init__(queue, next_offset)
         self.acknowledged = 0
-        """The caller said that it has handled every message before this offset, of those that it
-        was given since the queue was last moved."""
+        """Offset before which the caller has handled every message that it got since the queue was
+        last moved."""
         self.paused = False
         self.room = asyncio.Event()
-        """Set when a paused pull may go on."""
+        """Set when a paused pull may continue."""
         self.front: _Run | None = None
         """The first held run, once a message of it was handed out."""
         self.parked: list[_Run] = []
@@ -154,7 +154,7 @@ class LiteBuffer:
         return messages
 
     def take_back(self) -> None:
-        """Hand out again what the last `next` or `take_many` gave, before all else."""
+        """Hand out again the messages of the last `next` or `take_many`, before all others."""
         if self._closed:
             return
         run, self._run = self._run, self._nothing
@@ -199,7 +199,7 @@ class LiteBuffer:
         return None
 
     def _settle(self) -> None:
-        """What was in hand is handled: the caller asks for more."""
+        """Mark the messages in hand as handled, because the caller asks for more."""
         if self._closed:
             return
         run, self._run = self._run, self._nothing
@@ -241,7 +241,7 @@ class LiteBuffer:
                 held.parked.append(run)
 
     def resume(self, held: LiteQueue) -> None:
-        """Go on with a paused queue."""
+        """Continue a paused queue."""
         held.paused = False
         self._arrived.extendleft(reversed(held.parked))
         held.parked.clear()

@@ -89,7 +89,7 @@ class LitePullConsumer:
         if group is not None:
             client.set_consumer(group, self._consumer_data)
             client.on_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, self._members_changed)
-        self._reads = False  # it was told what to read
+        self._reads = False  # becomes true with `subscribe` or `assign`
         self._closing: asyncio.Task[None] | None = None
 
     # --- life
@@ -115,7 +115,7 @@ class LitePullConsumer:
         client.spawn(commits, "offset commits")
 
     async def close(self, timeout: Duration = 20.0) -> None:
-        """Stop pulling, commit what was handled if auto_commit is on, leave the group.
+        """Stop pulling, commit handled messages if auto_commit is on, leave the group.
 
         A loop over the consumer ends. timeout: seconds for the brokers' answers. May be called
         twice.
@@ -284,7 +284,7 @@ class LitePullConsumer:
         return self
 
     def check_reads(self) -> None:
-        """Raise ClosedError unless it runs, ValueError unless it was told what to read."""
+        """Raise ClosedError unless it runs, ValueError without a subscription or assignment."""
         self._client.check_running()
         if not self._reads:
             raise ValueError("nothing to read; call subscribe(topic) or assign(queues) first")
@@ -298,7 +298,7 @@ class LitePullConsumer:
         if message is not None:
             return message
         self._client.check_loop()
-        await asyncio.sleep(0)  # so that pulls go on while the caller never waits
+        await asyncio.sleep(0)  # lets pulls run even if the caller never waits
         message = await self._buffer.next()
         if message is None:
             raise StopAsyncIteration
@@ -336,7 +336,7 @@ class LitePullConsumer:
             self._buffer.pause(held)
 
     def resume(self, queues: Iterable[MessageQueue] | None = None) -> None:
-        """Go on with paused queues, None means all; ValueError for one that is not assigned."""
+        """Continue paused queues, None means all; ValueError for one that is not assigned."""
         for held in self._chosen(queues):
             self._buffer.resume(held)
 
@@ -421,9 +421,9 @@ class LitePullConsumer:
         """Write offsets to the brokers, with or without auto_commit, and wait for their answers.
 
         what: None commits all positions, so not the messages in hand. A message, or several, count
-        as handled with all before them. Ignored are those of queues that this consumer lost, and
-        those that it got before a seek and not again since. A mapping of queues to offsets is
-        committed as it is. Raises ValueError without a group, TypeError, BrokerError,
+        as handled with all before them; messages of queues that this consumer lost are ignored, and
+        so are messages from before a seek. A mapping of queues to offsets is committed as it is.
+        Raises ValueError without a group, TypeError, BrokerError,
         UnreachableError, ClientTimeout.
         """
         self._client.check_running()

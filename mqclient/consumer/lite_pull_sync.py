@@ -158,7 +158,7 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
         self._running.call(self._twin.pause, queues)
 
     def resume(self, queues: Iterable[MessageQueue] | None = None) -> None:
-        """Go on with paused queues, None means all; ValueError for one that is not assigned."""
+        """Continue paused queues, None means all; ValueError for one that is not assigned."""
         self._running.call(self._twin.resume, queues)
 
     # --- positions
@@ -207,9 +207,9 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
         """Write offsets to the brokers, with or without auto_commit, and wait for their answers.
 
         what: None commits all positions, so not the messages in hand. A message, or several, count
-        as handled with all before them. Ignored are those of queues that this consumer lost, and
-        those that it got before a seek and not again since. A mapping of queues to offsets is
-        committed as it is. Raises ValueError without a group, TypeError, BrokerError,
+        as handled with all before them; messages of queues that this consumer lost are ignored, and
+        so are messages from before a seek. A mapping of queues to offsets is committed as it is.
+        Raises ValueError without a group, TypeError, BrokerError,
         UnreachableError, ClientTimeout.
         """
         self._running.run(self._twin.commit(what))

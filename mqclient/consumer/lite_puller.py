@@ -115,7 +115,7 @@ class LitePuller:
 
     def _take(self, held: LiteQueue, subscription: Subscription, answer: PullAnswer) -> None:
         if answer.moved:
-            held.acknowledged = 0  # what the caller has comes from another life of the queue
+            held.acknowledged = 0  # the caller's messages are from before the queue restarted
         messages, size = wanted(subscription, answer)
         held.next_offset = answer.next_offset
         names = self._client.namespace

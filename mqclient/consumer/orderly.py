@@ -2,7 +2,7 @@
 
 Rules: RocketMQ 4.9 `ConsumeMessageOrderlyService`. There a thread keeps to one queue for up to
 60 s; here a queue gives way to others after every batch. There a batch is put back whole if one of
-its messages cannot be published for the dead-letter queue; here those that were stay away.
+its messages cannot be published to the dead-letter queue; here the published ones are not repeated.
 """
 
 import asyncio
@@ -161,7 +161,7 @@ class OrderlyService(ConsumeService):
         self._workers.submit(held, batch, handler, on_loop, len(batch))
 
     def _done(self, request: ConsumeRequest, outcome: Any) -> None:
-        """Acknowledge a batch and go on with the next one, or handle it again later."""
+        """Acknowledge a batch and start the next one, or handle it again later."""
         held, context = request.held, request.context
         line = self._lines[held]
         result = self._result(request, outcome)
@@ -187,7 +187,7 @@ class OrderlyService(ConsumeService):
             self._count(line, request.messages, context)
 
     def _taken(self, line: _Line, request: ConsumeRequest) -> list[ReceivedMessage]:
-        """The messages of a batch, after those that were handled and not committed before."""
+        """The messages of a batch, after the handled messages that are not committed yet."""
         if not line.uncommitted:
             return request.messages
         earlier, line.uncommitted = line.uncommitted, []
@@ -236,7 +236,7 @@ class OrderlyService(ConsumeService):
         self._next(line)
 
     def _rest(self, line: _Line) -> None:
-        """Its handler has ended: go on with the next batch."""
+        """Its handler has ended: start the next batch."""
         line.idle.set()
         self._next(line)
 

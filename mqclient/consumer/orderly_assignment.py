@@ -3,7 +3,7 @@
 Rules: RocketMQ 4.9 `RebalancePushImpl` and `ConsumeMessageOrderlyService.lockMQPeriodically`. A
 queue is locked before its start offset is read. When it is given up, its running handler ends and
 its result is committed before the lock goes back, so that the next member repeats nothing. A
-queue whose lock another member got is read anew from the committed offset once it is free.
+queue whose lock another member holds is read again from the committed offset once it is free.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class OrderlyAssignment(Assignment[ProcessQueue]):
         self._leaving: dict[MessageQueue, tuple[ProcessQueue, asyncio.Task[None]]] = {}
         """Queues that are being given up; no member reads them until that is done."""
         self._unrenewed: set[MessageQueue] = set()
-        """Those of them whose locks are no longer renewed."""
+        """The leaving queues whose locks are no longer renewed."""
         self._renewing = asyncio.Lock()
         """Held while locks are renewed: a broker might take a renewal after an unlock."""
         self._rebalancing = asyncio.Lock()
@@ -91,7 +91,7 @@ class OrderlyAssignment(Assignment[ProcessQueue]):
             pause = LOCK_INTERVAL if answer.complete else LOCK_RETRY
 
     async def finish(self) -> None:
-        """Commit, and give the locks back, except those of queues whose handlers still run."""
+        """Commit, and release the locks, except for queues whose handlers still run."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FINISH_TIMEOUT), self._rebalancing:
                 pass  # a queue that was just being taken over is unlocked again

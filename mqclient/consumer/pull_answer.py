@@ -31,7 +31,7 @@ _OFFSET_MOVED = int(ResponseCode.PULL_OFFSET_MOVED)
 class PullAnswer(NamedTuple):
     """A broker's answer to a pull. moved: the requested offset does not exist.
 
-    size: bytes of all messages. damaged: records that differ from what was stored.
+    size: bytes of all messages. damaged: records that differ from the sent ones.
     """
 
     messages: list[ReceivedMessage]

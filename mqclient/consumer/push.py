@@ -338,7 +338,7 @@ class PushConsumer:
             self._heartbeat_soon()
 
     def suspend(self) -> None:
-        """Pull no more messages until `resume`; those that were pulled are still handled.
+        """Pull no more messages until `resume`; messages already pulled are still handled.
 
         The consumer stays in its group, and keeps its queues.
         """

@@ -25,7 +25,7 @@ LOCK_TIMEOUT, UNLOCK_TIMEOUT = 1.0, 5.0
 
 
 class Locked(NamedTuple):
-    """What brokers answered: the queues that we hold, those that others hold, and whether every
+    """The brokers' answers: the queues that we hold, the queues that others hold, and whether every
     broker answered."""
 
     ours: set[MessageQueue]
@@ -67,7 +67,7 @@ class QueueLocks:
         self._keep(frozenset())
 
     def _keep(self, ours: frozenset[MessageQueue]) -> None:
-        """Take note of what is locked for us, and have the standby renew it if the loop is late."""
+        """Store the queues locked for us; the standby renews the locks if the loop is late."""
         self._ours = ours
 
         def again() -> Iterator[Sending]:

@@ -1,6 +1,6 @@
 """Serves brokers' requests to a consumer: rebalance, reset, report, consume directly.
 
-Rules: RocketMQ 4.9 `ClientRemotingProcessor`. After a reset (220) the consumer goes on at once,
+Rules: RocketMQ 4.9 `ClientRemotingProcessor`. After a reset (220) the consumer continues at once,
 not after 10 s.
 """
 

@@ -125,7 +125,7 @@ class SendBack:
             "ORIGIN_MESSAGE_ID": message.properties.get("ORIGIN_MESSAGE_ID", message.msg_id),
             "RECONSUME_TIME": str(times),
         }
-        copy.properties.pop("MAX_RECONSUME_TIMES", None)  # a copy of a copy has that of its sender
+        copy.properties.pop("MAX_RECONSUME_TIMES", None)  # a copied copy has its sender's limit
         if self._retries_max is not None:
             copy.properties["MAX_RECONSUME_TIMES"] = str(self._retries_max)
         copy.delay_level = min(delay_level, DELAY_LEVEL_MAX)

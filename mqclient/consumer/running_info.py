@@ -1,4 +1,4 @@
-"""What a running consumer says of itself, for RocketMQ's `mqadmin consumerStatus` (307).
+"""The running info of a consumer, for RocketMQ's `mqadmin consumerStatus` (307).
 
 Rules: RocketMQ 4.9 `DefaultMQPushConsumerImpl.consumerRunningInfo`, `MQClientInstance.
 consumerRunningInfo` and `UtilAll.jstack`.

@@ -32,7 +32,7 @@ class ConsumeService(ABC):
     """
 
     _results: frozenset[ConsumeResult]
-    """What a handler may return."""
+    """The results that a handler may return."""
     _no_result = "no ConsumeResult"
 
     def __init__(
@@ -67,7 +67,7 @@ class ConsumeService(ABC):
 
     @abstractmethod
     def _done(self, request: ConsumeRequest, outcome: Any) -> None:
-        """On the loop, after a handler. outcome: what it returned, or its exception."""
+        """On the loop, after a handler. outcome: its result or its exception."""
 
     @abstractmethod
     def _fate(self, request: ConsumeRequest) -> str:
@@ -84,7 +84,7 @@ class ConsumeService(ABC):
     def unsubscribed(self, topic: str) -> None:
         """Take retry messages of a topic away from its handler, unless it has them already.
 
-        They count as failed, as those that arrive later do: a member that still subscribes to the
+        They count as failed, like retries that arrive later: a member that still subscribes to the
         topic gets them again.
         """
         for held, messages in self._workers.take_back(

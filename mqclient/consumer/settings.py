@@ -39,27 +39,40 @@ class QueueLimits(NamedTuple):
 class ConsumerSettings:
     """How a push consumer reads. Ranges are RocketMQ's.
 
-    group: consumer group. consume_from: where a group without a committed offset starts. model:
-    "clustering" shares the queues among the members; with "broadcasting" each member reads all.
-    offset_store: file that keeps a broadcasting consumer's offsets, in the form of RocketMQ's
-    LocalFileOffsetStore, for one running consumer; without it a restart begins at consume_from
-    again. allocate: how members share queues, equal in all: "AVG", "AVG_BY_CIRCLE",
+    group: consumer group.
+    consume_from: start of a group without a committed offset: "earliest", "latest" or a time.
+    model: with "clustering" the members share the queues; with "broadcasting" each member reads
+    all queues.
+    offset_store: file for the offsets of one broadcasting consumer, in the format of RocketMQ's
+    LocalFileOffsetStore; without a file, a restart begins at consume_from again.
+    allocate: how members share queues, equal in all members: "AVG", "AVG_BY_CIRCLE",
     "CONSISTENT_HASH", a function of (client_id, queues, client_ids) that returns this member's
     queues, or a list of the queues to read.
-    orderly: handle one batch of a queue at a time; a message that failed is handled again before
-    the next one. suspend_current_queue_timeout: seconds until then.
-    threads: handlers that run at once. batch_size: messages a handler gets at once. pull_batch:
-    messages asked for at once. pull_interval: seconds between two pulls of a queue.
-    queue_count_max, queue_bytes_max, queue_span_max: what may be held of one queue before pulling
-    pauses (messages, bytes, offsets); the span does not count for orderly consumers.
-    topic_count_max, topic_bytes_max: the same of a topic, shared evenly by all queues that the
-    consumer reads, in place of the queue's limit; -1 is none. retries_max: redeliveries; -1 is
-    the group's retryMaxTimes, and no limit for orderly consumers. consume_timeout:
-    seconds after which a message that is still handled is sent back; not for orderly consumers.
-    commit_interval: seconds between offset commits. rebalance_interval: seconds between
-    rebalances. suspend: seconds the broker holds an empty pull. trace: send records of each call
-    of a handler to trace_topic, for RocketMQ's mqadmin queryMsgTraceById. trace_topic: the topic
-    of those records.
+    orderly: handle one batch of a queue at a time; a failed message is handled again before the
+    next one.
+    suspend_current_queue_timeout: pause before an orderly queue handles a failed message again.
+    threads: handlers that run in parallel.
+    batch_size: most messages that a handler gets in one call.
+    pull_batch: most messages that one pull requests.
+    pull_interval: pause between two pulls of a queue.
+    queue_count_max: messages held of one queue above which pulling pauses.
+    queue_bytes_max: bytes of messages held of one queue above which pulling pauses.
+    queue_span_max: distance between the lowest and the highest held offset of one queue above which
+    pulling pauses; orderly consumers ignore it.
+    topic_count_max: messages held of a topic, divided evenly over all queues that the consumer
+    reads; replaces queue_count_max; -1 sets no limit.
+    topic_bytes_max: bytes held of a topic, divided evenly over all queues that the consumer reads;
+    replaces queue_bytes_max; -1 sets no limit.
+    retries_max: most redeliveries of a failed message; -1 takes the group's retryMaxTimes, or no
+    limit for orderly consumers.
+    consume_timeout: time after which a message whose handler still runs is sent back to the
+    broker; orderly consumers ignore it.
+    commit_interval: time between two commits of the offsets.
+    rebalance_interval: time between two rebalances.
+    suspend: longest time for which the broker holds a pull that finds no message.
+    trace: send records of each handler call to trace_topic, for RocketMQ's mqadmin
+    queryMsgTraceById.
+    trace_topic: topic for the trace records.
     """
 
     group: str
@@ -143,14 +156,20 @@ class LitePullSettings:
     """How a lite pull consumer reads. Defaults and ranges are RocketMQ's, unless it says otherwise.
 
     group: consumer group; None reads assigned queues without a group and commits nothing.
-    consume_from: where a queue without a committed offset starts. allocate: how a group that
-    subscribes shares queues, as for ConsumerSettings. auto_commit: commit positions regularly, when
-    a queue is given up, and at close. auto_commit_interval: time between two such commits.
-    pull_batch: messages asked for at once; RocketMQ asks for 10, which halves the rate.
-    queue_count_max, queue_bytes_max, queue_span_max: what may be held of one queue before its
-    pulling pauses (messages, bytes, offsets). total_count_max, total_bytes_max: the same of all
-    queues; RocketMQ does not limit those bytes. rebalance_interval: seconds between rebalances.
-    suspend: seconds the broker holds an empty pull.
+    consume_from: start of a queue without a committed offset: "earliest", "latest" or a time.
+    allocate: how the members of a group that subscribes share queues, as for ConsumerSettings.
+    auto_commit: commit positions regularly, when the consumer loses a queue, and at close.
+    auto_commit_interval: time between two regular commits.
+    pull_batch: most messages that one pull requests; RocketMQ requests 10, which halves the rate.
+    queue_count_max: messages held of one queue above which its pulling pauses.
+    queue_bytes_max: bytes of messages held of one queue above which its pulling pauses.
+    queue_span_max: distance between the lowest and the highest held offset of one queue above which
+    its pulling pauses.
+    total_count_max: messages held of all queues above which pulling pauses.
+    total_bytes_max: bytes of messages held of all queues above which pulling pauses; RocketMQ has
+    no such limit.
+    rebalance_interval: time between two rebalances.
+    suspend: longest time for which the broker holds a pull that finds no message.
     """
 
     group: str | None = None
@@ -183,7 +202,7 @@ class LitePullSettings:
 
     @property
     def model(self) -> Literal["clustering"]:
-        """The members of a group share the queues; who wants every queue assigns them."""
+        """The members of a group share the queues; to read every queue, assign them all."""
         return "clustering"
 
     def queue_limits(self, _queues: int = 1) -> QueueLimits:

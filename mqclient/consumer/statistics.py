@@ -1,8 +1,8 @@
 """Rates of a consumer, by topic, for RocketMQ's `mqadmin consumerStatus`.
 
 Rules: RocketMQ 4.9 `ConsumerStatsManager`: rates of about the last minute, sampled every 10 s, and
-failures of about the last hour, sampled every 10 minutes. Unlike there, what came after the last
-sample counts too.
+failures of about the last hour, sampled every 10 minutes. Unlike there, events since the last
+sample count too.
 """
 
 from collections import deque
@@ -33,10 +33,10 @@ class _Sample(NamedTuple):
 
 
 class TopicCounts:
-    """What was pulled and consumed of a topic since the start.
+    """Counts of pulled and consumed messages of a topic since the start.
 
     consumed, failed: messages. calls, consume_ms: of handlers. pulls, pull_ms: pulls that found
-    messages, `pulled` in all. Whoever counts adds to the fields.
+    messages, `pulled` in all. The caller adds to the fields.
     """
 
     __slots__ = (*_Sample._fields[1:], "hour", "minute")

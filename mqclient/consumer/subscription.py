@@ -79,7 +79,7 @@ class Subscription:
 def tag_subscription(topic: str, expression: str, handler: Handler | None) -> Subscription:
     """Read a tag expression: tags separated by "||", or "*" for every message.
 
-    Raises TypeError or ValueError naming what is wrong.
+    Raises TypeError or ValueError naming the mistake.
     """
     check_readable(topic)
     if not isinstance(expression, str):
@@ -113,7 +113,7 @@ def message_subscription(
 ) -> Subscription:
     """A subscription whose handler gets one message at a time.
 
-    Raises TypeError or ValueError naming what is wrong.
+    Raises TypeError or ValueError naming the mistake.
     """
     subscription = subscription_of(topic, expression, one_at_a_time(function))
     subscription.one_message = True
@@ -126,7 +126,7 @@ def subscription_of(
 ) -> Subscription:
     """Read the filter of a subscription: a tag expression, or SQL92.
 
-    Raises TypeError or ValueError naming what is wrong.
+    Raises TypeError or ValueError naming the mistake.
     """
     if handler is not None:
         check_handler(handler)

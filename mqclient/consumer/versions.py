@@ -2,8 +2,8 @@
 
 Rules: RocketMQ 4.9 `ConsumerGroupInfo.updateSubscription`; a version is a time in milliseconds.
 A clock that stands still or steps back must not keep an older filter in force. So the versions of
-one process always rise, and a new subscription gets a higher version than those of the members
-that are online.
+one process always rise, and a new subscription gets a higher version than the members that are
+online.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Runs handlers: plain functions in threads, `async def` functions in tasks on the loop.
 
-Both pass each outcome to `done(request, outcome)` on the loop; outcome is what the handler
-returned, or the exception it raised.
+Both pass each outcome to `done(request, outcome)` on the loop; outcome is the handler's result
+or exception.
 """
 
 import asyncio
@@ -218,7 +218,7 @@ class _Tasks:
         self._wake_one()
 
     def go_on(self, request: ConsumeRequest, begun: Awaitable[Any]) -> None:
-        """Await what a plain function returned."""
+        """Await the awaitable that a plain function returned."""
         self._begun.append((request, begun))
         self._wake_one()
 
@@ -337,7 +337,7 @@ class _Threads:
             thread = threading.Thread(target=self._work, name=name, daemon=True)
             try:
                 thread.start()
-            except RuntimeError:  # the system has no more threads; use those that exist
+            except RuntimeError:  # the system refuses more threads; use the existing ones
                 if not self._threads:
                     raise
             else:

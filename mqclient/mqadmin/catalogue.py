@@ -1,4 +1,4 @@
-"""The sub-commands: those of RocketMQ 4.9 in RocketMQ's order, then those that only we have.
+"""The sub-commands: RocketMQ 4.9's in RocketMQ's order, then our own.
 
 A command is a module of `commands/`. One of RocketMQ's goes into `BUILT`, one that RocketMQ lacks
 into `OWN`; nothing else has to know of it.

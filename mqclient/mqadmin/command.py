@@ -1,4 +1,4 @@
-"""What a sub-command is: its options as RocketMQ declares them, and how to run it."""
+"""The type of a sub-command: its options as RocketMQ declares them, and how to run it."""
 
 from __future__ import annotations
 

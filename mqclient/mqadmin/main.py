@@ -1,4 +1,4 @@
-"""Reads the command line, runs one sub-command, prints what it found, says how it went.
+"""Reads the command line, runs one sub-command, prints its result, returns an exit code.
 
 Exit codes: 0 ok, 1 failed, 2 usage, 3 unreachable, 4 denied.
 """

@@ -1,6 +1,6 @@
-"""Asks brokers for programs that block: queues, what they hold, offsets at a time, addresses.
+"""Asks brokers from blocking programs: queues, their extents, offsets at a time, addresses.
 
-Routes, connections, accounts, TLS and addresses are those of the client's engine.
+The client's engine provides routes, connections, accounts, TLS and addresses.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DataLossError(RocketMQError):
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What a queue holds: offsets from `first` on, before `end`."""
+    """The offsets of a queue's messages: from `first` on, before `end`."""
 
     first: int
     end: int
@@ -153,7 +153,7 @@ class Cluster:
         return found | await self._each(missing, self._extent)
 
     async def _stats(self, queue: MessageQueue) -> dict[MessageQueue, Extent]:
-        """What the queues of this topic and broker hold; empty if the broker does not say."""
+        """The extents of this topic's queues on this broker; empty if it does not report them."""
         try:
             stats = await self._ask(queue, lambda: calls.topic_stats(queue.topic))
         except BrokerError:
@@ -197,7 +197,7 @@ class Cluster:
             raise await self._client.routes.no_route(topic)
         return route
 
-    # --- what a driver asks besides
+    # --- other calls of a driver
 
     def topic_names(self) -> list[str]:
         """The topics that the NameServer knows, in order, without RocketMQ's own.

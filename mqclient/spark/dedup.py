@@ -17,7 +17,7 @@ def deduplicated(frame: Any, within: str = "10 minutes") -> Any:
 
     frame: of format("rocketmq"), with the columns broker_name, topic, queue_id, queue_offset and
     properties; a stream needs store_timestamp too. within: how much later a repeat of a stream
-    may be stored; Spark remembers the rows for so long. A batch needs no such time.
+    may be stored; Spark remembers the rows for this time. A batch does not need it.
     Raises ValueError naming a missing column.
     """
     from pyspark.sql import functions as sql

@@ -304,7 +304,7 @@ class Options:
     def parse(cls, given: Mapping[str, str], use: Use | None = None) -> Options:
         """Read Spark's option map (keys in any case); ValueError names a bad option.
 
-        use: what the options are for; None leaves out the checks of one use.
+        use: the purpose of the options; None skips the checks for one purpose.
         """
         values = read_options(given, DECLARED, use)
         options = cls(
@@ -350,7 +350,7 @@ class Options:
         return tag_names(self.tag)
 
     def client_settings(self) -> ClientSettings:
-        """What the client's engine is made with."""
+        """The settings for the client's engine."""
         return ClientSettings(
             namesrv=self.nameserver,
             address_map=self.address_map,

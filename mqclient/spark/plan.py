@@ -79,8 +79,8 @@ def limited(
     """Move `end` towards `start` until at most `most` lies between them.
 
     size_of: the size of one row of a queue, 1 or more; by default, rows are counted. Each queue
-    gets its share of what is behind it. What rounding leaves goes first to queues that got
-    nothing, so that no small queue waits for the large ones, and a small limit still makes
+    gets a share in proportion to its backlog. Rows left over from rounding go first to queues
+    that got nothing, so that no small queue waits for the large ones, and a small limit still makes
     progress. One row always passes.
     """
     behind = {key: max(at - start[key], 0) for key, at in end.items()}

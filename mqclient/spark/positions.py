@@ -1,4 +1,4 @@
-"""Where a read starts or ends, as a user says it: text in, a position out. No IO."""
+"""Start and end of a read: parses the user's text into a position. No IO."""
 
 from __future__ import annotations
 

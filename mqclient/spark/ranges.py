@@ -120,7 +120,7 @@ class Ranges:
         return self._queues[-1]
 
     def _error(self, kind: str, address: str, code: int, remark: str, text: str) -> Exception:
-        """The client's error for what the reader says of a failed pull."""
+        """The client's error for a failed pull that the reader reports."""
         error: Exception
         if kind == "unreachable":
             cause = UnreachableError(remark, address)

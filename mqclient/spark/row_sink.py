@@ -43,8 +43,8 @@ class WriteError(RocketMQError):
 class RowSink:
     """Writes the rows of one task after the other; its connections stay open between them.
 
-    Belongs to one thread and one process. Routes, accounts, TLS and addresses are those of the
-    client's engine, which also tells brokers the producer group.
+    Belongs to one thread and one process. The client's engine provides routes, accounts, TLS and
+    addresses, and sends the producer group to brokers.
     """
 
     def __init__(self, options: Options) -> None:

@@ -46,7 +46,7 @@ Offsets = dict[str, int]
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Micro-batches between two sets of offsets, "broker|topic|queue" to the next offset.
 
-    An end below its start says that the queue began anew: the micro-batch reads it from its
+    An end below its start means that the queue restarted: the micro-batch reads it from its
     first message.
     """
 
@@ -60,12 +60,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._newest: Offsets = {}
         self._without_route: set[str] = set()
         self._fewer = ""
-        """What the last warning about queues that are not readable any more said."""
+        """The queues in the last warning about queues that are no longer readable."""
         self._sizes = RowSizes(options)
         self._progress = GroupProgress(options) if options.commit_group else None
 
     def initialOffset(self) -> Offsets:
-        """Where a new query starts; asked twice, so it is resolved once."""
+        """The offsets at which a new query starts; Spark asks twice, so they are resolved once."""
         if self._initial is None:
             self._initial = patiently(self._options, self._first)
         return self._initial
@@ -108,7 +108,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._target = {offset_key(queue): extent.end for queue, extent in extents.items()}
 
     def latestOffset(self, start: Offsets | None = None, limit: ReadLimit | None = None) -> Offsets:
-        """Where the next micro-batch ends: `start` itself when there is nothing new."""
+        """The end of the next micro-batch: `start` itself if there is nothing new."""
         start = start or {}
         extents = patiently(self._options, lambda cluster: self._look(cluster, start))
         anew = self._check_losses(start, extents)
@@ -151,14 +151,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         for queue, extent in cluster.extents(queues).items():
             key = offset_key(queue)
             if extent is not None and key in start and not cluster.has_master(queue):
-                # A slave may be late; it does not tell what is lost.
+                # A slave may be late, so its offsets do not show a loss.
                 extent = Extent(min(extent.first, start[key]), max(extent.end, start[key]))
             if extent is not None:
                 found[key] = extent
         return found
 
     def _check_losses(self, start: Offsets, extents: Mapping[str, Extent]) -> set[str]:
-        """Find queues that lost messages; returns those that began anew.
+        """Find queues that lost messages; returns the queues that restarted.
 
         Raises DataLossError for any such queue if failOnDataLoss is true.
         """

@@ -1,4 +1,4 @@
-"""What a driver asks before tasks run: which queues there are, what they hold, where to start."""
+"""Questions of a driver before tasks run: the queues, their extents, and the start."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def patiently(options: Options, ask: Callable[[Cluster], T]) -> T:
 
 
 def topics_of(cluster: Cluster, options: Options) -> list[str]:
-    """The topics to read: those named, or those of the NameServer that match the pattern."""
+    """The topics to read: the named ones, or the NameServer's topics that match the pattern."""
     pattern = options.topic_pattern
     if pattern is None:
         return list(options.topics)
@@ -97,7 +97,7 @@ def resolve(
     default: str,
     unnamed: str = EARLIEST,
 ) -> dict[MessageQueue, int]:
-    """A starting or ending position as one offset per queue, within what the queue holds.
+    """A starting or ending position as one offset per queue, within the queue's extent.
 
     default: earliest or latest, used without a position. unnamed: the same for queues that a
     position leaves out.
@@ -139,7 +139,7 @@ def _check_readable(
     extents: Mapping[MessageQueue, Extent],
     options: Options,
 ) -> None:
-    """An offset outside what a queue holds is an error, or a warning if loss is allowed."""
+    """An offset outside a queue's extent is an error, or a warning if loss is allowed."""
     for queue, at in offsets.items():
         extent = extents[queue]
         if at is None or extent.first <= at <= extent.end:
@@ -181,8 +181,8 @@ def fewer_queues(
 ) -> str:
     """Say which messages are not read because topics have fewer readable queues than before.
 
-    done: the offsets that were reached. queues: those that can be read now. Empty if every queue
-    that is hidden was read to its end. A broker that is away hides no queue.
+    done: the offsets reached so far. queues: the readable ones. Empty if every
+    hidden queue was read to its end. An unreachable broker hides no queue.
     """
     now = set(queues)
     sources = {(queue.topic, queue.broker_name) for queue in now}

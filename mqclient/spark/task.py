@@ -1,4 +1,4 @@
-"""What one task does on a worker: read its ranges into Arrow batches."""
+"""One task on a worker: reads its ranges into Arrow batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Task", "read_task"]
 
 @dataclass
 class Task(InputPartition):  # type: ignore[misc]  # pyspark is not typed for us
-    """What one task reads."""
+    """The ranges that one task reads."""
 
     ranges: tuple[QueueRange, ...]
 

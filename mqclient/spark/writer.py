@@ -29,13 +29,13 @@ __all__ = ["BatchWriter", "StreamWriter"]
 
 @dataclass
 class _Written(WriterCommitMessage):  # type: ignore[misc]  # pyspark is not typed for us
-    """What one task wrote."""
+    """The result of one task."""
 
     messages: int
 
 
 def _check(schema: StructType, options: Options) -> None:
-    """Refuse on the driver what no task could write; columns of a read are ignored."""
+    """Refuse on the driver rows that no task could write; columns of a read are ignored."""
     check_columns(schema, [*message_schema().names, "broker_name"], options.topic)
 
 
@@ -68,10 +68,10 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
         return _write(iterator, self._options, self._job)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Nothing: what is sent is sent."""
+        """Does nothing: the messages are already sent."""
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Nothing: what is sent cannot be taken back."""
+        """Does nothing: sent messages cannot be taken back."""
 
 
 class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
@@ -86,14 +86,14 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         return _write(iterator, self._options, _micro_batch())
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing: what is sent is sent."""
+        """Does nothing: the messages are already sent."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing: what is sent cannot be taken back."""
+        """Does nothing: sent messages cannot be taken back."""
 
 
 def _micro_batch() -> str:
-    """Query and batch, as far as Spark tells them."""
+    """Query and batch, if Spark provides them."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

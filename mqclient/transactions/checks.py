@@ -45,7 +45,7 @@ class Checks:
         client.on_request(RequestCode.CHECK_TRANSACTION_STATE, self._asked)
 
     async def stop(self, timeout: float) -> None:
-        """Begin no more checks, and wait until those that run are answered. timeout: seconds."""
+        """Begin no more checks, and wait until the running ones are answered. timeout: seconds."""
         self._stopping = True
         try:
             async with asyncio.timeout(timeout):

@@ -38,7 +38,7 @@ class Halves:
         self._settings = sender.settings
         self._around = around
         self.on_ended: OnEnded | None = None
-        """Told of the end of each transaction; see `SendTrace.ended`."""
+        """Called at the end of each transaction; see `SendTrace.ended`."""
 
     def check_running(self) -> None:
         """Raise ClosedError unless the producer can be used by this process."""

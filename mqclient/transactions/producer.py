@@ -36,7 +36,7 @@ class Transaction:
     message: Message
     """The message; its transaction_id is set when the block begins."""
     state: TransactionState
-    """What was decided; UNKNOWN until then."""
+    """The decision; UNKNOWN until it is made."""
 
     def __init__(self, halves: Halves, message: Message, timeout: float) -> None:
         self.message = message
@@ -75,7 +75,7 @@ class Transaction:
     async def commit(self) -> None:
         """Let consumers have the message. Raises ClosedError if the transaction has ended.
 
-        A broker that cannot be told asks `check` later.
+        If the broker cannot be reached, it asks `check` later.
         """
         await self._decide(TransactionState.COMMIT)
 
@@ -185,7 +185,7 @@ class TransactionProducer(Producer):
         for topic in (AUTO_CREATE_TOPIC, *self.settings.topics):
             try:
                 await self._client.routes.refresh(topic)
-            except RocketMQError as error:  # route polling goes on with it
+            except RocketMQError as error:  # route polling continues to try
                 log.warning("the brokers of topic %s are not known yet: %s", topic, error)
         await self._client.heartbeat()
 

@@ -15,7 +15,7 @@ class TransactionState(Enum):
     COMMIT = "COMMIT"
     """It is committed: consumers get the message."""
     ROLLBACK = "ROLLBACK"
-    """It is rolled back: nobody gets the message."""
+    """It is rolled back: consumers never get the message."""
     UNKNOWN = "UNKNOWN"
     """It is not known yet: the broker asks the producer's `check` later."""
 

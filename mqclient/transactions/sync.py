@@ -48,7 +48,7 @@ class Transaction:
 
     @property
     def state(self) -> TransactionState:
-        """What was decided; UNKNOWN until then."""
+        """The decision; UNKNOWN until it is made."""
         return self._twin.state
 
     @property
@@ -59,7 +59,7 @@ class Transaction:
     def commit(self) -> None:
         """Let consumers have the message. Raises ClosedError if the transaction has ended.
 
-        A broker that cannot be told asks `check` later.
+        If the broker cannot be reached, it asks `check` later.
         """
         self._thread.run(self._twin.commit())
 

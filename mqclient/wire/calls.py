@@ -298,7 +298,7 @@ def check_client_config(body: CheckClientRequestBody) -> Call[None]:
 def lock_queues(
     group: str, client_id: str, queues: Iterable[MessageQueue]
 ) -> Call[list[MessageQueue]]:
-    """Lock queues for orderly consumption; returns those that are locked."""
+    """Lock queues for orderly consumption; returns the locked ones."""
     body = LockBatchRequestBody(group, client_id, list(queues)).to_json()
     return Call(
         request_frame(RequestCode.LOCK_BATCH_MQ, None, body),

@@ -1,4 +1,4 @@
-"""mqadmin brokerStatus: a broker's runtime figures, or those of all masters of a cluster."""
+"""mqadmin brokerStatus: runtime figures of a broker, or of all masters of a cluster."""
 
 from __future__ import annotations
 

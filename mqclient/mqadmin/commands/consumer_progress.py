@@ -31,7 +31,7 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
 
 
 async def _groups(admin: Admin) -> list[str]:
-    """Groups in RocketMQ's order, which is that of their retry topics among all topics."""
+    """Groups in RocketMQ's order: the order of their retry topics among all topics."""
     return retry_groups(hash_order(await admin.topics.names()))
 
 

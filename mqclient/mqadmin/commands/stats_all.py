@@ -30,7 +30,7 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
 
 
 async def _rows(admin: Admin, topic: str) -> list[Row]:
-    """A row for each group of a topic; one without a group where nobody consumes it."""
+    """A row for each group of a topic; one row without a group if the topic has no consumer."""
     route = await admin.topics.route(topic)
     masters = [data.master for data in route.broker_datas if data.master]
     groups = hash_order(await admin.topics.consumed_by(topic))

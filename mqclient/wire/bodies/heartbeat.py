@@ -8,7 +8,7 @@ from mqclient.wire.headers.base import Int32, Name
 SUBSCRIBE_ALL = "*"
 """The tag expression that takes every message."""
 SQL92 = "SQL92"
-"""The expression type of a filter over properties; that of tags is TAG."""
+"""The expression type of a filter over properties; TAG is the type of tag expressions."""
 
 
 class SubscriptionData(Body):

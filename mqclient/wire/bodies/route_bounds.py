@@ -1,4 +1,4 @@
-"""Bounds on what a NameServer may say, so that a few bytes do not become gigabytes of queues."""
+"""Limits on a NameServer's replies, so that a few bytes do not become gigabytes of queues."""
 
 from collections.abc import Collection, Iterable
 

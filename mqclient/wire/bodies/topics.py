@@ -70,7 +70,7 @@ def _fits(number: int) -> bool:
 
 
 class TopicConfigSerializeWrapper(Body):
-    """All topics of a broker, or those that changed, with the version of its table."""
+    """All topics of a broker, or the changed ones, with the version of its table."""
 
     topic_config_table: dict[Name, TopicConfig] = field(default_factory=dict)
     data_version: DataVersion = field(default_factory=DataVersion)

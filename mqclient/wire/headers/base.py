@@ -37,7 +37,7 @@ class Header(Struct, frozen=True):
     wire_names: ClassVar[Mapping[str, str]] = {}
 
     def to_fields(self) -> dict[str, str]:
-        """Write the extension fields of a frame, without those that are None."""
+        """Write the extension fields of a frame; fields that are None are left out."""
         result = {}
         for column in _columns(type(self)):
             value = getattr(self, column.attribute)
