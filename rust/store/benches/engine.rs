@@ -1,4 +1,4 @@
-//! Opens of a store, empty and with a log that must be checked; queues and index made anew.
+//! Opens an empty store, and a store whose log must be checked; rebuilds queues and index.
 
 mod common;
 
@@ -19,7 +19,7 @@ const QUEUES: u64 = 16;
 const KEYS_PER_MESSAGE: u64 = 3;
 const LARGE_FILE_BYTES: u64 = 1 << 30;
 
-/// Times one open, which it closes and drops outside the measured time.
+/// Time of one open. Closing and dropping the store is not measured.
 fn timed_open(root: &Path, settings: &Settings) -> Duration {
     let started = Instant::now();
     let store = open(root, settings.clone());
@@ -28,7 +28,7 @@ fn timed_open(root: &Path, settings: &Settings) -> Duration {
     took
 }
 
-/// The sum of `count` runs of something that is timed inside.
+/// The sum of the times that `count` runs return.
 fn sum(count: u64, mut run: impl FnMut() -> Duration) -> Duration {
     (0..count).map(|_| run()).sum()
 }
@@ -50,7 +50,7 @@ fn empty(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A closed store of messages in several queues.
+/// A closed store with messages in several queues.
 fn filled(messages: u64, body: &[u8], properties: impl Fn(u64) -> String) -> TempDir {
     let root = directory();
     let store = open(root.path(), settings(LARGE_FILE_BYTES));
@@ -65,7 +65,7 @@ fn filled(messages: u64, body: &[u8], properties: impl Fn(u64) -> String) -> Tem
     root
 }
 
-/// Three keys, which go into the index one by one.
+/// Properties with three keys for the index.
 fn keys(number: u64) -> String {
     format!("UNIQ_KEY\x01C0A80001{number:016X}\x02KEYS\x01order-{number} item-{number}")
 }
@@ -112,7 +112,7 @@ fn large_store(bytes: u64) -> TempDir {
     root
 }
 
-/// Takes the log out of the page cache.
+/// Drops the log from the page cache.
 fn chill(root: &Path) {
     for entry in std::fs::read_dir(root.join("commitlog")).expect("a log") {
         let file = File::open(entry.expect("a file").path()).expect("a readable file");
@@ -121,8 +121,8 @@ fn chill(root: &Path) {
     }
 }
 
-/// Whether what a clean stop recorded is left for the next open: the last three files are checked
-/// all the same.
+/// Whether the record of the clean stop is kept for the next open, which checks the last three
+/// files in either case.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Note {
     Kept,

@@ -1,15 +1,15 @@
-//! How fast the store appends. Prints one JSON object.
+//! Measures how fast the store appends. Prints one JSON object.
 //!
 //! `cargo run --profile fast --example append -- [--seconds N] [--root DIR] [--only CASE]`
 //!
-//! - `async`: one thread, ASYNC_FLUSH, dispatch and flush running beside it. `cpu_ns` is what the
-//!   appending thread itself used per append.
-//! - `prepared`: as `async`, in bursts of 10,000 into blocks and pages that are ready, with pauses
-//!   in which dispatch and the next pages catch up: the rate of the median burst.
-//! - `sync_lone`: one thread waiting for each put, SYNC_FLUSH. `disk_bytes_per_flush` is what the
-//!   process sent to the disk per put.
-//! - `sync_parked`, `sync_group`: 1 and 64 parked puts in flight, SYNC_FLUSH; `sync_latched`: 64
-//!   threads that wait.
+//! - `async`: one thread with ASYNC_FLUSH, while dispatch and flush run. `cpu_ns` is the CPU time
+//!   of the appending thread per append.
+//! - `prepared`: like `async`, in bursts of 10,000 into prepared blocks and pages, with pauses for
+//!   dispatch and the next pages. The result is the rate of the median burst.
+//! - `sync_lone`: one thread that waits for each put, with SYNC_FLUSH. `disk_bytes_per_flush` is
+//!   the number of bytes that the process sends to the disk per put.
+//! - `sync_parked`, `sync_group`: 1 and 64 parked puts in flight, with SYNC_FLUSH.
+//! - `sync_latched`: 64 threads that wait, with SYNC_FLUSH.
 
 #[path = "../benches/common/mod.rs"]
 mod common;
@@ -25,7 +25,7 @@ use serde_json::{Map, Value, json};
 
 use common::{BODY, PROPERTIES, TOPIC, flushing, message};
 
-/// Puts measured together: less than the store keeps warm.
+/// Puts measured together; less than the store keeps prepared.
 const BURST: u32 = 10_000;
 
 type Case = fn(&Arc<Store>, Duration) -> Outcome<Value>;
@@ -64,7 +64,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Runs one case on a fresh store.
+/// Runs one case on a new store.
 fn measure(
     root: &Path,
     sync_flush: bool,
@@ -83,7 +83,7 @@ fn measure(
     Ok(figures)
 }
 
-/// One thread, nothing waited for. The best second counts beside the mean: the disk's own rate
+/// One thread that does not wait. The best second is reported with the mean, because the disk
 /// limits long runs.
 fn append(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
     let request = message(TOPIC, &BODY, PROPERTIES);
@@ -104,7 +104,7 @@ fn append(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
     }))
 }
 
-/// One thread, nothing waited for, never ahead of what is prepared.
+/// One thread that does not wait, and puts only into prepared blocks.
 fn bursts(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
     let request = message(TOPIC, &BODY, PROPERTIES);
     let started = Instant::now();
@@ -124,7 +124,7 @@ fn bursts(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
     }))
 }
 
-/// How long some puts took.
+/// The time of one burst.
 fn put_burst(store: &Store, request: &PutRequest<'_>) -> Outcome<Duration> {
     let started = Instant::now();
     for _ in 0..BURST {
@@ -150,7 +150,7 @@ fn flush_each(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
     }))
 }
 
-/// Clients of a server, each with one put in flight.
+/// Clients of a server with one put in flight each.
 fn parked(store: &Arc<Store>, limit: Duration, clients: usize) -> Outcome<Value> {
     flushing::put_and_wait(store);
     flushing::settle();
@@ -158,7 +158,7 @@ fn parked(store: &Arc<Store>, limit: Duration, clients: usize) -> Outcome<Value>
     Ok(json!({ "in_flight": clients, "acknowledged_per_s": per_s.round() }))
 }
 
-/// Threads that each wait for their put.
+/// Threads that wait for their own put.
 fn latched(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
     flushing::put_and_wait(store);
     flushing::settle();
@@ -170,7 +170,7 @@ fn rate(count: u64, since: Instant) -> f64 {
     (count as f64 / since.elapsed().as_secs_f64()).round()
 }
 
-/// Time this thread has been running so far, 0 where the system does not tell.
+/// CPU time of this thread; 0 if the system does not say.
 fn thread_cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split(' ')

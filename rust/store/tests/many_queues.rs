@@ -1,5 +1,5 @@
-//! Stores with very many queues: what they cost while open, on the disk, and at the next open.
-//! Alone in its binary, because it looks at the whole process.
+//! Memory, disk use and opening of stores with very many queues. Alone in its binary, because it
+//! measures the whole process.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,10 +17,10 @@ use mq_store::{Put, PutRequest, PutStatus, Settings, Store};
 use mq_testing::stores::directory;
 
 const MIB: u64 = 1 << 20;
-/// Tells the child which store to open.
+/// Names the store for the child process.
 const ROOT: &str = "MANY_QUEUES_ROOT";
 
-/// What the process holds: anonymous memory, maps and descriptors.
+/// Resources of the process: anonymous memory, maps and descriptors.
 struct Held {
     anonymous_bytes: u64,
     maps: usize,
@@ -75,14 +75,14 @@ fn message(topic: &str, queue_id: i32) -> PutRequest<'_> {
     }
 }
 
-/// One message into each of `queues` queues of each topic.
+/// Puts one message into each of `queues` queues of each topic, in each round.
 fn fill(store: &Store, topics: usize, queues: i32, rounds: usize) {
     for _ in 0..rounds {
         for topic in 0..topics {
             let topic = format!("TopicWithAName{topic}");
             for queue_id in 0..queues {
                 let Put::Done(result) = store.put(&message(&topic, queue_id)) else {
-                    panic!("nobody waits for a flush");
+                    panic!("this put must not wait for a flush");
                 };
                 assert_eq!(result.status, PutStatus::Ok);
             }
@@ -110,7 +110,7 @@ fn disk_bytes(directory: &Path) -> u64 {
     bytes.sum()
 }
 
-/// Opened again, all queues are as they were.
+/// Checks all queues after opening the store again.
 fn check(store: &Store, topics: usize, queues: i32, rounds: i64) {
     for topic in 0..topics {
         let topic = format!("TopicWithAName{topic}");
@@ -121,11 +121,11 @@ fn check(store: &Store, topics: usize, queues: i32, rounds: i64) {
     }
 }
 
-/// In one test, so that nothing else runs in the process.
+/// One test, so that nothing else runs in the process.
 #[test]
 fn many_queues_cost_little() {
     ten_thousand_topics_fit_20_mb();
-    fifty_thousand_queues_have_no_map_descriptor_or_file_of_6_mb_each();
+    fifty_thousand_queues_need_no_map_or_descriptor_each();
 }
 
 fn ten_thousand_topics_fit_20_mb() {
@@ -147,7 +147,7 @@ fn ten_thousand_topics_fit_20_mb() {
     );
     store.close().unwrap();
     drop(store);
-    // What was freed meanwhile must not be counted: a process of its own.
+    // A new process, so that memory freed in this one is not counted.
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "opened_in_a_process_of_its_own", "--nocapture"])
         .env(ROOT, root.path())
@@ -178,7 +178,7 @@ fn opened_in_a_process_of_its_own() {
     check(&store, 10_000, 1, 2);
 }
 
-fn fifty_thousand_queues_have_no_map_descriptor_or_file_of_6_mb_each() {
+fn fifty_thousand_queues_need_no_map_or_descriptor_each() {
     const TOPICS: usize = 500;
     const QUEUES: i32 = 100;
     let root = directory();
@@ -214,7 +214,7 @@ fn fifty_thousand_queues_have_no_map_descriptor_or_file_of_6_mb_each() {
     let store = open(root.path());
     println!("50,000 queues: opened in {:?}", started.elapsed());
     check(&store, TOPICS, QUEUES, 1);
-    // The last write to a queue is long ago: its file is opened again.
+    // The last write to a queue was long ago, so its file is opened again.
     fill(&store, 10, QUEUES, 1);
     check(&store, 10, QUEUES, 2);
 }

@@ -1,5 +1,5 @@
-//! What a start costs with very many queues. Alone in its binary, because it measures the CPU
-//! time of the whole process.
+//! CPU time of a start with very many queues. Alone in its binary, because it measures the whole
+//! process.
 
 #![allow(clippy::unwrap_used)]
 
@@ -50,14 +50,14 @@ fn message<'a>(topic: &'a str, queue_id: i32, body: &'a [u8]) -> PutRequest<'a> 
     }
 }
 
-/// A closed store with `rounds` messages in each queue, the last of them older than what a kill
-/// may cost.
+/// A closed store with `rounds` messages in each queue, all older than the part that a kill may
+/// lose.
 fn closed(root: &Path, topics: usize, rounds: usize) -> i64 {
     let clock = ManualClock::at(SystemClock::shared().wall_ms());
     let store = open(root, clock.clone());
     let put = |topic: &str, queue_id, body: &[u8]| {
         let Put::Done(result) = store.put(&message(topic, queue_id, body)) else {
-            panic!("nobody waits for a flush");
+            panic!("this put must not wait for a flush");
         };
         assert_eq!(result.status, PutStatus::Ok);
     };
@@ -67,7 +67,7 @@ fn closed(root: &Path, topics: usize, rounds: usize) -> i64 {
                 .for_each(|queue_id| put(&format!("TopicWithAName{topic}"), queue_id, b"a body"));
         }
     }
-    // The start of what a kill may cost is known to 64 KiB of the log.
+    // The start of the part that a kill may lose is known to 64 KiB of the log.
     (0..2).for_each(|_| put("Newest", 0, &[b'x'; 100_000]));
     clock.advance(10_000);
     put("Newest", 0, b"a body");
@@ -100,7 +100,7 @@ fn leave_open(root: &Path) {
     fs::remove_file(root.join("mqstack/closed.json")).unwrap();
 }
 
-/// Counts reads of files of queues by path, and writes to them.
+/// Counts reads of queue files by path, and writes to them.
 #[derive(Debug, Default)]
 struct Counts(Mutex<(BTreeMap<PathBuf, usize>, usize)>);
 

@@ -1,4 +1,4 @@
-//! A store directory from open to close and open again.
+//! A store directory that is opened, closed and opened again.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -50,7 +50,7 @@ fn request<'a>(topic: &'a str, body: &'a [u8]) -> PutRequest<'a> {
     }
 }
 
-/// A channel that says when a queue of `topic` reached an offset.
+/// A channel with the offsets that queues of `topic` reach.
 fn arrivals(store: &Store, topic: &'static str) -> mpsc::Receiver<i64> {
     let (sender, receiver) = mpsc::channel();
     let sender = parking_lot::Mutex::new(sender);
@@ -86,7 +86,7 @@ fn bodies(store: &Store, topic: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn what_is_put_is_read_also_after_a_clean_restart() {
+fn messages_are_read_before_and_after_a_clean_restart() {
     let root = tempfile::tempdir().unwrap();
     let store = open(root.path(), settings());
     let arrived = arrivals(&store, "T");
@@ -110,7 +110,7 @@ fn what_is_put_is_read_also_after_a_clean_restart() {
     let refused = store.wait(store.put(&request("T", b"late")));
     assert_eq!(refused.status, PutStatus::ServiceNotAvailable);
 
-    // The sizes of an existing store need not be said.
+    // The sizes of an existing store are optional.
     let store = open(
         root.path(),
         Settings {
@@ -129,7 +129,7 @@ fn what_is_put_is_read_also_after_a_clean_restart() {
 }
 
 #[test]
-fn delayed_messages_come_when_they_are_due_also_after_a_restart() {
+fn delayed_messages_are_due_before_and_after_a_restart() {
     let root = tempfile::tempdir().unwrap();
     let store = open(root.path(), settings());
     let arrived = arrivals(&store, "T");
@@ -199,7 +199,7 @@ fn group_commit_answers_parked_puts() {
 }
 
 #[test]
-fn a_store_that_cannot_be_opened_says_why() {
+fn an_open_error_names_its_cause() {
     let root = tempfile::tempdir().unwrap();
     let fail = |path: &Path, settings: Settings, create| {
         Store::open(path, settings, SystemClock::shared(), create)

@@ -1,4 +1,4 @@
-//! Puts that wait for SYNC_FLUSH, and what they write.
+//! Puts that wait for their flush (SYNC_FLUSH), and the bytes they write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,8 +14,8 @@ pub fn put_and_wait(store: &Store) {
     assert_eq!(result.status, PutStatus::Ok, "{:?}", store.refusal());
 }
 
-/// Clients that each put again when their reply comes, as a server has them: acknowledgements per
-/// second. The thread that replies puts, so that no other is measured.
+/// Clients that put again as soon as their reply arrives, like those of a server. Returns
+/// acknowledgements per second. The replying thread puts, so that no thread change is measured.
 pub fn parked(store: &Arc<Store>, clients: usize, round: Duration) -> f64 {
     let (sender, ended) = mpsc::channel();
     let clients_of = Clients {
@@ -62,7 +62,7 @@ fn put_next(clients: &Arc<Clients>) {
     clients.store.park(ticket, Box::new(reply));
 }
 
-/// Threads that each wait for their own put; puts per second.
+/// Threads that wait for their own put; puts per second.
 pub fn latched(store: &Arc<Store>, threads: usize, round: Duration) -> f64 {
     let started = Instant::now();
     let threads: Vec<_> = (0..threads)
@@ -109,7 +109,7 @@ pub fn lone(store: &Store, round: Duration) -> Lone {
     }
 }
 
-/// Waits until the first file's blocks are prepared, which is not what a flush costs.
+/// Waits until the blocks of the first file are prepared, so that this work is not measured.
 pub fn settle() {
     let mut before = u64::MAX;
     for _ in 0..50 {
@@ -122,7 +122,7 @@ pub fn settle() {
     }
 }
 
-/// Bytes this process sent to the disk so far, 0 where the system does not tell.
+/// Bytes that this process has sent to the disk; 0 if the system does not say.
 fn written_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
     let bytes = text

@@ -1,10 +1,10 @@
-//! What the benches share: how much to do, a store to do it on, messages for it.
+//! Parts shared by the benches: sizes of runs, a store, and messages.
 
 #![allow(
     dead_code,
     clippy::unwrap_used,
     clippy::missing_panics_doc,
-    reason = "each bench uses a part; a bench that cannot go on ends"
+    reason = "each bench uses a part; a failed bench panics"
 )]
 
 pub mod flushing;
@@ -20,7 +20,7 @@ pub const BODY: [u8; 1024] = [b'x'; 1024];
 pub const TOPIC: &str = "BenchmarkTest";
 pub const PROPERTIES: &[u8] = b"TAGS\x01TagA";
 
-/// Whether this is a measurement (`cargo bench`) and not only a look whether it runs.
+/// Whether this is a measurement (`cargo bench`), not a smoke test.
 pub fn is_measured() -> bool {
     std::env::args().any(|argument| argument == "--bench")
 }
@@ -30,8 +30,8 @@ pub fn sized(large: u64, smoke: u64) -> u64 {
     if is_measured() { large } else { smoke }
 }
 
-/// A directory on the disk that is measured: `MQSTACK_BENCH_ROOT`, else the system's temporary
-/// one. Removed when dropped.
+/// A directory on the measured disk: in `MQSTACK_BENCH_ROOT`, by default in the system's temporary
+/// directory. Removed when dropped.
 pub fn directory() -> TempDir {
     let root =
         std::env::var_os("MQSTACK_BENCH_ROOT").map_or_else(std::env::temp_dir, PathBuf::from);
@@ -45,7 +45,7 @@ pub fn open(root: &Path, settings: Settings) -> Arc<Store> {
     Store::open(root, settings, SystemClock::shared(), true).unwrap()
 }
 
-/// Settings that refuse nothing and keep to small files where the size does not matter.
+/// Settings that refuse nothing, with small files for everything but the log.
 pub fn settings(log_file_bytes: u64) -> Settings {
     Settings {
         commit_log_file_bytes: Some(log_file_bytes),
@@ -74,7 +74,7 @@ pub fn message<'a>(topic: &'a str, body: &'a [u8], properties: &'a [u8]) -> PutR
     }
 }
 
-/// Stores a message that nothing is waited for.
+/// Stores a message without waiting.
 pub fn put(store: &Store, request: &PutRequest<'_>) {
     match store.put(request) {
         Put::Done(result) if result.status == PutStatus::Ok => {}
@@ -89,7 +89,7 @@ pub fn await_dispatch(store: &Store) {
     }
 }
 
-/// Makes the next open look at the log: it will not find the note of the clean close.
+/// Removes the record of the clean stop, so that the next open checks the log.
 pub fn forget_close(root: &Path) {
     let _ = std::fs::remove_dir_all(root.join("mqstack"));
 }

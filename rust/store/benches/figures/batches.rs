@@ -1,4 +1,4 @@
-//! Batches put as fast as one thread can, and dispatch that has to follow.
+//! Batches put by one thread at full speed, and the dispatch of them.
 
 use std::time::Instant;
 
@@ -34,7 +34,7 @@ pub fn figures() -> Value {
     })
 }
 
-/// One message of a batch body: sizes and CRC are the broker's to fill.
+/// One message of a batch body. The broker fills in sizes and CRC.
 fn item() -> Vec<u8> {
     let properties = b"TAGS\x01TagA";
     let total = 4 + 4 + 4 + 4 + 4 + BODY_BYTES + 2 + properties.len();

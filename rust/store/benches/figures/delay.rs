@@ -1,4 +1,4 @@
-//! Delayed messages: how exact the delivery is while many wait, how fast many due ones come.
+//! Delayed messages: accuracy of the delivery while many wait, and throughput when many are due.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -11,7 +11,7 @@ use crate::common::{directory, message, open, put, settings, sized};
 
 const PROBES: &str = "TopicProbe";
 const CROWD: &str = "TopicCrowd";
-/// One second for the probes; the crowd waits long enough to be stored and to be in the way.
+/// One second for the probes. The other messages wait long enough to be stored before the probes.
 const LEVELS: &str = "1s 15s";
 const PROBE_DELAY: Duration = Duration::from_secs(1);
 const PROBE_LEVEL: i32 = 1;
@@ -44,7 +44,7 @@ pub fn figures() -> Value {
     })
 }
 
-/// When each probe arrives, and when the first and the last of the crowd do.
+/// Arrival times of each probe, and of the first and the last message of the crowd.
 fn arrivals(store: &Store, crowd: i64) -> (mpsc::Receiver<Instant>, mpsc::Receiver<Instant>) {
     let ((probe, probes), (end, ends)) = (mpsc::channel(), mpsc::channel());
     let senders = parking_lot::Mutex::new((probe, end));
@@ -67,7 +67,7 @@ fn delayed(topic: &str, level: i32) -> PutRequest<'_> {
     request
 }
 
-/// How far from its time each probe is delivered, while the crowd waits.
+/// The delay of each probe beyond its due time, while the crowd waits.
 fn probe(store: &Arc<Store>, arrived: &mpsc::Receiver<Instant>, count: u64) -> Vec<Duration> {
     let mut due = Vec::new();
     for _ in 0..count {

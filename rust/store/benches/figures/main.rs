@@ -1,5 +1,5 @@
-//! What is not a rate of one operation: flushes beside the disk's own, delivery times, memory.
-//! Prints one JSON object; with `--only PART` one part of it.
+//! Measures flushes next to those of the raw disk, delivery times, and memory. Prints one JSON
+//! object; with `--only PART` one part of it.
 
 mod batches;
 #[path = "../common/mod.rs"]
@@ -10,12 +10,12 @@ mod sync;
 
 use serde_json::{Map, Value};
 
-/// A part's name, and what measures it.
+/// Name and function of a part.
 type Part = (&'static str, fn() -> Value);
 
 fn main() {
     let parts: [Part; 4] = [
-        // First: what the others leave in the heap is not the store's.
+        // First, before the others use the heap.
         ("memory", memory::figures),
         ("batches", batches::figures),
         ("sync", sync::figures),

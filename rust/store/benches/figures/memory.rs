@@ -1,4 +1,4 @@
-//! Memory of the process that is its own, with many queues and with a growing store.
+//! Anonymous memory of the process with many queues and with a growing store.
 
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ pub fn figures() -> Value {
     figures
 }
 
-/// Anonymous memory of a store of many queues, each with a message; and how fast it opens.
+/// Anonymous memory of a store with many queues of one message each, and the time to open it.
 fn many_queues() -> Value {
     let count = sized(10_000, 200);
     let root = directory();
@@ -46,7 +46,7 @@ fn many_queues() -> Value {
     })
 }
 
-/// Anonymous memory when the store is small, and when it has become many times as large.
+/// Anonymous memory with a small store, and after it has grown many times larger.
 fn growing_store() -> Value {
     let (small, large) = (sized(256 << 20, 1 << 20), sized(4 << 30, 4 << 20));
     let root = directory();

@@ -1,4 +1,4 @@
-//! SYNC_FLUSH beside what the disk does by itself with the same bytes.
+//! SYNC_FLUSH compared with the same writes on the raw disk.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::common::{BODY, PROPERTIES, TOPIC, directory, flushing, open, settings, sized};
 
-/// A record, bytes.
+/// Bytes of a record.
 const RECORD_BYTES: usize = 91 + BODY.len() + TOPIC.len() + PROPERTIES.len();
 const PAGE_BYTES: usize = 4096;
 const IN_FLIGHT: usize = 64;
@@ -46,8 +46,8 @@ pub fn figures() -> Value {
     })
 }
 
-/// What fdatasync costs after a write into blocks that were written before: whole pages, as that
-/// is what reaches the disk, and none has to be read first.
+/// The time of fdatasync after a write to blocks that have been written before. It writes whole
+/// pages, as the page cache does, so that none must be read first.
 struct Disk {
     lone_us: f64,
     group_per_s: f64,
@@ -86,7 +86,7 @@ impl Disk {
     }
 }
 
-/// Runs a case on a fresh store whose first file is prepared.
+/// Runs a case on a new store whose first file is prepared.
 fn with_store<T>(root: &Path, case: impl FnOnce(&Arc<Store>) -> T) -> T {
     let root = root.join("store");
     let settings = Settings {

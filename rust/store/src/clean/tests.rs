@@ -31,7 +31,7 @@ fn log_files(log_files: usize) -> Cleaned {
 }
 
 #[test]
-fn expired_files_go_in_their_hour_ten_per_run_never_the_last() {
+fn ten_expired_files_are_deleted_per_run_but_never_the_last() {
     let expiry_ms = now_ms() + 73 * HOUR_MS;
     let rig = rig_with(Settings {
         cleaning: at_hour(expiry_ms),
@@ -73,7 +73,7 @@ fn only_expired_files_at_the_start_are_deleted() {
 }
 
 #[test]
-fn the_later_time_of_messages_and_file_counts() {
+fn a_file_is_as_old_as_the_later_of_its_two_times() {
     let rig = rig();
     let start_ms = rig.clock.wall_ms();
     rig.put("T", 3);
@@ -292,7 +292,7 @@ fn unused_topics_are_emptied_and_keep_their_offsets() {
 }
 
 #[test]
-fn a_poisoned_or_closing_store_deletes_nothing() {
+fn a_stopped_or_closing_store_deletes_nothing() {
     let rig = rig();
     rig.put("T", 3);
     rig.clock.advance(80 * HOUR_MS);

@@ -1,4 +1,5 @@
-//! Recognizes files of a newer RocketMQ in a store directory, and what they mean for us.
+//! Recognizes files of a newer RocketMQ in a store directory, and names the messages or settings
+//! that are ignored because of them.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Damage in index files, met by look-ups of an open store.
+//! Damage in index files that look-ups of an open store find.
 
 use std::fs;
 use std::time::Instant;
@@ -13,7 +13,7 @@ const SLOTS_AT: usize = 40;
 const SLOTS: usize = 2;
 const ENTRY: usize = 20;
 
-/// A store with two index files of 49 keys, and one of the rest.
+/// A store with two index files of 49 keys, and a third one with the rest.
 fn filled() -> Rig {
     let rig = rig_with(Settings {
         index_slots: Some(2),
@@ -33,7 +33,7 @@ fn filled() -> Rig {
     rig
 }
 
-/// The keys that find nothing.
+/// The keys for which a look-up finds nothing.
 fn hidden(rig: &Rig) -> Vec<usize> {
     let is_hidden = |at: &usize| {
         let key = format!("k{at}");
@@ -47,7 +47,7 @@ fn zero(rig: &Rig, file: usize, from: usize, count: usize) {
     let path = &rig.files("index")[file];
     let mut bytes = fs::read(path).unwrap();
     bytes[from..from + count].fill(0);
-    // In place: the store has the file open.
+    // Written in place, because the store has the file open.
     let file = fs::File::options().write(true).open(path).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, &bytes, 0).unwrap();
 }
@@ -61,7 +61,7 @@ fn until_whole(rig: &Rig) {
 }
 
 #[test]
-fn keys_of_a_zeroed_page_come_back_while_the_store_is_open() {
+fn keys_of_a_zeroed_page_are_restored_in_the_open_store() {
     for (file, from, count) in [
         (0, SLOTS_AT, 4 * SLOTS),
         (1, SLOTS_AT, 4 * SLOTS),
@@ -77,7 +77,7 @@ fn keys_of_a_zeroed_page_come_back_while_the_store_is_open() {
 }
 
 #[test]
-fn the_newest_file_is_made_anew_at_the_next_stop() {
+fn the_newest_file_is_rebuilt_at_the_next_stop() {
     let rig = filled();
     zero(&rig, 2, SLOTS_AT + 4 * SLOTS + 5 * ENTRY, 5 * ENTRY);
     assert!(!hidden(&rig).is_empty(), "the damage hides no key");

@@ -1,5 +1,6 @@
-//! A disk that is full while the log, its queues or its index are written: they wait for room, and
-//! the store goes on. Any other failure, and every failed sync, stops it for good.
+//! A disk that is full while the log, its queues or its index are written. Writes wait for room,
+//! and the store continues. Any other failure, and every failed sync, stops the store until a
+//! restart.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -19,7 +20,7 @@ const EIO: i32 = 5;
 
 type Fails = fn(&Path, &Operation<'_>) -> bool;
 
-/// A disk that fails in what it is told, with an error number, or not at all.
+/// A disk that fails the selected operations with an error number, unless it is 0.
 #[derive(Debug)]
 struct Disk {
     fails: Fails,
@@ -34,7 +35,7 @@ impl Tape for Disk {
             return Ok(0);
         }
         if let Operation::Write(offset, slices) = operation {
-            // Half of it gets there.
+            // Half of the bytes are written.
             let bytes = slices.concat();
             let file = std::fs::OpenOptions::new().write(true).open(target.path);
             let half = &bytes[..bytes.len() / 2];
@@ -52,7 +53,7 @@ fn is_in(path: &Path, directory: &str) -> bool {
         .any(|part| part.as_os_str().to_string_lossy().starts_with(directory))
 }
 
-/// What needs blocks, but for the log; the index is written through a map.
+/// Operations that need free blocks, except those of the log. The index is written through a map.
 fn needs_room(path: &Path, operation: &Operation<'_>) -> bool {
     let is_log = is_in(path, "commitlog") || path.extension().is_some_and(|of| of == "new");
     let needs = match operation {
@@ -63,7 +64,7 @@ fn needs_room(path: &Path, operation: &Operation<'_>) -> bool {
     needs && !is_log
 }
 
-/// The next file of the index alone, which is made elsewhere.
+/// Only the next file of the index, which is created in another directory.
 fn index_needs_room(_path: &Path, operation: &Operation<'_>) -> bool {
     matches!(operation, Operation::Rename(to) if is_in(to, "index"))
 }
@@ -107,7 +108,7 @@ fn scene(settings: Settings, fails: Fails) -> Scene {
         failures: AtomicUsize::new(0),
     });
     let watch = watch(rig.root.path(), Arc::clone(&disk) as Arc<dyn Tape>);
-    // What is open is not watched.
+    // Files that are already open are not watched.
     let rig = rig.reopen(false);
     let told = rig.tell();
     rig.clock.advance(10_000);
@@ -131,13 +132,13 @@ fn put(rig: &Rig, number: usize) -> PutStatus {
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !is_so() {
-        assert!(Instant::now() < until, "{what}");
+        assert!(Instant::now() < until, "still not: {what}");
         std::thread::yield_now();
     }
 }
 
 impl Scene {
-    /// Puts until puts are refused; returns how many messages there are.
+    /// Puts until puts are refused; returns the number of messages.
     fn fill(&self, errno: i32) -> usize {
         self.disk.errno.store(errno, Ordering::SeqCst);
         let until = Instant::now() + PATIENCE;
@@ -145,9 +146,12 @@ impl Scene {
             if put(&self.rig, number) != PutStatus::Ok {
                 return number;
             }
-            // The dispatcher learns of the disk while the log goes on.
+            // The dispatcher finds the full disk while the log continues.
             while number > 20 && self.rig.store.refusal().is_none() {
-                assert!(Instant::now() < until, "nobody met the full disk");
+                assert!(
+                    Instant::now() < until,
+                    "the dispatcher did not find the full disk"
+                );
                 std::thread::yield_now();
             }
         }
@@ -163,7 +167,7 @@ impl Scene {
     }
 }
 
-/// All are there, in order, and each key once.
+/// Checks that all messages are stored in order, and each key once.
 fn check(rig: &Rig, count: usize) {
     let end = i64::try_from(count).unwrap();
     assert_eq!(rig.bounds(), (0, end));
@@ -192,8 +196,8 @@ fn goes_on_with_room(has_ext: bool) {
         scene.refusal()
     );
     assert_eq!(put(rig, count), PutStatus::ServiceNotAvailable);
-    assert_eq!(rig.get(0), (GetStatus::Found, 1), "reads go on");
-    // Neither a look at the disk nor a flush ends the wait, or vouches for what is not dispatched.
+    assert_eq!(rig.get(0), (GetStatus::Found, 1), "reads continue");
+    // Neither an upkeep round nor a flush ends the wait or marks messages as dispatched.
     rig.store.upkeep.round();
     rig.store.upkeep.round();
     assert_eq!(put(rig, count), PutStatus::ServiceNotAvailable);
@@ -202,9 +206,9 @@ fn goes_on_with_room(has_ext: bool) {
     assert_eq!(rig.store.upkeep.checkpoint.safe_timestamp_ms(), vouched_ms);
 
     scene.make_room();
-    wait_until("puts go on", || rig.store.refusal().is_none());
+    wait_until("puts are accepted again", || rig.store.refusal().is_none());
     for number in count..count + 20 {
-        wait_until("sends go on", || put(rig, number) == PutStatus::Ok);
+        wait_until("puts succeed again", || put(rig, number) == PutStatus::Ok);
     }
     rig.settle();
     let count = count + 20;
@@ -220,7 +224,7 @@ fn goes_on_with_room(has_ext: bool) {
     let left = workshop.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     assert_eq!(left.filter(|name| name.starts_with("new-")).count(), 0);
 
-    // No more was damaged than a crash would have.
+    // A crash leaves at most the usual damage.
     let Scene { rig, .. } = scene;
     let rig = rig.reopen(true);
     check(&rig, count);
@@ -228,17 +232,17 @@ fn goes_on_with_room(has_ext: bool) {
 }
 
 #[test]
-fn dispatch_goes_on_when_the_index_has_room() {
+fn dispatch_continues_when_the_index_has_room() {
     goes_on_with_room(false);
 }
 
 #[test]
-fn dispatch_goes_on_when_queues_with_an_extension_have_room() {
+fn dispatch_continues_when_extended_queues_have_room() {
     goes_on_with_room(true);
 }
 
 #[test]
-fn a_store_that_waits_for_room_closes_says_so_and_is_recovered() {
+fn a_store_that_waits_for_room_closes_and_is_recovered() {
     let without_room: [(bool, Fails); 3] = [
         // Queues and offsets can be saved.
         (false, index_needs_room),
@@ -267,7 +271,7 @@ fn a_store_that_waits_for_room_closes_says_so_and_is_recovered() {
 }
 
 #[test]
-fn another_failure_stops_dispatch_for_good() {
+fn another_failure_stops_dispatch_until_a_restart() {
     let scene = scene(with_ext(true), needs_room);
     let count = scene.fill(EIO);
     assert!(
@@ -282,7 +286,7 @@ fn another_failure_stops_dispatch_for_good() {
 }
 
 #[test]
-fn a_sync_that_fails_for_room_stops_for_good() {
+fn a_sync_failed_for_room_stops_until_a_restart() {
     let scene = scene(settings(), is_queue_sync);
     scene.disk.errno.store(ENOSPC, Ordering::SeqCst);
     assert_eq!(put(&scene.rig, 3), PutStatus::Ok);
@@ -296,7 +300,7 @@ fn a_sync_that_fails_for_room_stops_for_good() {
 }
 
 #[test]
-fn so_does_one_of_a_directory_in_dispatch() {
+fn a_directory_sync_failed_for_room_stops_dispatch() {
     let scene = scene(settings(), is_index_sync);
     let count = scene.fill(ENOSPC);
     assert!(
@@ -324,7 +328,7 @@ fn with_sync_flush() -> Settings {
     }
 }
 
-/// Parks a put as a server does; the outcome comes later.
+/// Parks a put like a server; the outcome arrives later.
 fn park(rig: &Rig, number: usize) -> mpsc::Receiver<AckOutcome> {
     let (sender, outcome) = mpsc::channel();
     let key = format!("KEYS\x01k{number}");
@@ -341,7 +345,7 @@ fn park(rig: &Rig, number: usize) -> mpsc::Receiver<AckOutcome> {
 }
 
 #[test]
-fn a_write_of_the_log_without_room_is_made_when_there_is_some() {
+fn a_log_write_without_room_is_repeated_with_room() {
     let scene = scene(with_sync_flush(), is_log_write);
     let rig = &scene.rig;
     scene.disk.errno.store(ENOSPC, Ordering::SeqCst);
@@ -353,14 +357,14 @@ fn a_write_of_the_log_without_room_is_made_when_there_is_some() {
     assert!(why.contains("the commit log waits for room"), "{why}");
     assert!(why.contains("No space left"), "{why}");
     assert_eq!(put(rig, 4), PutStatus::ServiceNotAvailable);
-    assert_eq!(rig.get(0), (GetStatus::Found, 1), "reads go on");
+    assert_eq!(rig.get(0), (GetStatus::Found, 1), "reads continue");
     rig.store.upkeep.round();
     assert_eq!(put(rig, 4), PutStatus::ServiceNotAvailable);
     assert!(rig.store.flush().is_err());
     assert!(waiting.try_recv().is_err());
     scene.make_room();
     assert_eq!(waiting.recv_timeout(PATIENCE), Ok(AckOutcome::Durable));
-    wait_until("puts go on", || rig.store.refusal().is_none());
+    wait_until("puts are accepted again", || rig.store.refusal().is_none());
     assert_eq!(put(rig, 4), PutStatus::Ok);
     assert!(rig.store.upkeep.acks.poison().is_none());
     rig.settle();
@@ -372,7 +376,7 @@ fn a_write_of_the_log_without_room_is_made_when_there_is_some() {
 }
 
 #[test]
-fn who_does_not_wait_for_the_flush_is_told_that_it_is_late() {
+fn without_room_a_put_that_does_not_wait_gets_a_timeout() {
     let scene = scene(with_sync_flush(), is_log_write);
     scene.disk.errno.store(ENOSPC, Ordering::SeqCst);
     let careless = PutRequest {
@@ -386,7 +390,9 @@ fn who_does_not_wait_for_the_flush_is_told_that_it_is_late() {
     assert_eq!(result.status, PutStatus::FlushDiskTimeout);
     assert_eq!(result.queue_offset, 3);
     scene.make_room();
-    wait_until("puts go on", || scene.rig.store.refusal().is_none());
+    wait_until("puts are accepted again", || {
+        scene.rig.store.refusal().is_none()
+    });
     scene.rig.settle();
     check(&scene.rig, 4);
 }
@@ -396,7 +402,7 @@ fn a_store_whose_log_waits_for_room_closes_and_says_so() {
     let scene = scene(with_sync_flush(), is_log_write);
     scene.disk.errno.store(ENOSPC, Ordering::SeqCst);
     let waiting = park(&scene.rig, 3);
-    wait_until("it waits", || scene.rig.store.refusal().is_some());
+    wait_until("the log waits", || scene.rig.store.refusal().is_some());
     let began = Instant::now();
     let error = scene.rig.store.close().unwrap_err().to_string();
     assert!(error.contains("the commit log waits for room"), "{error}");
@@ -405,12 +411,12 @@ fn a_store_whose_log_waits_for_room_closes_and_says_so() {
     assert!(scene.rig.root.path().join("abort").exists());
     scene.make_room();
     let Scene { rig, .. } = scene;
-    // Half of the page was written, and the record is in it.
+    // Half of the page was written; the record is in it.
     check(&rig.reopen(false), 4);
 }
 
 #[test]
-fn a_sync_of_the_log_that_fails_for_room_stops_for_good() {
+fn a_log_sync_failed_for_room_stops_until_a_restart() {
     let scene = scene(with_sync_flush(), is_log_sync);
     scene.disk.errno.store(ENOSPC, Ordering::SeqCst);
     let outcome = park(&scene.rig, 3);

@@ -1,4 +1,4 @@
-//! Whole stores, and what the tests of the store share.
+//! Tests of whole stores, and parts shared by the store's tests.
 
 mod damaged_index;
 mod full_disk;

@@ -1,5 +1,5 @@
-//! What a panic in a thread of the store does: it is told, and either the thread goes on or the
-//! store acknowledges nothing more.
+//! A panic in a thread of the store is logged. Then the thread continues, or the store acknowledges
+//! nothing more.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use mq_log::{Operation, Tape, Target};
 const UPKEEP: &str = "mq-upkeep";
 const ALLOCATE: &str = "mq-allocate";
 
-/// Panics at the operations that it is to find, once armed.
+/// Panics at the selected operations while armed.
 struct PanicAt {
     finds: fn(&Path, &Operation<'_>) -> bool,
     is_armed: AtomicBool,
@@ -42,13 +42,13 @@ impl PanicAt {
     }
 }
 
-/// A file of the log is opened where it is made.
+/// A log file is opened under its temporary name.
 fn is_sync_of_log(path: &Path, operation: &Operation<'_>) -> bool {
     let is_log = path.extension().is_some_and(|extension| extension == "new");
     is_log && matches!(operation, Operation::Sync(..))
 }
 
-/// So is a file of a queue.
+/// A queue file is opened under its temporary name.
 fn is_sync_of_queue(path: &Path, operation: &Operation<'_>) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.starts_with("new-") && matches!(operation, Operation::Sync(..))
@@ -81,7 +81,7 @@ fn until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// Of a service that has failed.
+/// The failures of a service, after its first one.
 fn failures(store: &Store, name: &str) -> Failures {
     until("a failure", || store.failures().contains_key(name));
     store.failures()[name].clone()
@@ -136,7 +136,7 @@ fn a_dispatcher_that_panics_stops_the_store() {
 }
 
 #[test]
-fn a_delivery_that_panics_is_noted_and_the_next_one_is_made() {
+fn after_a_panic_the_next_delivery_is_made() {
     let root = tempfile::tempdir().unwrap();
     let settings = Settings {
         delay_levels: "1s".to_owned(),
@@ -167,7 +167,7 @@ fn a_delivery_that_panics_is_noted_and_the_next_one_is_made() {
 }
 
 #[test]
-fn an_upkeep_that_panics_is_noted_stops_the_store_and_goes_on() {
+fn a_panic_of_the_upkeep_stops_puts_but_not_the_upkeep() {
     let root = tempfile::tempdir().unwrap();
     let tape = PanicAt::new(is_sync_of_queue);
     let watch = mq_log::watch(root.path(), Arc::clone(&tape) as _);
@@ -187,7 +187,7 @@ fn an_upkeep_that_panics_is_noted_stops_the_store_and_goes_on() {
 }
 
 #[test]
-fn an_allocation_that_panics_is_noted_and_the_next_one_makes_the_file() {
+fn after_a_panic_the_next_allocation_makes_the_file() {
     let root = tempfile::tempdir().unwrap();
     let tape = PanicAt::new(is_new_log_file);
     let watch = mq_log::watch(root.path(), Arc::clone(&tape) as _);
@@ -195,7 +195,7 @@ fn an_allocation_that_panics_is_noted_and_the_next_one_makes_the_file() {
     let put = || store.wait(store.put(&request("T", &[b'x'; 1_000]))).status;
     assert_eq!(put(), PutStatus::Ok);
     tape.arm(true);
-    // Half a file before it is needed; a put that needs it by then is refused.
+    // A file is created half a file before it is needed. Puts that need it earlier are refused.
     while !store.failures().contains_key(ALLOCATE) {
         put();
     }

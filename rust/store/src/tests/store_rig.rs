@@ -1,4 +1,4 @@
-//! A real store with small files in a temporary directory, at a time that the test decides.
+//! A real store with small files in a temporary directory, with a clock that the test sets.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -18,14 +18,14 @@ use mq_base::clock::ManualClock;
 pub(crate) const LOG_FILE: u64 = 16 << 10;
 const QUEUE_UNITS: u64 = 10;
 pub(crate) const HOUR_MS: i64 = 3_600_000;
-/// So that each file of the log holds one message of the queue and one filler.
+/// Each log file holds one message of this size and one blank record.
 pub(crate) const BODY: [u8; 9_000] = [b'x'; 9_000];
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where each message of topic T that became readable ends, and how far readers saw then.
+/// End of each message of topic T that became readable, and the readers' maximum at that time.
 pub(crate) type Told = Arc<Mutex<Vec<(i64, i64)>>>;
 
-/// A store under test; `request` of the rig puts into queue 1.
+/// A store under test. The rig's `request` puts into queue 1.
 pub(crate) struct Rig {
     pub(crate) store: Arc<Store>,
     pub(crate) clock: Arc<ManualClock>,
@@ -68,7 +68,7 @@ pub(crate) fn rig() -> Rig {
 }
 
 impl Rig {
-    /// Has the store tell of messages in queue 1 of topic T.
+    /// Registers a listener for messages in queue 1 of topic T.
     pub(crate) fn tell(&self) -> Told {
         let told = Told::default();
         let (seen, store) = (Arc::clone(&told), Arc::downgrade(&self.store));
@@ -80,7 +80,7 @@ impl Rig {
         told
     }
 
-    /// Puts messages with a key each; one fills a file of the log.
+    /// Puts messages with a key each. One message fills a log file.
     pub(crate) fn put(&self, topic: &str, count: usize) {
         let first = self.store.max_offset(topic, 1);
         for at in first..first + count as i64 {
@@ -106,7 +106,7 @@ impl Rig {
         self.store.flush().unwrap();
     }
 
-    /// One run of the cleaner as its thread does it, and the pauses it made.
+    /// One run of the cleaner, as its thread does it, and its pauses.
     pub(crate) fn run(&self) -> (Cleaned, Vec<Duration>) {
         let pauses = std::cell::RefCell::new(Vec::new());
         let cleaned = self.store.cleaner.run(&|pause| {
@@ -153,7 +153,7 @@ impl Rig {
         (store.min_offset("T", 1), store.max_offset("T", 1))
     }
 
-    /// Closes and opens again, after a crash if `is_crash`.
+    /// Closes and opens the store again, after a crash if `is_crash`.
     pub(crate) fn reopen(self, is_crash: bool) -> Self {
         let copy = tempfile::tempdir().unwrap();
         let root = if is_crash {

@@ -1,4 +1,4 @@
-//! Append, acknowledge and flush over a disk under the test's control, without the rest of a store.
+//! Append, acknowledge and flush over a controlled disk, without the rest of a store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64};
@@ -34,12 +34,12 @@ pub(crate) fn rig(clock: Arc<dyn Clock>) -> Rig {
     rig_of_files(FILE_SIZE, clock)
 }
 
-/// A rig with files of another size.
+/// A rig with log files of another size.
 pub(crate) fn rig_of_files(file_size: u64, clock: Arc<dyn Clock>) -> Rig {
     rig_on(TestDisk::new(), file_size, clock)
 }
 
-/// A rig on a disk that may have files.
+/// A rig on a disk that may contain files.
 pub(crate) fn rig_on(disk: TestDisk, file_size: u64, clock: Arc<dyn Clock>) -> Rig {
     let encoder = Encoder {
         max_message_bytes: 3000,
@@ -50,7 +50,7 @@ pub(crate) fn rig_on(disk: TestDisk, file_size: u64, clock: Arc<dyn Clock>) -> R
     rig_of(disk, file_size, encoder, clock)
 }
 
-/// A rig as Java's broker is set up by default, apart from the size of files; with light queues.
+/// A rig with the defaults of Java's broker, except for the file size, and with light queues.
 pub(crate) fn java_rig(file_size: u64, clock: Arc<dyn Clock>) -> Rig {
     let settings = Settings::default();
     let multi_dispatch = MultiDispatch {

@@ -1,5 +1,5 @@
-//! The recorded session "trimmed" of RocketMQ, replayed at the store: requests after the head of
-//! the log was deleted.
+//! Replays RocketMQ's recorded session "trimmed" at the store: requests after the start of the log
+//! was deleted.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ fn field(frame: &Value, name: &str) -> i64 {
     text.parse().unwrap()
 }
 
-/// Minimum and maximum of each queue as recorded.
+/// Recorded minimum and maximum of each queue.
 fn recorded_bounds() -> BTreeMap<i32, (i64, i64)> {
     let mut bounds = BTreeMap::<i32, (i64, i64)>::new();
     for (request, reply) in exchanges() {
@@ -57,8 +57,8 @@ fn fill(rig: &Rig, queue_id: i32, count: i64) {
     }
 }
 
-/// A store whose queues have the recorded bounds: what lies below the minima was in the first
-/// files of the log.
+/// A store whose queues have the recorded bounds. The messages before the minima were in the first
+/// log files.
 fn trimmed() -> Rig {
     let rig = rig();
     let bounds = recorded_bounds();
@@ -118,7 +118,7 @@ fn bounds_and_refused_offsets_are_as_recorded() {
 }
 
 #[test]
-fn offset_0_is_the_first_record_of_the_first_file_left() {
+fn offset_0_returns_the_first_record_left() {
     let recorded = exchanges()
         .into_iter()
         .find(|(request, _)| request["code"] == 33)
@@ -140,11 +140,11 @@ fn offset_0_is_the_first_record_of_the_first_file_left() {
     assert_eq!((ours.physical_offset, ours.topic), (start, "Filler"));
 }
 
-/// In the recording all messages of the topic were gone: their store times were -1 and the search
-/// by time gave 0, while RocketMQ's minima had stayed where an earlier deletion had put them. Ours
-/// become the maxima, so that a consumer need not crawl through what is gone.
+/// In the recording all messages of the topic were deleted. Their store times were -1, and the
+/// search by time returned 0, but RocketMQ's minima had kept the values of an earlier deletion.
+/// Ours become equal to the maxima, so that a consumer does not read through deleted offsets.
 #[test]
-fn a_topic_whose_messages_are_all_gone() {
+fn a_topic_whose_messages_are_all_deleted() {
     let rig = trimmed();
     rig.put("Filler", 2);
     rig.clock.advance(80 * HOUR_MS);

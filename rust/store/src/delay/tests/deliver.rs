@@ -1,4 +1,4 @@
-//! What is delivered when, in which order, and what is not.
+//! Which messages are delivered, when and in which order.
 
 use std::io;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use mq_format::message::SCHEDULE_TOPIC;
 
 const START_MS: i64 = 1_800_000_000_000;
 
-/// A log, its queues and delay delivery, without threads.
+/// A log, its queues and the delay delivery, without threads.
 struct Delayed {
     rig: Rig,
     clock: Arc<ManualClock>,
@@ -32,7 +32,7 @@ struct Delayed {
     walk: Walk,
     delay: Delay,
     root: TempDir,
-    /// Time and body of what was delivered.
+    /// Time and body of each delivered message.
     delivered: Mutex<Vec<(i64, Vec<u8>)>>,
     refusal: Mutex<Option<PutStatus>>,
     unreadable: AtomicU32,
@@ -107,7 +107,7 @@ impl Delayed {
             .unwrap();
     }
 
-    /// What the thread does until `end_ms`.
+    /// Does the work of the thread until `end_ms`.
     fn run_until(&mut self, end_ms: i64) {
         loop {
             let next = self.delay.deliver_due(self);
@@ -154,7 +154,7 @@ fn every_level_delivers_in_order_and_on_time() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_holds_up_nothing_stored_later() {
+fn a_clock_set_back_does_not_delay_later_messages() {
     let mut delayed = Delayed::new();
     let hour_ms = 3_600_000;
     delayed.put_delayed(17, b"first");
@@ -178,7 +178,7 @@ fn a_clock_that_is_set_back_holds_up_nothing_stored_later() {
 }
 
 #[test]
-fn a_long_backlog_is_delivered_whole_and_does_not_hold_up_other_levels() {
+fn a_long_backlog_does_not_delay_other_levels() {
     let mut delayed = Delayed::new();
     for number in 0..2_000 {
         delayed.put_delayed(1, format!("{number}").as_bytes());
@@ -196,7 +196,7 @@ fn a_long_backlog_is_delivered_whole_and_does_not_hold_up_other_levels() {
 }
 
 #[test]
-fn what_is_gone_or_damaged_is_left_out_and_nothing_else() {
+fn only_missing_and_damaged_messages_are_skipped() {
     let mut delayed = Delayed::new();
     let bodies = [
         vec![b'a'; 100],
@@ -206,7 +206,7 @@ fn what_is_gone_or_damaged_is_left_out_and_nothing_else() {
     ];
     let first = delayed.put_delayed(1, &bodies[0]).physical_offset as u64;
     let second = delayed.put_delayed(1, &bodies[1]).physical_offset as u64;
-    // A record that was lost: its place in the queue stays empty.
+    // A lost record: its queue offset has no entry.
     *delayed
         .rig
         .appender
@@ -232,7 +232,7 @@ fn what_is_gone_or_damaged_is_left_out_and_nothing_else() {
     assert_eq!(delivered(&delayed), bodies[1..]);
     assert_eq!(delayed.delay.progress()[0], (5, 5));
 
-    // Where a unit says that a huge record is, there is none.
+    // An entry that points to a huge record, which does not exist.
     log.overwrite(second, &[0; 8]).unwrap();
     let state = State::new(delayed.root.path());
     let (levels, queues) = (delayed.levels.clone(), Arc::clone(&delayed.queues));
@@ -268,7 +268,7 @@ fn a_refused_put_is_tried_again_and_an_illegal_one_is_not() {
 }
 
 #[test]
-fn a_message_that_cannot_be_read_is_given_up_late() {
+fn an_unreadable_message_is_skipped_after_many_tries() {
     let mut delayed = Delayed::new();
     delayed.put_delayed(1, b"one");
     delayed.put_delayed(1, b"two");

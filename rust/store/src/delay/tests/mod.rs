@@ -1,4 +1,4 @@
-//! Delayed messages: what is delivered, and when.
+//! Delivery of delayed messages.
 
 mod deliver;
 mod whole_store;

@@ -1,4 +1,4 @@
-//! Delay delivery in a whole store: after a restart, on time, with a queue extension.
+//! Delay delivery in a whole store: after a restart, on time, and with a queue extension.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const ROUNDS: i64 = 20;
 
 #[test]
-fn messages_that_java_left_pending_come_after_a_restart_and_no_others() {
+fn messages_pending_in_javas_store_are_delivered_once() {
     let root = unpack("store");
     let settings = Settings {
         min_free_bytes: Some(0),
@@ -66,7 +66,7 @@ fn the_thread_delivers_on_time() {
         delay_level: 1,
         ..request("T", b"later")
     };
-    // On a busy machine a thread wakes late now and then: the most punctual round counts.
+    // On a busy machine a thread sometimes wakes up late, so one punctual round is enough.
     let on_time = (0..ROUNDS).any(|round| {
         let stored: Vec<_> = (0..10).map(|_| store.wait(store.put(&delayed))).collect();
         let first = 10 * round;
@@ -186,7 +186,7 @@ fn limits_lowered_while_messages_wait_drop_none() {
 }
 
 #[test]
-fn levels_that_go_and_come_back_deliver_each_message_once() {
+fn removed_and_restored_levels_deliver_each_message_once() {
     let root = tempfile::tempdir().unwrap();
     let clock = ManualClock::at(START_MS);
     let open = |levels: &str| {

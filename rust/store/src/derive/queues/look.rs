@@ -1,4 +1,4 @@
-//! What a start reads of a queue's files.
+//! Reads the ends of a queue's files at a start.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! A log derived at once gives what dispatch gave while it grew.
+//! Deriving a whole log at once gives the same files as dispatch during its growth.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,11 +11,11 @@ use crate::tests::test_rig::request;
 use crate::types::{PutRequest, PutStatus};
 use mq_format::message::sys_flag;
 
-/// In several files.
+/// Size of the log, in several files.
 const LOG_BYTES: i64 = 7 << 20;
 const LOG_FILE_BYTES: u64 = 2 << 20;
 
-/// Usual sizes, and one larger than what is read at once.
+/// Usual sizes, and one larger than a single read.
 const BODIES: [usize; 3] = [10, 1_000, 1_200_000];
 
 fn filled_rig() -> Rig {
@@ -63,7 +63,7 @@ fn contents(path: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn a_log_derives_what_dispatch_did() {
+fn a_log_gives_the_same_files_as_dispatch() {
     let rig = filled_rig();
     let end = rig.store.max_physical_offset().cast_unsigned();
     rig.store.close().unwrap();
@@ -94,7 +94,7 @@ fn a_log_is_derived_up_to_damage() {
     fs::write(&file, bytes).unwrap();
     fs::remove_dir_all(rig.root.path().join("consumequeue")).unwrap();
     let end = derive::queues(rig.root.path(), &rig.settings).unwrap();
-    // The damage begins in a record, whose header says where it ends.
+    // The damage starts in a record whose header contains its end.
     let record_max = BODIES[2] as u64 + 200;
     let damage = LOG_FILE_BYTES + at as u64;
     assert!(

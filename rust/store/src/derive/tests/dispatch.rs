@@ -1,4 +1,4 @@
-//! What a whole store derives from what is put into it.
+//! Queues and index of a whole store after puts.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ fn with_light_queues() -> Settings {
 
 fn put(rig: &Rig, request: &PutRequest<'_>) -> i64 {
     let Put::Done(result) = rig.store.put(request) else {
-        panic!("nobody waits for a flush");
+        panic!("this put must not wait for a flush");
     };
     rig.settle();
     result.physical_offset
@@ -73,7 +73,7 @@ fn read(rig: &Rig, topic: &str, queue_id: i32, tag: Option<&str>) -> Vec<i64> {
 }
 
 #[test]
-fn the_extension_keeps_what_the_source_of_bitmaps_says() {
+fn the_extension_contains_the_given_bitmaps() {
     let rig = rig_with(with_ext());
     rig.store.set_bitmap_source(Box::new(|record| {
         let is_wanted = record.body == b"wanted";
@@ -135,7 +135,7 @@ fn a_message_enters_every_queue_that_it_names() {
     assert_eq!(read(&rig, "T", 1, None), [first, own]);
     assert_eq!(read(&rig, "%LMQ%alice", 0, None), [first]);
     assert_eq!(read(&rig, "plain", 1, None), [first]);
-    // Their offsets go on after a restart of either kind.
+    // The offsets continue after a clean stop and after a crash.
     let rig = rig.reopen(true);
     let second = put(&rig, &named);
     let rig = rig.reopen(false);
@@ -148,7 +148,7 @@ fn a_message_enters_every_queue_that_it_names() {
 }
 
 #[test]
-fn names_mean_nothing_where_multi_dispatch_is_off() {
+fn queue_names_are_ignored_without_multi_dispatch() {
     let rig = rig_with(settings());
     let named = PutRequest {
         properties: b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02INNER_MULTI_QUEUE_OFFSET\x010",

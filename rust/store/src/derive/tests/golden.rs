@@ -1,5 +1,4 @@
-//! Queues and their extensions derived from the logs that Java wrote: the same files, byte for
-//! byte.
+//! Queues and extensions derived from logs of Java must equal Java's files byte for byte.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -70,7 +69,7 @@ fn golden_bitmaps() -> HashMap<i64, Vec<u8>> {
     units.iter().map(of_unit).collect()
 }
 
-/// Derives the queues anew from the whole log.
+/// Derives the queues again from the whole log.
 fn derive(root: &Path, settings: &Settings, bitmaps: HashMap<i64, Vec<u8>>) {
     let workshop = root.join("mqstack");
     let files = Directory::open(&root.join("commitlog"), &workshop, WriteMode::Write).unwrap();
@@ -85,7 +84,7 @@ fn derive(root: &Path, settings: &Settings, bitmaps: HashMap<i64, Vec<u8>>) {
     };
     assert!(derived.bitmaps().set(Box::new(source)).is_ok());
     let mut walk = Walk::from(0);
-    // The last file is not written to its end: the first bytes that are no record end the log.
+    // The last file is not full: the first bytes that are no record end the log.
     let end = derived.follow(&log, &mut walk, log.max_offset(), None);
     assert!(end.is_err());
     derived
@@ -123,7 +122,7 @@ fn light_queues_are_javas_byte_for_byte() {
 }
 
 #[test]
-fn queues_that_are_missing_come_again_at_open() {
+fn missing_queues_are_rebuilt_at_open() {
     for gone in ["%LMQ%bob", "TopicLmq", ""] {
         for was_clean in [true, false] {
             let root = unpack("store-lmq");
@@ -160,7 +159,7 @@ fn opening_changes_no_extension() {
 }
 
 #[test]
-fn an_extension_that_is_gone_comes_again_with_its_queue() {
+fn a_missing_extension_is_rebuilt_with_its_queue() {
     for was_clean in [true, false] {
         let root = unpack("store-ext");
         fs::remove_dir_all(root.path().join("consumequeue_ext")).unwrap();
@@ -181,7 +180,7 @@ fn every_field_of_the_extension_is_read() {
     });
 }
 
-/// Each unit of the queues tells the golden tags code and store time.
+/// Checks tags code and store time of each entry against the golden list.
 fn check_ext(root: &Path, is_bitmap: impl Fn((i64, &[u8])) -> bool) {
     let (queues, unsound) = ConsumeQueues::load_sound(root, Some(6_000)).unwrap();
     assert!(unsound.is_empty());

@@ -1,4 +1,4 @@
-//! What dispatch makes of the log.
+//! Queues, extensions and index derived from the log.
 
 mod at_once;
 mod dispatch;

@@ -1,5 +1,5 @@
-//! Single bits flipped on the disk of an open store: no damaged message is delivered, and each of
-//! its neighbours is.
+//! Flips single bits on the disk of an open store. No damaged message may be delivered, and its
+//! neighbours must be.
 
 use std::fs::OpenOptions;
 use std::ops::Range;
@@ -18,13 +18,13 @@ const MESSAGES: usize = 24;
 const BODY_BYTES: usize = 300;
 const PROPERTIES: &[u8] = b"TAGS\x01TagA\x02KEYS\x01same\x02a\x017";
 
-/// Bits that a test flips, one after the other; `scripts/soak` asks for more.
+/// Bits that a test flips one after the other. `scripts/soak` sets more.
 fn flips() -> usize {
     let asked = std::env::var("MQSTACK_FLIPS").ok();
     asked.and_then(|text| text.parse().ok()).unwrap_or(400)
 }
 
-/// Numbers that are the same in each run.
+/// Random numbers that are the same in each run.
 struct Dice(u64);
 
 impl Dice {
@@ -45,7 +45,7 @@ fn filled() -> Rig {
         ..settings()
     });
     for number in 0..MESSAGES {
-        // One without a body, whose checksum is 0.
+        // One message has no body, and therefore checksum 0.
         let body = [number as u8; BODY_BYTES];
         let body = &body[..if number == 7 { 0 } else { BODY_BYTES }];
         for topic in ["T", "Other"] {
@@ -71,7 +71,7 @@ fn split(records: &[u8]) -> Vec<Vec<u8>> {
     found
 }
 
-/// All that a consumer gets that pulls the queue from its start to its end.
+/// All messages that a consumer gets when it pulls the queue from start to end.
 fn pulled(rig: &Rig, filter: &TagFilter) -> Vec<Vec<u8>> {
     let (mut offset, mut found) = (0, Vec::new());
     while offset < MESSAGES as i64 {
@@ -85,7 +85,10 @@ fn pulled(rig: &Rig, filter: &TagFilter) -> Vec<Vec<u8>> {
             mode: ReadMode::Wait,
         };
         let got = rig.store.get(&request, &mut records).unwrap();
-        assert!(got.next_begin_offset > offset, "the consumer goes on");
+        assert!(
+            got.next_begin_offset > offset,
+            "the consumer makes progress"
+        );
         let records = split(&records);
         assert_eq!(got.message_count as usize, records.len());
         assert_eq!(got.status == GetStatus::Found, !records.is_empty());
@@ -105,7 +108,7 @@ fn flip(path: &std::path::Path, at: u64, bit: u8) {
     file.write_all_at(&[byte[0] ^ bit], at).unwrap();
 }
 
-/// What of a record is flipped, bytes from its start; and whether the format reveals it.
+/// Regions of a record, in bytes from its start, and whether the format detects a change in them.
 fn regions(record: &[u8]) -> Vec<(&'static str, Range<usize>, bool)> {
     let view = RecordView::parse(record, CheckCrc::Yes).unwrap();
     let (body, topic) = (88, 88 + view.body.len() + 1);
@@ -172,7 +175,7 @@ fn no_flipped_bit_that_the_format_reveals_is_delivered() {
 }
 
 #[test]
-fn every_way_out_of_the_store_checks() {
+fn every_kind_of_read_checks_records() {
     let rig = filled();
     let log = rig.files("commitlog").remove(0);
     let originals = pulled(&rig, &TagFilter::All);
@@ -213,7 +216,7 @@ fn every_way_out_of_the_store_checks() {
 }
 
 #[test]
-fn a_flipped_queue_entry_is_made_again() {
+fn a_flipped_queue_entry_is_rebuilt() {
     let rig = filled().reopen(false);
     let all = TagFilter::All;
     let originals = pulled(&rig, &all);
@@ -222,7 +225,7 @@ fn a_flipped_queue_entry_is_made_again() {
     let count = flips() / 4;
     for _ in 0..count {
         let number = dice.below(MESSAGES);
-        // Offset and size; the rest of an entry is the hash of the tags.
+        // Offset and size. The rest of an entry is the hash of the tags.
         let (at, bit) = (dice.below(12), 1 << dice.below(8));
         let (file, place) = (&files[number / 10], (number % 10 * 20 + at) as u64);
         flip(file, place, bit);

@@ -8,7 +8,7 @@ use mq_base::clock::Clock;
 use mq_format::message::{CheckCrc, Head, RecordView};
 
 #[test]
-fn looked_up_by_offset_key_and_time() {
+fn messages_are_found_by_offset_key_and_time() {
     let rig = rig();
     let start_ms = rig.clock.wall_ms() / 1_000 * 1_000 + 1_000;
     rig.clock.set_wall(start_ms);

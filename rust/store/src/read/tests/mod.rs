@@ -1,4 +1,4 @@
-//! What readers get.
+//! Reads of messages.
 
 mod damage;
 mod lookup;

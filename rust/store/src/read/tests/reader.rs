@@ -1,4 +1,4 @@
-//! What a read answers, case by case, over real stores.
+//! Results of reads over real stores.
 
 use std::fs;
 use std::io;
@@ -19,7 +19,7 @@ use mq_format::message::java_hash;
 use mq_log::{Operation, Tape, Target, watch};
 use mq_testing::stores::unpack;
 
-/// Units of a consume-queue file of the rig.
+/// Entries of a consume queue file of the rig.
 const FILE_UNITS: i64 = 10;
 
 fn asked<'a>(filter: &'a TagFilter, offset: i64, max_count: i32) -> GetRequest<'a> {
@@ -45,7 +45,7 @@ fn status(rig: &Rig, offset: i64) -> (GetStatus, i64) {
     (result.status, result.next_begin_offset)
 }
 
-/// Puts small messages with these tags, nothing else in the store.
+/// Puts small messages with these tags into an empty store.
 fn put_tags(rig: &Rig, tags: &[&str]) {
     for tag in tags {
         let properties = format!("TAGS\x01{tag}");
@@ -99,7 +99,7 @@ fn offsets_at_and_outside_the_bounds() {
 }
 
 #[test]
-fn a_queue_that_cannot_be() {
+fn impossible_queues_are_not_found() {
     let rig = rig();
     for (topic, queue_id) in [("T", -1), ("", 0), ("a/b", 0), ("..", 0)] {
         let all = TagFilter::All;
@@ -115,17 +115,17 @@ fn a_queue_that_cannot_be() {
 }
 
 #[test]
-fn messages_whose_file_just_went() {
+fn messages_in_a_deleted_file_are_passed() {
     let rig = rig();
     rig.put("T", 12);
-    // The log is shorter already, the queue does not know it yet.
+    // The log is shorter already, but the queue's minimum has not been raised.
     for _ in 0..3 {
         rig.store.log.remove_first().unwrap();
     }
     assert_eq!(
         get(&rig, 0, 1).status,
         GetStatus::Found,
-        "goes on behind them"
+        "continues after them"
     );
     for _ in 3..10 {
         rig.store.log.remove_first().unwrap();
@@ -135,7 +135,7 @@ fn messages_whose_file_just_went() {
 }
 
 #[test]
-fn a_queue_file_that_is_gone_is_passed_and_one_that_fails_is_not() {
+fn a_missing_queue_file_is_passed_an_unreadable_one_is_not() {
     let rig = rig();
     rig.put("T", 25);
     let queue = rig.store.reader.queues.get("T", 1).unwrap();
@@ -147,13 +147,13 @@ fn a_queue_file_that_is_gone_is_passed_and_one_that_fails_is_not() {
         status(&rig, 13),
         (GetStatus::OffsetFoundNull, 2 * FILE_UNITS)
     );
-    // What stands in for a bad disk: it opens, and cannot be read.
+    // A directory in place of the file acts like a bad disk: it opens, but cannot be read.
     fs::create_dir(&files[1]).unwrap();
     assert_eq!(status(&rig, 13), (GetStatus::OffsetFoundNull, 13));
     assert_eq!(status(&rig, 24), (GetStatus::Found, 25));
 }
 
-/// Fails the reads of one file of the log while it is told to.
+/// Fails the reads of one log file while enabled.
 #[derive(Debug)]
 struct BadDisk {
     name: String,
@@ -173,7 +173,7 @@ impl Tape for BadDisk {
 }
 
 #[test]
-fn a_message_on_a_bad_disk_is_asked_for_again() {
+fn an_unreadable_message_is_not_passed() {
     let rig = rig();
     rig.put("T", 3);
     let disk = Arc::new(BadDisk {
@@ -193,7 +193,7 @@ fn a_message_on_a_bad_disk_is_asked_for_again() {
 }
 
 #[test]
-fn a_group_that_was_reset() {
+fn a_reset_group_gets_its_new_offset_once() {
     let rig = rig();
     rig.put("T", 3);
     let store = &rig.store;
@@ -207,12 +207,12 @@ fn a_group_that_was_reset() {
         (GetStatus::OffsetReset, 1)
     );
     assert_eq!((moved.min_offset, moved.max_offset), (0, 3));
-    assert_eq!(store.take_reset("g", "T", 1), None, "told once");
+    assert_eq!(store.take_reset("g", "T", 1), None, "reported once");
     assert_eq!(moved.status.as_str(), "OFFSET_RESET");
 }
 
 #[test]
-fn filters_see_the_tags_code_that_lies_in_the_extension() {
+fn filters_use_the_tags_code_of_the_extension() {
     let root = unpack("store-ext");
     let clock = ManualClock::at(0);
     let settings = Settings {
@@ -270,7 +270,7 @@ fn limits_differ_for_messages_in_memory_and_on_disk() {
 }
 
 #[test]
-fn a_scan_ends_after_800_units_or_with_the_file() {
+fn a_scan_ends_after_800_entries_or_with_the_file() {
     let rig = rig_with(Settings {
         consume_queue_file_bytes: Some(20_000),
         ..settings()
@@ -299,12 +299,12 @@ fn a_scan_ends_after_800_units_or_with_the_file() {
 }
 
 #[test]
-fn a_record_that_is_not_the_units_is_left_out() {
+fn a_record_with_a_wrong_offset_is_skipped() {
     let rig = rig();
     rig.put("T", 3);
     let file = &rig.files("commitlog")[1];
     let mut bytes = fs::read(file).unwrap();
-    // Its stated physical offset is another's.
+    // Its physical offset field is wrong.
     bytes[35] ^= 1;
     fs::write(file, bytes).unwrap();
     let mut records = Vec::new();
@@ -318,7 +318,7 @@ fn a_record_that_is_not_the_units_is_left_out() {
 }
 
 #[test]
-fn what_is_not_in_memory_is_read_only_by_who_may_wait() {
+fn a_read_that_must_not_wait_fails_if_not_in_memory() {
     let rig = rig();
     rig.put("T", 4);
     rig.settle();
@@ -334,15 +334,15 @@ fn what_is_not_in_memory_is_read_only_by_who_may_wait() {
     let mut records = vec![7];
     assert_eq!(rig.store.get(&no_wait, &mut records), Err(WouldBlock));
     assert_eq!(records, [7], "nothing is left behind");
-    // The other file: the kernel may read ahead what it was asked for in vain.
+    // A different file, because the kernel may already read ahead in the first one.
     let other = LOG_FILE.cast_signed();
     assert_eq!(rig.store.get_at(other, ReadMode::NoWait), Err(WouldBlock));
-    assert_eq!(get(&rig, 0, 32).message_count, 4, "who may wait");
+    assert_eq!(get(&rig, 0, 32).message_count, 4, "a read that may wait");
     let warm = rig.store.get(&no_wait, &mut records).unwrap();
     assert_eq!(warm.message_count, 1, "now it is in memory");
 }
 
-/// Has the kernel forget the log's pages; false where it does not.
+/// Makes the kernel drop the log's pages from the page cache; false if it does not.
 fn forget_pages(rig: &Rig) -> bool {
     for path in rig.files("commitlog") {
         let file = fs::File::open(path).unwrap();

@@ -1,4 +1,4 @@
-//! Recovery of stores that Java wrote: what it makes of them must be what Java made.
+//! Recovery of stores that Java wrote. It must give the same result as Java's recovery.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ use mq_testing::stores::{golden, lines, snapshot, unpack};
 
 const LOG_FILE_BYTES: u64 = 65_536;
 
-/// Queue units by topic and queue id.
+/// Queue entries by topic and queue id.
 type Units = BTreeMap<(String, i32), Vec<QueueEntry>>;
 
 fn golden_units(name: &str) -> Units {
@@ -96,7 +96,7 @@ fn open(root: &Path) -> Opened {
     try_open(root, &settings()).unwrap()
 }
 
-/// Looks every key of the golden list up; returns how many keys there were.
+/// Looks up every key of the golden list; returns the number of keys.
 fn check_keys(opened: &Opened) -> usize {
     let cases = lines("store/querykeys.jsonl.gz");
     for case in &cases {
@@ -128,7 +128,7 @@ fn check_keys(opened: &Opened) -> usize {
     cases.len()
 }
 
-/// Compares queue by queue, so that a failure names the queue and not every unit.
+/// Compares queue by queue, so that a failure names only the queue.
 fn assert_units(found: &Units, expected: &Units) {
     assert!(found.keys().eq(expected.keys()), "{:?}", found.keys());
     for (key, entries) in expected {
@@ -152,7 +152,7 @@ fn a_cleanly_closed_store_opens_as_it_is() {
 }
 
 #[test]
-fn removed_queues_and_index_are_built_anew_byte_for_byte() {
+fn removed_queues_and_index_are_rebuilt_byte_for_byte() {
     let root = unpack("store");
     let before = snapshot(root.path());
     fs::remove_dir_all(root.path().join("consumequeue")).unwrap();
@@ -174,7 +174,7 @@ fn removed_queues_and_index_are_built_anew_byte_for_byte() {
 fn a_torn_index_file_is_cut_and_completed() {
     let name = "index/20261121073113153";
     let entry = 40 + 4 * 100 + 20 * 100;
-    // Entries that were not written, an offset, a link; the header's count, a slot.
+    // Zeroed entries, a wrong offset, a wrong link, the header's count, a slot.
     for torn in [
         entry..entry + 60,
         entry + 8..entry + 9,
@@ -195,14 +195,14 @@ fn a_torn_index_file_is_cut_and_completed() {
 }
 
 #[test]
-fn one_removed_queue_is_built_anew() {
+fn one_removed_queue_is_rebuilt() {
     let root = unpack("store");
     fs::remove_dir_all(root.path().join("consumequeue/TopicFill/2")).unwrap();
     assert_units(&open(root.path()).units(), &golden_units("store"));
 }
 
 #[test]
-fn a_queue_that_does_not_match_the_log_is_built_anew() {
+fn a_queue_that_contradicts_the_log_is_rebuilt() {
     let root = unpack("store");
     let queues = root.path().join("consumequeue");
     let name = "00000000000000000000";
@@ -254,12 +254,12 @@ fn a_flipped_bit_costs_one_message_and_not_the_rest() {
     }
     fs::remove_dir_all(root.path().join("consumequeue")).unwrap();
     let again = open(root.path());
-    assert_eq!(again.recovered.healed, 0, "healed for good");
+    assert_eq!(again.recovered.healed, 0, "nothing left to repair");
     assert_units(&again.units(), &java);
 }
 
 #[test]
-fn damage_is_refused_when_told_so() {
+fn damage_is_refused_by_the_policy() {
     let root = unpack("store-damaged");
     let settings = Settings {
         heal_damage: false,
@@ -272,7 +272,7 @@ fn damage_is_refused_when_told_so() {
 }
 
 #[test]
-fn left_overs_of_javas_cut_do_not_count() {
+fn remains_after_javas_truncation_are_ignored() {
     let root = unpack("store-damaged/after");
     fs::write(root.path().join("abort"), b"").unwrap();
     let opened = open(root.path());
@@ -288,9 +288,9 @@ fn multi_dispatch_and_extension_queues_are_kept() {
     }
 }
 
-/// After a failed fsync the kernel may call pages clean that never reached the disk.
+/// After a failed fsync the kernel may treat pages as clean that never reached the disk.
 #[test]
-fn what_lies_beyond_the_checkpoint_is_written_and_synced_again() {
+fn files_after_the_checkpoint_are_written_and_synced_again() {
     let root = unpack("store-crashed");
     let path = root.path().join("commitlog");
     let workshop = root.path().join("mqstack");
@@ -330,7 +330,7 @@ fn what_lies_beyond_the_checkpoint_is_written_and_synced_again() {
         assert!(to >= at, "{to} to {at} was not written again");
         at = at.min(from);
     }
-    // RocketMQ's checkpoint is three seconds behind what it names.
+    // RocketMQ's checkpoint goes back three seconds from its times.
     let safe_ms = checkpoint.safe_timestamp_ms();
     let first_ms = |line: &&Value| line["storeTimestamp"].as_i64() > Some(safe_ms);
     let records = lines("store-crashed/expected.jsonl.gz");
@@ -345,7 +345,7 @@ fn assert_same_files(found: &BTreeMap<String, Vec<u8>>, expected: &BTreeMap<Stri
     }
 }
 
-/// Contents of the index files, oldest first; names tell when they were made.
+/// Contents of the index files, oldest first. The names contain the creation time.
 fn index_files(snapshot: &BTreeMap<String, Vec<u8>>) -> Vec<&Vec<u8>> {
     let of_index = snapshot
         .iter()

@@ -1,11 +1,11 @@
-//! Records whose header or end does not fit what is around them.
+//! Records whose header or end contradicts their neighbours.
 
 use crate::recover::log_check::Left;
 use crate::recover::tests::log::{FILE_BYTES, record, rig, ten};
 use mq_format::message::RecordView;
 
 #[test]
-fn a_flipped_queue_offset_is_put_right_from_its_neighbours() {
+fn a_flipped_queue_offset_is_repaired_from_its_neighbours() {
     for wrong in [3 | 1 << 12, 0, 3 | 1 << 60, 2] {
         let rig = ten(500);
         rig.write(rig.starts[3] + 20, &i64::to_be_bytes(wrong));
@@ -17,14 +17,14 @@ fn a_flipped_queue_offset_is_put_right_from_its_neighbours() {
 }
 
 #[test]
-fn a_record_that_belongs_to_another_queue_does_not_push_this_one_ahead() {
+fn a_record_with_a_wrong_queue_does_not_raise_its_offset() {
     let records = (0..10).map(|at| RecordView {
         queue_id: i32::from(at == 5),
         queue_offset: if at < 5 { at } else { at - 1 },
         ..record(at, b"body", b"")
     });
     let rig = rig(FILE_BYTES, records);
-    // The record of queue 1 says queue offset 4000 of queue 0 now.
+    // The record of queue 1 now claims queue offset 4000 of queue 0.
     rig.write(rig.starts[5] + 12, &0_i32.to_be_bytes());
     rig.write(rig.starts[5] + 20, &4_000_i64.to_be_bytes());
     let healed = vec![(rig.starts[5], rig.starts[6])];
@@ -33,7 +33,7 @@ fn a_record_that_belongs_to_another_queue_does_not_push_this_one_ahead() {
 }
 
 #[test]
-fn gaps_and_restarts_of_queue_offsets_are_believed() {
+fn gaps_and_restarts_of_queue_offsets_are_accepted() {
     let offsets = [0, 1, 2, 10, 11, 12, 0, 1, 2, 2, 3];
     let records = offsets.map(|at| RecordView {
         store_timestamp_ms: 5,
@@ -53,7 +53,7 @@ fn a_last_record_whose_properties_end_in_zeros_may_be_torn() {
         ]
     };
     let rig = rig(FILE_BYTES, records());
-    // The first is whole, for something is right behind it.
+    // The first record is complete, because something follows it.
     assert_eq!(rig.check(), (rig.starts[1], vec![]));
     let rig = crate::recover::tests::log::rig(FILE_BYTES, records());
     let durable = Left::Unclean(1_001);
@@ -69,7 +69,7 @@ fn a_record_whose_properties_were_lost_before_others_is_damage() {
         FILE_BYTES,
         (0..10).map(|at| record(at, &[7; 500], &properties)),
     );
-    // A page with the end of a record and the start of the next one did not reach the disk.
+    // A page with the end of one record and the start of the next did not reach the disk.
     let lost = rig.starts[4];
     assert!(lost < 4096 && rig.starts[5] > 4096);
     rig.write(lost - 100, &vec![0; (rig.starts[5] - lost + 100) as usize]);

@@ -1,4 +1,4 @@
-//! Finding the end of a log and healing what is damaged before it, over files of their own.
+//! Finds the end of a log and repairs damage before it, over small log files.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use mq_log::{Segments, Writer};
 
 pub(super) const FILE_BYTES: u64 = 8192;
 const TOPIC: &str = "TopicA";
-/// Bytes of a record of these tests without body and properties.
+/// Bytes of a record in these tests without body and properties.
 const RECORD_BYTES: usize = 91 + TOPIC.len();
 
 pub(super) struct Rig {
     root: TempDir,
     pub(super) log: Arc<Segments>,
     _disk: TestDisk,
-    /// Where each record starts, and where the log ends.
+    /// Start of each record, and the end of the log.
     pub(super) starts: Vec<u64>,
     pub(super) end: u64,
 }
@@ -52,7 +52,7 @@ pub(super) fn record<'a>(
     }
 }
 
-/// A log of these records, one behind the other.
+/// A log of these records.
 pub(super) fn rig<'a>(file_bytes: u64, records: impl IntoIterator<Item = RecordView<'a>>) -> Rig {
     let disk = TestDisk::new();
     let log = Arc::new(Segments::open(disk.files(), file_bytes).unwrap());
@@ -71,7 +71,7 @@ pub(super) fn rig<'a>(file_bytes: u64, records: impl IntoIterator<Item = RecordV
     }
     let end = writer.position();
     drop(writer);
-    // As after an open: the end is not known.
+    // As after an open, when the end is not known.
     log.truncate_to(end.next_multiple_of(file_bytes)).unwrap();
     Rig {
         root: tempfile::tempdir().unwrap(),
@@ -82,7 +82,7 @@ pub(super) fn rig<'a>(file_bytes: u64, records: impl IntoIterator<Item = RecordV
     }
 }
 
-/// Ten records of `body` bytes.
+/// Ten records with `body` bytes of body.
 pub(super) fn ten(body: usize) -> Rig {
     let body = vec![7; body];
     rig(FILE_BYTES, (0..10).map(|at| record(at, &body, b"a\x01b")))
@@ -106,11 +106,11 @@ impl Rig {
     pub(super) fn check(&self) -> (u64, Vec<(u64, u64)>) {
         let found = self.try_check(true, Left::Unclean(0)).unwrap();
         let again = self.try_check(false, Left::Unclean(0)).unwrap();
-        assert_eq!(again, (found.0, Vec::new()), "healed for good");
+        assert_eq!(again, (found.0, Vec::new()), "nothing left to repair");
         found
     }
 
-    /// Queue offset and properties of every record but stand-ins.
+    /// Queue offset and properties of every record except replacements.
     fn records(&self, end: u64) -> Vec<(i64, Vec<u8>)> {
         let mut walk = Walk::from(self.log.min_offset());
         let mut found = Vec::new();
@@ -135,7 +135,7 @@ impl Rig {
         self.records(end).into_iter().map(|(at, _)| at).collect()
     }
 
-    /// Bytes kept of damage, by name.
+    /// Names and contents of the files in quarantine.
     fn quarantine(&self) -> Vec<(String, Vec<u8>)> {
         let path = self.root.path().join("mqstack/quarantine");
         let entries = std::fs::read_dir(path).unwrap().map(Result::unwrap);
@@ -151,7 +151,7 @@ impl Rig {
 }
 
 #[test]
-fn a_whole_log_ends_where_it_ends() {
+fn an_undamaged_log_is_checked_to_its_end() {
     let rig = ten(500);
     assert_eq!(rig.check(), (rig.end, vec![]));
     assert_eq!(
@@ -178,9 +178,9 @@ fn damage_is_saved_and_overwritten_whatever_its_length() {
 }
 
 #[test]
-fn damage_over_the_end_of_a_file_becomes_a_filler_and_a_stand_in() {
+fn damage_across_two_files_becomes_two_records() {
     let rig = ten(1_500);
-    // Five records a file: the last one, the filler, the first of the next file.
+    // Five records per file: the last one, the blank record, and the first one of the next file.
     let (from, to) = (rig.starts[4], rig.starts[6]);
     rig.write(from, &[0; 40]);
     rig.write(rig.starts[5] - 4, &[0; 4]);
@@ -192,7 +192,7 @@ fn damage_over_the_end_of_a_file_becomes_a_filler_and_a_stand_in() {
 }
 
 #[test]
-fn a_lost_filler_is_put_back() {
+fn a_lost_blank_record_is_restored() {
     let rig = ten(1_500);
     let (from, to) = (rig.end_of(4), FILE_BYTES);
     rig.write(from, &[0; 8]);
@@ -210,7 +210,7 @@ impl Rig {
 
 #[test]
 fn a_few_bad_bytes_go_to_the_record_before_them() {
-    // No writer leaves such a gap, but damage may cut a record short in a way that looks whole.
+    // No writer leaves such a gap, but damage can shorten a record so that it looks valid.
     let rig = ten(200);
     let mut bytes = Vec::new();
     let short = [7; 170];
@@ -227,7 +227,7 @@ fn a_few_bad_bytes_go_to_the_record_before_them() {
 }
 
 #[test]
-fn fewer_bytes_than_a_filler_at_the_end_of_a_file_take_the_record_before() {
+fn a_tail_too_short_for_a_blank_takes_the_record_before() {
     let rig = ten(1_500);
     let room = FILE_BYTES - rig.starts[4] - 5;
     let body = vec![7; room as usize - RECORD_BYTES];
@@ -269,7 +269,7 @@ fn a_missing_file_is_filled_in_when_records_follow() {
 }
 
 #[test]
-fn refused_damage_is_told_with_place_and_way_out() {
+fn refused_damage_is_reported_with_position_and_remedy() {
     let rig = ten(500);
     rig.write(rig.starts[3] + 200, &[0]);
     let refused = rig.try_check(false, Left::Clean).unwrap_err();
@@ -284,7 +284,7 @@ fn refused_damage_is_told_with_place_and_way_out() {
     assert!(!rig.root.path().join("mqstack").exists(), "nothing written");
 }
 
-/// A log of many blocks, with records of all lengths.
+/// A log of many blocks with records of many lengths.
 fn large() -> Rig {
     let body: Vec<u8> = (0..200_000_u32).map(|at| (at % 251) as u8).collect();
     let size = |at: i64| (at * 7_919 % 150_001) as usize;
@@ -293,7 +293,7 @@ fn large() -> Rig {
 }
 
 #[test]
-fn blocks_checked_at_once_find_what_one_walk_finds() {
+fn parallel_blocks_find_the_same_as_one_scan() {
     let rig = large();
     assert!(rig.end > 32 << 20);
     assert_eq!(rig.check(), (rig.end, vec![]));
@@ -330,7 +330,7 @@ fn a_torn_tail_ends_a_large_log() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// Whatever is written over a log, what is left of it is a log.
+    /// Any bytes may overwrite a log; after the repair it is a valid log.
     #[test]
     fn any_damage_leaves_a_log(
         bodies in prop::collection::vec(0_usize..1_200, 1..30),

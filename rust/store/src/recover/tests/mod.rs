@@ -1,4 +1,4 @@
-//! What a start makes of the files it finds.
+//! Recovery at a start.
 
 mod golden;
 mod header;

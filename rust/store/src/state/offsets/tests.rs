@@ -25,7 +25,7 @@ fn commits_survive_a_save_and_a_removal_too() {
 }
 
 #[test]
-fn a_full_table_takes_what_it_knows_and_nothing_new() {
+fn a_full_table_accepts_known_queues_only() {
     let root = tempfile::tempdir().unwrap();
     let state = State::new(root.path());
     let offsets = Offsets::load(&state, false).unwrap();
@@ -47,7 +47,7 @@ fn a_full_table_takes_what_it_knows_and_nothing_new() {
 }
 
 #[test]
-fn a_save_that_failed_is_made_up_for_by_the_next() {
+fn a_failed_save_is_repeated_by_the_next_one() {
     let root = tempfile::tempdir().unwrap();
     let state = State::new(root.path());
     let offsets = Offsets::load(&state, false).unwrap();
@@ -70,7 +70,7 @@ fn an_unchanged_table_is_not_written() {
 }
 
 #[test]
-fn the_text_is_rocketmqs() {
+fn the_text_equals_rocketmqs() {
     let table = BTreeMap::from([
         ("A@g".to_owned(), BTreeMap::from([(0, 5), (1, 7)])),
         ("B@g".to_owned(), BTreeMap::from([(0, 0)])),
@@ -83,7 +83,7 @@ fn the_text_is_rocketmqs() {
 }
 
 #[test]
-fn what_is_not_an_offset_table_is_unusable() {
+fn a_text_without_an_offset_table_is_refused() {
     let reason = |text: &[u8]| parse(text).unwrap_err();
     let cut = reason(b"{\"offsetTable\":{\"T@g\":{0:");
     assert!(cut.contains("at byte 25"), "{cut}");

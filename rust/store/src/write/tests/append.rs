@@ -1,4 +1,4 @@
-//! What appending writes, and what it refuses.
+//! Records that an append writes, and requests that it refuses.
 
 use std::sync::atomic::Ordering;
 
@@ -67,7 +67,7 @@ fn every_flag_is_stored_and_each_host_has_its_own_family() {
     for flag in [0, 0x1, 0x2, 0x40, 0x80, 0x101, 0x201, 0x301, 0x8, 0x1_0000] {
         for (born_host, born_bit) in [(hosts[0], 0), (hosts[1], 0x10)] {
             for (store_host, store_bit) in [(hosts[0], 0), (hosts[1], 0x20)] {
-                // The two bits say what the hosts are, whatever the producer thinks.
+                // The two bits give the address family of the hosts, whatever the producer sets.
                 let message = PutRequest {
                     sys_flag: flag | 0x30,
                     born_host,
@@ -100,7 +100,7 @@ fn a_batch_that_fits_no_file_is_refused_whole() {
         rig.put_batch(&request("T", &body))
     };
     rig.put(b"before");
-    // 105 bytes each: 39 of them and a filler do not fit a file of 4096.
+    // 105 bytes each: 39 of them and a blank record do not fit a file of 4096 bytes.
     assert_eq!(put(39), PutResult::refused(PutStatus::MessageIllegal));
     assert!(rig.flusher.log.max_offset() < 4096);
     let stored = put(38);
@@ -112,10 +112,10 @@ fn a_batch_that_fits_no_file_is_refused_whole() {
 }
 
 #[test]
-fn a_record_that_does_not_fit_leaves_a_filler_and_opens_the_next_file() {
+fn a_record_that_does_not_fit_starts_the_next_file() {
     let rig = rig(ManualClock::at(1));
     let overhead = rig.put(b"").size_bytes as usize;
-    // Exactly 8 bytes must stay: this one fits, with not a byte to spare.
+    // Exactly 8 bytes must remain: this one just fits.
     let left = FILE_SIZE as usize - overhead - BLANK_BYTES;
     rig.put(&vec![7; 2900]);
     let full = rig.put(&vec![7; left - (2900 + overhead) - overhead]);
@@ -126,7 +126,7 @@ fn a_record_that_does_not_fit_leaves_a_filler_and_opens_the_next_file() {
     rig.flusher.log.read_at(4096 - 8, &mut filler).unwrap();
     assert_eq!(filler, blank(8));
 
-    // One byte more than fits: the filler states the rest of the file.
+    // One byte more than fits: a blank record takes the rest of the file.
     rig.put(&[1; 2900]);
     let end = rig.flusher.log.max_offset();
     let rest = 8192 - end as usize;
@@ -198,7 +198,7 @@ fn bad_puts_are_refused_and_store_nothing() {
         status(with(wide.as_bytes())),
         PutStatus::PropertiesSizeExceeded
     );
-    // Fits every limit, but no file of this size.
+    // Within every limit, but longer than a log file.
     assert_eq!(status(with(&ascii[..4000])), PutStatus::MessageIllegal);
 
     let batch = batch_body(&[b"x"]);
@@ -266,7 +266,7 @@ fn a_lock_that_is_held_too_long_means_busy() {
     let batch = batch_body(&[b"x"]);
     let busy = rig.put_batch(&request("T", &batch));
     assert_eq!(busy, PutResult::refused(PutStatus::OsPageCacheBusy));
-    // So long that it cannot be true.
+    // Too long to be true.
     clock.advance(10_000_000);
     assert_eq!(rig.put(b"x").status, PutStatus::Ok);
     rig.appender.locked_at_ms.store(0, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What Java wrote, put again: every byte must be the same.
+//! Puts the messages of Java's logs again. Every byte must be the same.
 
 use std::fs;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use mq_format::properties;
 use mq_testing::stores::unpack;
 
 const FILE_SIZE: u64 = 65_536;
-/// What the broker adds to the properties of each message of a batch.
+/// Properties that the broker adds to each message of a batch.
 const BATCH_PROPERTIES: &[u8] = b"CLUSTER\x01DefaultCluster\x02WAIT\x01true";
 
 /// The log of a golden store.
@@ -44,7 +44,7 @@ fn records(log: &[u8]) -> Vec<RecordView<'_>> {
     found
 }
 
-/// The put that made a record, its properties as given.
+/// The put that created a record, with the given properties.
 fn request<'a>(record: &RecordView<'a>, properties: &'a [u8]) -> PutRequest<'a> {
     PutRequest {
         topic: record.topic,
@@ -64,7 +64,7 @@ fn request<'a>(record: &RecordView<'a>, properties: &'a [u8]) -> PutRequest<'a> 
     }
 }
 
-/// How many records from the first on were one batch: they were stored in one moment.
+/// Number of records, from the first on, that were one batch: they have the same store time.
 fn batch_of(records: &[RecordView<'_>]) -> usize {
     let first = &records[0];
     let of_batch = |record: &&RecordView<'_>| {
@@ -110,7 +110,7 @@ fn log_of(rig: &Rig) -> Vec<u8> {
 }
 
 #[test]
-fn the_log_of_a_session_with_every_kind_of_message_comes_out_byte_for_byte() {
+fn a_session_with_all_kinds_of_messages_gives_javas_log() {
     let java = java_log("store");
     let mut rest = &records(&java)[..];
     let clock = ManualClock::at(0);
@@ -141,7 +141,7 @@ fn light_queues_get_the_offsets_java_gave_them() {
     let rig = java_rig(FILE_SIZE, Arc::clone(&clock) as _);
     for record in records(&java) {
         clock.set_wall(record.store_timestamp_ms);
-        // Java added the offsets as the last pair; a producer's own are not believed.
+        // Java added the offsets as the last pair. Offsets from a producer are replaced.
         let name = b"\x02INNER_MULTI_QUEUE_OFFSET\x01";
         let offsets = record
             .properties
@@ -158,7 +158,7 @@ fn light_queues_get_the_offsets_java_gave_them() {
 }
 
 #[test]
-fn nobody_but_the_store_gives_offsets_in_other_queues() {
+fn only_the_store_sets_offsets_in_other_queues() {
     let rig = java_rig(FILE_SIZE, ManualClock::at(1));
     let item = b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02INNER_MULTI_QUEUE_OFFSET\x011000000";
     let mut body = (22 + item.len() as u32).to_be_bytes().to_vec();
@@ -171,7 +171,7 @@ fn nobody_but_the_store_gives_offsets_in_other_queues() {
         let expected = b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02TAGS\x01TagA";
         assert_eq!(record.properties, expected);
     });
-    // Too long with the offsets, not without: RocketMQ's status, too.
+    // Too long only with the offsets. RocketMQ returns the same status.
     let names = "n,".repeat(6_000);
     let text = format!("INNER_MULTI_DISPATCH\x01{names}");
     let long = format!("{text}\x02x\x01{}", "y".repeat(32_760 - text.len()));
@@ -200,7 +200,8 @@ fn delayed_messages_are_rewritten_as_java_does() {
     for record in delayed {
         let get = |name| properties::get_str(record.properties, name).unwrap();
         let (topic, queue_id) = (get(properties::REAL_TOPIC), get(properties::REAL_QUEUE_ID));
-        // As the broker gets it: without what the store adds, and with the level that was asked.
+        // As the broker receives it: without the properties that the store adds, and with the
+        // requested level.
         let mut sent = record.properties.to_vec();
         properties::remove(&mut sent, properties::REAL_TOPIC);
         properties::remove(&mut sent, properties::REAL_QUEUE_ID);

@@ -1,4 +1,4 @@
-//! Acknowledgement and flush over a disk that records, fails and crashes.
+//! Acknowledgement and flush over a disk that records operations, fails and crashes.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn a_full_disk_refuses_and_recovers() {
     rig.appender.space.refresh();
     let stored = rig.put(b"x");
     assert_eq!((stored.status, stored.physical_offset), (PutStatus::Ok, 0));
-    // No room for the next file: nothing is written, not even the filler.
+    // No room for the next file: nothing is written, not even the blank record.
     assert_eq!(rig.put(&[0; 2900]).queue_offset, 1);
     let end = rig.flusher.log.max_offset();
     rig.disk.tape.fail(Kind::Room, ENOSPC);
@@ -52,7 +52,7 @@ fn a_file_that_cannot_be_made_is_not_a_full_disk() {
 }
 
 #[test]
-fn a_failed_write_poisons() {
+fn a_failed_write_stops_the_log() {
     let rig = rig(SystemClock::shared());
     let stored = rig.put(b"x");
     rig.disk.tape.fail(Kind::Write, EIO);
@@ -66,7 +66,7 @@ fn a_failed_write_poisons() {
 }
 
 #[test]
-fn a_failed_fsync_poisons_and_is_never_retried_into_success() {
+fn a_failed_fsync_stops_the_log_and_is_not_retried() {
     let rig = rig(SystemClock::shared());
     let threads = FlushThreads::group_commit(&rig.flusher).unwrap();
     let stored = rig.put(b"x");
@@ -130,7 +130,7 @@ fn a_lone_waiter_flushes_on_its_own_thread() {
 }
 
 #[test]
-fn a_waiter_learns_of_its_deadline_while_a_flush_hangs() {
+fn a_waiter_times_out_while_a_flush_hangs() {
     let clock = SystemClock::shared();
     let rig = rig(Arc::clone(&clock));
     assert!(
@@ -151,7 +151,7 @@ fn a_waiter_learns_of_its_deadline_while_a_flush_hangs() {
 }
 
 #[test]
-fn what_was_acknowledged_survives_a_crash_after_any_sync() {
+fn acknowledged_puts_survive_a_crash_after_any_sync() {
     for limit in 0..8 {
         let crashing = rig(SystemClock::shared());
         crashing.disk.tape.freeze_after(limit);
@@ -163,7 +163,8 @@ fn what_was_acknowledged_survives_a_crash_after_any_sync() {
                 acknowledged.push((stored.physical_offset, body));
             }
         }
-        // The fifth rolls: its flush syncs the filler of one file and the start of the next.
+        // The fifth put opens a new file: its flush syncs the blank record of one file and the
+        // start of the next.
         assert_eq!(acknowledged.len(), [0, 1, 2, 3, 4, 4, 5, 5][limit]);
         let survivor = rig_on(
             crashing.disk.after_crash(),

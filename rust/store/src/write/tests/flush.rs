@@ -1,4 +1,4 @@
-//! When the log is flushed, and who learns of it when.
+//! Times of flushes, and outcomes of waiting puts.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, mpsc};
@@ -14,7 +14,7 @@ use mq_log::testing::Kind;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 fn until(what: &str, holds: impl Fn() -> bool) {
     let started = Instant::now();
     while !holds() {
@@ -23,7 +23,7 @@ fn until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// Parks a put; the outcome comes with the time it came.
+/// Parks a put. The outcome contains the time of its arrival.
 fn park(rig: &Rig, result: &PutResult, deadline_ms: i64) -> mpsc::Receiver<(AckOutcome, Instant)> {
     let (sender, outcome) = mpsc::channel();
     let reply = move |outcome| sender.send((outcome, Instant::now())).unwrap();
@@ -33,7 +33,7 @@ fn park(rig: &Rig, result: &PutResult, deadline_ms: i64) -> mpsc::Receiver<(AckO
 }
 
 #[test]
-fn who_comes_during_a_flush_shares_the_next_one() {
+fn puts_during_a_flush_share_the_next_one() {
     let rig = rig(SystemClock::shared());
     let _threads = FlushThreads::group_commit(&rig.flusher).unwrap();
     rig.disk.tape.gate(Kind::Sync).close();
@@ -52,7 +52,7 @@ fn who_comes_during_a_flush_shares_the_next_one() {
             AckOutcome::Durable
         );
     }
-    // 65 records are three files of the log: the second flush syncs two of them.
+    // 65 records take three log files: the second flush syncs two of them.
     let spans = rig.flusher.log.max_offset().div_ceil(FILE_SIZE);
     assert!(
         rig.disk.tape.gate(Kind::Sync).passed() as u64 <= 1 + spans,
@@ -61,7 +61,7 @@ fn who_comes_during_a_flush_shares_the_next_one() {
 }
 
 #[test]
-fn deadlines_are_noticed_on_time_while_a_flush_hangs() {
+fn waiters_time_out_punctually_while_a_flush_hangs() {
     let clock = SystemClock::shared();
     let rig = rig(Arc::clone(&clock));
     let threads = FlushThreads::group_commit(&rig.flusher).unwrap();
@@ -70,9 +70,10 @@ fn deadlines_are_noticed_on_time_while_a_flush_hangs() {
     until("the flush hangs", || {
         rig.disk.tape.gate(Kind::Sync).waiting() == 1
     });
-    // The other thread sleeps by now, or will see these before it does.
-    // 20 ms late on a quiet machine; without a call to the sleeper it would be up to 500. On a busy
-    // one a thread wakes late now and then: the most punctual of some counts.
+    // The other thread sleeps by now, or sees these puts before it sleeps. A timeout comes 20 ms
+    // late on a quiet machine; if the sleeping thread were not woken, it would come up to 500 ms
+    // late. On a busy machine a thread sometimes wakes up late, so the most punctual of several
+    // tries counts.
     let late = |timeout_ms| {
         let stored = rig.put(b"y");
         let deadline_ms = clock.monotonic_ms() + timeout_ms;
@@ -100,7 +101,7 @@ fn deadlines_are_noticed_on_time_while_a_flush_hangs() {
 }
 
 #[test]
-fn who_waits_for_the_next_flush_does_it_if_no_thread_is_there_for_that() {
+fn a_waiter_flushes_if_no_other_thread_does() {
     let rig = rig(SystemClock::shared());
     rig.disk.tape.gate(Kind::Sync).close();
     thread::scope(|scope| {
@@ -122,7 +123,7 @@ fn who_waits_for_the_next_flush_does_it_if_no_thread_is_there_for_that() {
 }
 
 #[test]
-fn who_does_not_wait_is_flushed_all_the_same() {
+fn puts_that_do_not_wait_are_flushed_too() {
     let clock = SystemClock::shared();
     let rig = rig(Arc::clone(&clock));
     let _threads = FlushThreads::group_commit(&rig.flusher).unwrap();
@@ -142,7 +143,7 @@ fn who_does_not_wait_is_flushed_all_the_same() {
         panic!("WAIT=false waits");
     };
     assert_eq!(result.status, PutStatus::Ok);
-    until("it is flushed unasked", || {
+    until("the put is flushed", || {
         rig.disk.tape.gate(Kind::Sync).waiting() == 1
     });
     let Put::Parked(result, ticket) = puts.one(&request("T", b"y")) else {
@@ -159,7 +160,7 @@ const TENTH_OF_A_SECOND: Interval = Interval {
     thorough_ms: 10_000,
 };
 
-/// Puts as much as is worth parts, flush after flush, until something holds.
+/// Puts enough bytes for several parts between flushes, until a condition holds.
 fn put_much_until(rig: &Rig, what: &str, holds: impl Fn() -> bool) {
     let started = Instant::now();
     while !holds() {
@@ -174,7 +175,7 @@ fn put_much_until(rig: &Rig, what: &str, holds: impl Fn() -> bool) {
 }
 
 #[test]
-fn the_disk_begins_between_two_flushes_while_much_comes() {
+fn many_bytes_are_written_back_before_the_flush() {
     let rig = rig_of_files(1 << 20, SystemClock::shared());
     let clock = SystemClock::shared();
     let _threads =
@@ -184,7 +185,7 @@ fn the_disk_begins_between_two_flushes_while_much_comes() {
 }
 
 #[test]
-fn a_disk_that_hangs_as_it_begins_is_flushed_next() {
+fn a_hanging_writeback_is_followed_by_a_flush() {
     let rig = rig_of_files(64 << 20, SystemClock::shared());
     rig.disk.tape.gate(Kind::BeginSync).close();
     let clock = SystemClock::shared();
@@ -199,7 +200,7 @@ fn a_disk_that_hangs_as_it_begins_is_flushed_next() {
     });
     rig.disk.tape.gate(Kind::Sync).close();
     rig.disk.tape.gate(Kind::BeginSync).open();
-    until("it flushes", || {
+    until("the log is flushed", || {
         rig.disk.tape.gate(Kind::Sync).waiting() == 1
     });
     let begun = rig.disk.tape.gate(Kind::BeginSync).passed();
@@ -208,7 +209,7 @@ fn a_disk_that_hangs_as_it_begins_is_flushed_next() {
 }
 
 #[test]
-fn the_interval_flushes_enough_pages_a_full_file_or_all_after_a_while() {
+fn an_interval_flush_needs_pages_a_full_file_or_time() {
     let clock = ManualClock::at(1);
     let rig = java_rig(65_536, Arc::clone(&clock) as _);
     let interval = Interval {

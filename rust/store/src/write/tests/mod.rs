@@ -1,4 +1,4 @@
-//! What is appended, and when it is durable.
+//! Appends and their durability.
 
 mod append;
 mod append_golden;

@@ -1,4 +1,4 @@
-//! A put whose file a slow disk has yet to make, timed by the store's clock.
+//! A put that waits for a log file that a slow disk is creating. The test sets the store's clock.
 
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -30,7 +30,7 @@ fn a_put_gives_up_waiting_for_its_file() {
     assert!((4_000..5_000).contains(&rig.store.lock_held_ms()));
     let status = loop {
         assert!(Instant::now() < until, "the put waits for ever");
-        // The put may have looked at the clock after the first step.
+        // The put may have read the clock after the first step.
         rig.clock.advance(1_000);
         if let Ok(status) = refused.recv_timeout(Duration::from_millis(200)) {
             break status;

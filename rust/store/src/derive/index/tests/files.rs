@@ -16,7 +16,7 @@ use mq_format::message::{Outline, sys_flag};
 use mq_log::Access;
 
 const SLOTS: u32 = 7;
-/// One more than a file has keys.
+/// One more than the number of keys of a file.
 const ENTRIES: u32 = 6;
 const START_MS: i64 = 1_700_000_000_000;
 
@@ -85,7 +85,8 @@ fn a_file_is_full_with_one_key_less_than_its_entries() {
     for at in 0..12 {
         assert_eq!(found(&files, &format!("k{at}")), [at * 10]);
     }
-    // Seconds count from the file's first message; the first one's from the file before.
+    // Entries count seconds from the file's first message. The first entry counts from the file
+    // before.
     let of = |file: usize, index| files.files()[file].entry(index).unwrap();
     assert_eq!(of(1, 1).time_difference_seconds, 1);
     assert_eq!(of(1, 2).time_difference_seconds, 1);
@@ -94,7 +95,7 @@ fn a_file_is_full_with_one_key_less_than_its_entries() {
 }
 
 #[test]
-fn a_fresh_file_says_where_the_one_before_ended() {
+fn a_new_index_file_starts_with_the_end_of_the_last_one() {
     let root = tempfile::tempdir().unwrap();
     let files = files(root.path());
     let previous = IndexHeader {
@@ -116,7 +117,7 @@ fn a_fresh_file_says_where_the_one_before_ended() {
     };
     assert_eq!(file.header().unwrap(), header);
     assert_eq!(found(&files, "k0"), [0; 0]);
-    // Java leaves such a file when it is killed; it is gone on with.
+    // Java leaves such a file when it is killed. The writer continues it.
     let mut writer = writer(&files);
     add(&mut writer, 10, START_MS, b"KEYS\x01a", 0);
     writer.write().unwrap();
@@ -125,7 +126,7 @@ fn a_fresh_file_says_where_the_one_before_ended() {
 }
 
 #[test]
-fn batches_do_not_show_in_the_files() {
+fn batched_writes_give_the_same_files() {
     let write_each = tempfile::tempdir().unwrap();
     let write_all = tempfile::tempdir().unwrap();
     for (root, is_each) in [(&write_each, true), (&write_all, false)] {
@@ -152,7 +153,7 @@ fn batches_do_not_show_in_the_files() {
 }
 
 #[test]
-fn what_is_indexed_and_what_is_not() {
+fn keys_and_unique_keys_are_indexed() {
     let root = tempfile::tempdir().unwrap();
     let files = sized(root.path(), 100);
     let mut writer = writer(&files);
@@ -189,7 +190,7 @@ fn the_last_message_is_not_indexed_twice_after_a_restart() {
         assert_eq!(found(&files, "a"), [20, 20], "named twice, there twice");
         assert_eq!(found(&files, "b"), [20]);
     }
-    // A message of which only some keys were written before the stop gets the others.
+    // The last message before the stop may lack some keys. They are added.
     let files = files(root.path());
     let mut writer = writer(&files);
     add(&mut writer, 20, START_MS, b"KEYS\x01a a b c", 0);
@@ -218,7 +219,7 @@ fn times_bound_a_look_up_to_the_second() {
         let hits = files.look_up("T", "k", 64, START_MS + begin, START_MS + end);
         hits.physical_offsets
     };
-    // Files begin at offsets 0, 50 and 100, their entries count whole seconds from there.
+    // Files start at offsets 0, 50 and 100. Their entries count whole seconds from there.
     assert_eq!(offsets(0, 2_899), [10, 0]);
     assert_eq!(offsets(0, 2_900), [20, 10, 0]);
     assert_eq!(offsets(10_000, 20_000), [110, 100]);
@@ -244,7 +245,7 @@ fn a_clock_that_stepped_back_counts_as_no_time() {
 }
 
 #[test]
-fn expired_files_go_but_never_the_last() {
+fn expired_files_are_deleted_but_never_the_last() {
     let root = tempfile::tempdir().unwrap();
     let files = files(root.path());
     let mut writer = writer(&files);
@@ -268,7 +269,7 @@ fn expired_files_go_but_never_the_last() {
 }
 
 #[test]
-fn a_reader_finds_at_all_times_what_was_written_before() {
+fn a_reader_always_finds_earlier_messages() {
     let root = tempfile::tempdir().unwrap();
     let files = sized(root.path(), 5_000);
     let mut writer = writer(&files);
@@ -278,7 +279,7 @@ fn a_reader_finds_at_all_times_what_was_written_before() {
         scope.spawn(|| {
             let mut looks = 0;
             while !is_done.load(Ordering::Acquire) || looks == 0 {
-                // All keys share seven slots, so every chain grows while it is walked.
+                // All keys share seven slots, so chains grow during the search.
                 let last = written.load(Ordering::Acquire);
                 if last > 0 {
                     let key = format!("k{}", last - 1);
@@ -300,7 +301,7 @@ fn a_reader_finds_at_all_times_what_was_written_before() {
 }
 
 #[test]
-fn free_entries_have_pages_and_those_that_are_there_stay() {
+fn pages_are_prepared_without_changing_their_bytes() {
     const MANY: u32 = 200_000;
     let root = tempfile::tempdir().unwrap();
     let is_ahead = |files: &IndexFiles, bytes: usize| {
@@ -310,7 +311,7 @@ fn free_entries_have_pages_and_those_that_are_there_stay() {
         let map = MmapOptions::new().map_raw_read_only(&file).unwrap();
         let page = (used as usize + bytes) / 4_096 * 4_096;
         let mut state = 0;
-        // SAFETY: the page is one of the map's, and the system writes one byte for it.
+        // SAFETY: the page is in the map, and the system writes one byte for it.
         let asked = unsafe {
             let start = map.as_mut_ptr().add(page);
             libc::mincore(start.cast(), 1, &raw mut state)

@@ -1,4 +1,4 @@
-//! Index files of any sizes, opened without knowing them.
+//! Index files of any slot and entry counts, opened without the settings.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,8 @@ fn load(
     IndexFiles::load(root, slots, entries, access).map(Arc::new)
 }
 
-/// Adds messages from number `from` on, two keys each, the first at `start` in the log.
+/// Adds the messages from number `from` on with two keys each. The first starts at log offset
+/// `start`.
 fn add(files: &Arc<IndexFiles>, start: i64, (from, to): (i64, i64)) {
     let mut writer = IndexWriter::resume(Arc::clone(files), ManualClock::at(START_MS)).unwrap();
     for number in from..to {
@@ -119,7 +120,7 @@ fn the_sizes_are_read_from_any_of_several_files() {
 }
 
 #[test]
-fn entries_that_the_header_does_not_count_yet_do_not_hide_the_sizes() {
+fn sizes_are_found_despite_entries_missing_in_the_header() {
     let root = index_of((100, 300), 0, 60);
     // As after kill -9: entries and slots are written before the header.
     change(root.path(), |bytes| {
@@ -135,7 +136,7 @@ fn entries_that_the_header_does_not_count_yet_do_not_hide_the_sizes() {
 }
 
 #[test]
-fn a_file_without_entries_is_not_gone_on_with_by_guess() {
+fn a_file_without_entries_is_not_continued_with_guessed_sizes() {
     let root = tempfile::tempdir().unwrap();
     let empty = load(root.path(), Some((100, 300)), Access::Append).unwrap();
     empty.create(START_MS, Default::default()).unwrap();
@@ -151,7 +152,7 @@ fn a_file_without_entries_is_not_gone_on_with_by_guess() {
     add(&files, 0, (0, 3));
     let made = files.files()[0].layout();
     assert_eq!((made.slots, made.entries), (5_000_000, 20_000_000));
-    // With the sizes that are set it is gone on with.
+    // With the configured sizes, it is continued.
     let root = tempfile::tempdir().unwrap();
     let empty = load(root.path(), Some((100, 300)), Access::Append).unwrap();
     let previous = IndexHeader {
@@ -165,9 +166,9 @@ fn a_file_without_entries_is_not_gone_on_with_by_guess() {
 }
 
 #[test]
-fn settings_that_the_files_contradict_are_refused_with_the_sizes_found() {
+fn wrong_sizes_are_refused_with_the_sizes_of_the_files() {
     let root = index_of((100, 300), 0, 60);
-    // 4 * 200 + 20 * 280 is as long.
+    // 4 * 200 + 20 * 280 gives the same length.
     for set in [(200, 280), (5_000, 20_000)] {
         let error = load(root.path(), Some(set), Access::Append)
             .unwrap_err()
@@ -185,7 +186,7 @@ fn settings_that_the_files_contradict_are_refused_with_the_sizes_found() {
 }
 
 #[test]
-fn what_fits_no_sizes_is_not_read_and_made_anew_by_its_owner() {
+fn a_file_that_fits_no_sizes_is_rebuilt_by_the_owner_only() {
     let root = index_of((100, 300), 0, 60);
     change(root.path(), |bytes| bytes[39] ^= 4);
     let error = load(root.path(), None, Access::Read)
@@ -200,7 +201,7 @@ fn what_fits_no_sizes_is_not_read_and_made_anew_by_its_owner() {
 }
 
 #[test]
-fn a_file_of_another_length_goes_with_those_after_it() {
+fn a_file_of_another_length_and_later_files_are_removed() {
     for length in [0, 1, 39, 40, 300, 639, 641] {
         let root = index_of((10, 30), 0, 60);
         let whole = std::fs::read_dir(root.path().join("index"))

@@ -1,4 +1,4 @@
-//! Units that readers see before any file has them.
+//! Entries that readers see before they are in a file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use mq_format::consume_queue_ext::ExtUnit;
 use mq_format::message::SCHEDULE_TOPIC;
 use mq_log::{Operation, Tape, Target, watch};
 
-/// Units of a queue file.
+/// Entries of a queue file.
 const UNITS: i64 = 5;
 
 pub(crate) fn open(root: &Path, units: i64, has_ext: bool) -> ConsumeQueues {
@@ -51,7 +51,7 @@ pub(crate) fn append(queue: &ConsumeQueue, range: std::ops::Range<i64>) {
     }
 }
 
-/// Every range of a queue reads as it should, up to the end of a file.
+/// Reads every range of a queue, up to the end of a file.
 fn check_ranges(queue: &ConsumeQueue, end: i64) {
     assert_eq!(queue.max_offset(), end);
     for from in 0..end {
@@ -75,7 +75,7 @@ fn pending(queue: &ConsumeQueue) -> i64 {
 }
 
 #[test]
-fn what_is_published_is_read_and_what_is_flushed_is_in_the_file() {
+fn published_entries_are_read_and_flushed_ones_are_written() {
     let root = tempfile::tempdir().unwrap();
     let queues = open(root.path(), UNITS, false);
     let queue = queues.for_record("T", 0).unwrap();
@@ -91,7 +91,7 @@ fn what_is_published_is_read_and_what_is_flushed_is_in_the_file() {
     queues.flush().unwrap();
     assert_eq!(pending(&queue), 0);
     check_ranges(&queue, 7);
-    // Some in the file, some behind it in the same file, some in one that does not exist.
+    // Some are in the file, some after its end, some in a file that does not exist yet.
     append(&queue, 7..13);
     assert_eq!(queue.max_offset(), 7);
     queues.publish(&[Arc::clone(&queue)]).unwrap();
@@ -104,7 +104,7 @@ fn what_is_published_is_read_and_what_is_flushed_is_in_the_file() {
 }
 
 #[test]
-fn a_range_that_is_not_in_memory_does_not_hide_the_rest() {
+fn a_range_not_in_memory_does_not_hide_the_other_entries() {
     let root = tempfile::tempdir().unwrap();
     let queues = open(root.path(), 1_000, false);
     let queue = queues.for_record("T", 0).unwrap();
@@ -115,7 +115,7 @@ fn a_range_that_is_not_in_memory_does_not_hide_the_rest() {
     queue.publish().unwrap();
     queue.files.open(0).unwrap().set_len(50).unwrap();
     let mut out = Vec::new();
-    // The file ends early: what it lacks must not be taken from the units behind.
+    // The file ends early. The entries that it lacks must not be replaced by later ones.
     assert_eq!(queue.read(0, 1_000, ReadMode::NoWait, &mut out), Ok(true));
     assert_eq!(
         QueueEntry::decode_all(&out).collect::<Vec<_>>(),
@@ -132,7 +132,7 @@ fn a_range_that_is_not_in_memory_does_not_hide_the_rest() {
 }
 
 #[test]
-fn what_waits_is_bounded_in_all_queues_together() {
+fn pending_bytes_of_all_queues_together_are_limited() {
     let root = tempfile::tempdir().unwrap();
     let queues = open(root.path(), 1_000_000, false);
     let one = queues.for_record("T", 0).unwrap();
@@ -225,7 +225,7 @@ fn delayed_messages_and_light_queues_are_written_at_once() {
 }
 
 #[test]
-fn a_queue_that_is_removed_takes_what_is_pending_with_it() {
+fn a_removed_queue_drops_its_pending_entries() {
     let root = tempfile::tempdir().unwrap();
     let queues = open(root.path(), UNITS, false);
     let queue = queues.for_record("T", 0).unwrap();
@@ -243,7 +243,7 @@ fn a_queue_that_is_removed_takes_what_is_pending_with_it() {
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
 
-/// A disk on which consume queues cannot be written while it is told why, by an error number.
+/// A disk that fails writes to consume queues with an error number, unless it is 0.
 #[derive(Debug, Default)]
 struct Failing {
     errno: AtomicI32,
@@ -256,7 +256,7 @@ impl Tape for Failing {
             .path
             .components()
             .any(|part| part.as_os_str() == "consumequeue");
-        // A new file is written by the name it is made under.
+        // A new file is written under its temporary name.
         let is_new = target.path.to_string_lossy().contains("mqstack/new-");
         let errno = self.errno.load(Ordering::SeqCst);
         match is_write && (is_queue || is_new) && errno != 0 {
@@ -269,7 +269,7 @@ impl Tape for Failing {
 }
 
 #[test]
-fn a_failed_write_loses_nothing_and_is_never_vouched_for() {
+fn a_failed_write_keeps_its_entries_pending() {
     let root = tempfile::tempdir().unwrap();
     let disk = Arc::new(Failing::default());
     let _watch = watch(root.path(), Arc::clone(&disk) as Arc<dyn Tape>);
@@ -290,7 +290,7 @@ fn a_failed_write_loses_nothing_and_is_never_vouched_for() {
 }
 
 #[test]
-fn on_a_full_disk_all_waits_and_a_later_flush_writes_and_syncs_it() {
+fn entries_wait_on_a_full_disk_and_are_flushed_later() {
     let root = tempfile::tempdir().unwrap();
     let disk = Arc::new(Failing::default());
     let _watch = watch(root.path(), Arc::clone(&disk) as Arc<dyn Tape>);
@@ -302,7 +302,7 @@ fn on_a_full_disk_all_waits_and_a_later_flush_writes_and_syncs_it() {
     append(&second, 0..1);
     queues.publish(&both).unwrap();
     disk.errno.store(ENOSPC, Ordering::SeqCst);
-    // More than a queue keeps: it is tried and waits.
+    // More entries than a queue buffers: the write is tried and waits.
     append(&second, 1..8_000);
     queues.publish(&both).unwrap();
     assert_eq!((second.max_offset(), pending(&second)), (8_000, 8_000));
@@ -329,7 +329,7 @@ fn on_a_full_disk_all_waits_and_a_later_flush_writes_and_syncs_it() {
     );
 }
 
-/// A disk that has no file descriptor for the queues while it is told so, and what it synced.
+/// A disk that can be told to have no file descriptors left for queues. Notes the synced files.
 #[derive(Debug, Default)]
 struct NoDescriptor {
     is_out: AtomicBool,
@@ -354,7 +354,7 @@ impl Tape for NoDescriptor {
 }
 
 #[test]
-fn a_flush_without_a_descriptor_is_made_later_and_syncs_all() {
+fn a_flush_without_a_descriptor_is_repeated_completely() {
     let root = tempfile::tempdir().unwrap();
     let disk = Arc::new(NoDescriptor::default());
     let _watch = watch(root.path(), Arc::clone(&disk) as Arc<dyn Tape>);
@@ -367,7 +367,7 @@ fn a_flush_without_a_descriptor_is_made_later_and_syncs_all() {
         .publish(&[Arc::clone(&first), Arc::clone(&second)])
         .unwrap();
     queues.write_pending().unwrap();
-    // The first is still open: without a descriptor it is synced, and nothing else.
+    // The first file is still open: it can be synced without a new descriptor, the other cannot.
     second.files.shared.open.forget(second.files.number, 0);
     disk.is_out.store(true, Ordering::SeqCst);
     disk.synced.lock().clear();
@@ -385,7 +385,7 @@ fn a_flush_without_a_descriptor_is_made_later_and_syncs_all() {
     expected.push(root.path().join("consumequeue/T"));
     expected.extend([&first, &second].map(|queue| of(queue)));
     expected.extend([&first, &second].map(|queue| of(queue).join("00000000000000000000")));
-    // A file goes by the name that it was opened by.
+    // A file is listed by the name under which it was opened.
     let name = |path: &PathBuf| match path.to_string_lossy().contains("mqstack/new-") {
         true => of(&first).join("00000000000000000000"),
         false => path.clone(),
@@ -408,32 +408,32 @@ fn put(rig: &Rig, body: &[u8]) -> PutStatus {
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !is_so() {
-        assert!(Instant::now() < until, "{what}");
+        assert!(Instant::now() < until, "still not: {what}");
         std::thread::yield_now();
     }
 }
 
 #[test]
-fn a_crash_before_the_write_loses_no_message_and_a_failed_write_stops_the_store() {
+fn a_failed_write_stops_the_store_and_loses_no_message() {
     let rig = rig_with(settings());
     assert_eq!(put(&rig, b"written"), PutStatus::Ok);
     rig.settle();
     let vouched_ms = rig.store.upkeep.checkpoint.safe_timestamp_ms();
     let disk = Arc::new(Failing::default());
     let _watch = watch(rig.root.path(), Arc::clone(&disk) as Arc<dyn Tape>);
-    // What is open is not watched.
+    // Files that are already open are not watched.
     let rig = rig.reopen(false);
     disk.errno.store(EIO, Ordering::SeqCst);
     let told = rig.tell();
     rig.clock.advance(10_000);
     assert_eq!(put(&rig, b"pending"), PutStatus::Ok);
-    // Whoever waits is told, and finds the message.
-    wait_until("nobody is told", || told.lock().len() == 1);
+    // The listener gets the message's arrival and can read it.
+    wait_until("the arrival is reported", || told.lock().len() == 1);
     assert_eq!(*told.lock(), [(2, 2)]);
     assert_eq!(rig.get(1), (GetStatus::Found, 2));
 
-    // The upkeep thread fails to write it: nothing more is taken, what is there is read.
-    wait_until("it goes on", || rig.store.refusal().is_some());
+    // The upkeep thread fails to write it: puts are refused, stored messages can be read.
+    wait_until("puts are refused", || rig.store.refusal().is_some());
     let why = rig.store.refusal().unwrap();
     assert!(
         why.contains(" of the consume queues") && why.contains("consumequeue/T/1"),

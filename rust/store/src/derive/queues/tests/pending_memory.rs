@@ -1,4 +1,4 @@
-//! Memory that the pending units of a consume queue gather in.
+//! Memory of a consume queue's pending entries.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -49,20 +49,20 @@ impl Rig {
 }
 
 #[test]
-fn it_stays_from_flush_to_flush_unless_it_is_far_too_much() {
+fn memory_is_kept_after_a_flush_unless_far_too_large() {
     let mut rig = Rig::new();
     rig.append(70);
     let grown = rig.capacity();
     assert_eq!(rig.flush(), grown);
     rig.append(60);
-    assert_eq!(rig.capacity(), grown, "not taken anew");
+    assert_eq!(rig.capacity(), grown, "the memory is reused");
     assert_eq!(rig.flush(), grown);
     rig.append(1);
     assert!(rig.flush() < grown, "kept for one unit");
 }
 
 #[test]
-fn it_stays_although_it_was_written_before_the_flush() {
+fn memory_is_kept_after_a_write_before_the_flush() {
     let mut rig = Rig::new();
     for units in [70, (KEPT_BYTES_MAX / ENTRY_BYTES) as i64] {
         rig.append(units);
@@ -73,7 +73,7 @@ fn it_stays_although_it_was_written_before_the_flush() {
 }
 
 #[test]
-fn of_a_queue_that_gets_nothing_more_it_is_given_back() {
+fn memory_of_an_idle_queue_is_freed() {
     let mut rig = Rig::new();
     rig.append(1_000);
     assert!(rig.flush() >= 1_000 * ENTRY_BYTES, "while it may be needed");

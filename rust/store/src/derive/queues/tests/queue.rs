@@ -12,7 +12,7 @@ use mq_format::consume_queue::QueueEntry;
 use mq_format::consume_queue_ext::ExtUnit;
 use mq_format::message::SCHEDULE_TOPIC;
 
-/// Units of a queue file, and bytes of a record.
+/// Entries of a queue file, and bytes of a record.
 const UNITS: i64 = 5;
 const RECORD_BYTES: i64 = 100;
 
@@ -32,7 +32,7 @@ fn open(root: &Path, has_ext: bool, was_clean: bool) -> ConsumeQueues {
     ConsumeQueues::open(root, &settings(has_ext), !was_clean).unwrap()
 }
 
-/// The unit of the `offset`th record of a log of equal records.
+/// The entry of record number `offset` in a log of equal records.
 fn entry(offset: i64) -> QueueEntry {
     QueueEntry {
         physical_offset: offset * RECORD_BYTES,
@@ -70,7 +70,7 @@ fn files(root: &Path, of: &str) -> Vec<u64> {
     starts
 }
 
-/// Every unit finds its tags code, store time and bitmap.
+/// Checks tags code, store time and bitmap of every entry.
 fn check_units(queue: &ConsumeQueue, has_ext: bool) {
     let mut reader = queue.tags_codes(ReadMode::Wait);
     for offset in queue.min_offset()..queue.max_offset() {
@@ -87,12 +87,12 @@ fn check_units(queue: &ConsumeQueue, has_ext: bool) {
 }
 
 #[test]
-fn expired_files_go_and_the_minimum_with_them() {
+fn expired_files_are_removed_and_the_minimum_rises() {
     let root = tempfile::tempdir().unwrap();
     let queues = open(root.path(), true, true);
     let queue = filled(&queues, 12);
     assert_eq!(files(root.path(), "consumequeue"), [0, 100, 200]);
-    // Four units of 20 to 22 bytes fit a file of the extension.
+    // A file of the extension takes four units of 20 to 22 bytes.
     assert_eq!(files(root.path(), "consumequeue_ext"), [0, 100, 200]);
     let old = queue.files.open(0).unwrap();
 
@@ -110,7 +110,7 @@ fn expired_files_go_and_the_minimum_with_them() {
     queue.set_min_from(0);
     assert_eq!(queue.min_offset(), 12, "never down");
 
-    // Who opened the file before still reads it, and the queue goes on.
+    // A reader that opened the file before can still read it, and appending continues.
     old.read_exact_at(&mut [0; 20], 80).unwrap();
     assert_eq!(append(&queue, 12), Appended::New);
     queue.publish().unwrap();
@@ -137,7 +137,7 @@ fn a_flush_after_the_file_expired_does_no_harm() {
 }
 
 #[test]
-fn the_extension_goes_on_where_it_ended() {
+fn the_extension_continues_at_its_end() {
     for was_clean in [true, false] {
         let root = tempfile::tempdir().unwrap();
         drop(filled(&open(root.path(), true, true), 6));
@@ -167,7 +167,7 @@ fn the_extension_goes_on_where_it_ended() {
 }
 
 #[test]
-fn units_that_lost_their_extension_are_cut_off_to_come_again() {
+fn entries_without_their_extension_are_rebuilt() {
     for was_clean in [true, false] {
         let root = tempfile::tempdir().unwrap();
         drop(filled(&open(root.path(), true, true), 10));
@@ -175,7 +175,7 @@ fn units_that_lost_their_extension_are_cut_off_to_come_again() {
             .path()
             .join("consumequeue_ext/T/0/00000000000000000100");
         fs::write(&lost, [0; 100]).unwrap();
-        // After a clean stop only the end is looked at.
+        // After a clean stop only the end is checked.
         fs::write(lost.with_file_name("00000000000000000200"), [0; 100]).unwrap();
         let queues = open(root.path(), true, was_clean);
         let queue = queues.get("T", 0).unwrap();
@@ -190,7 +190,7 @@ fn units_that_lost_their_extension_are_cut_off_to_come_again() {
 }
 
 #[test]
-fn a_store_may_take_up_the_extension_and_leave_it() {
+fn the_extension_can_be_enabled_and_disabled() {
     let root = tempfile::tempdir().unwrap();
     drop(filled(&open(root.path(), false, true), 3));
     let queues = open(root.path(), true, true);
@@ -212,7 +212,7 @@ fn a_store_may_take_up_the_extension_and_leave_it() {
     assert_eq!(queue.entry(5).unwrap(), entry(5));
 }
 
-/// The fillers among the units of a queue, by offset.
+/// The blank entries of a queue, by offset.
 fn fillers(queue: &ConsumeQueue) -> Vec<i64> {
     let (first, end) = queue.written();
     let is_filler = |offset: &i64| queue.unit(*offset).unwrap().is_filler();
@@ -220,7 +220,7 @@ fn fillers(queue: &ConsumeQueue) -> Vec<i64> {
 }
 
 #[test]
-fn a_queue_that_starts_late_starts_at_a_file_with_fillers_before() {
+fn a_late_first_entry_follows_blank_entries_of_its_file() {
     let root = tempfile::tempdir().unwrap();
     let queues = open(root.path(), false, true);
     let queue = queues.for_record("T", 0).unwrap();
@@ -245,7 +245,7 @@ fn a_queue_that_starts_late_starts_at_a_file_with_fillers_before() {
 }
 
 #[test]
-fn an_offset_that_no_record_has_is_filled_never_shifted() {
+fn offsets_without_a_record_become_holes() {
     let root = tempfile::tempdir().unwrap();
     let queues = open(root.path(), false, true);
     let queue = filled(&queues, 3);
@@ -253,7 +253,7 @@ fn an_offset_that_no_record_has_is_filled_never_shifted() {
     queue.publish().unwrap();
     assert_eq!(fillers(&queue), [3, 4, 5, 6]);
     assert_eq!(queue.entry(7), Some(entry(7)));
-    // Fillers at the end of a file, and all that is left of it once the log has moved on.
+    // Blank entries at the end of a file, which are all that is left after the log start has moved.
     assert_eq!(append(&queue, 20), Appended::New);
     queue.publish().unwrap();
     queue.write_pending().unwrap();
@@ -262,7 +262,7 @@ fn an_offset_that_no_record_has_is_filled_never_shifted() {
 }
 
 #[test]
-fn a_hole_shows_java_the_record_behind_it_unless_there_are_many_or_it_would_be_early() {
+fn a_hole_points_to_the_next_record_if_few_and_not_delayed() {
     let root = tempfile::tempdir().unwrap();
     let queues = open(root.path(), false, true);
     for (topic, behind, expected) in [
@@ -280,7 +280,7 @@ fn a_hole_shows_java_the_record_behind_it_unless_there_are_many_or_it_would_be_e
 }
 
 #[test]
-fn what_the_queue_has_is_not_added_again() {
+fn existing_entries_are_not_appended_again() {
     let root = tempfile::tempdir().unwrap();
     let queues = open(root.path(), false, true);
     let queue = filled(&queues, 6);
@@ -301,7 +301,7 @@ fn what_the_queue_has_is_not_added_again() {
 }
 
 #[test]
-fn an_offset_far_off_is_a_damaged_header() {
+fn a_much_too_large_offset_is_refused() {
     let root = tempfile::tempdir().unwrap();
     let queues = open(root.path(), false, true);
     let queue = filled(&queues, 1);
@@ -314,11 +314,11 @@ fn an_offset_far_off_is_a_damaged_header() {
 }
 
 #[test]
-fn extension_units_that_do_not_fit_leave_the_tags_code_in_the_queue() {
+fn too_long_extension_units_are_not_stored() {
     let root = tempfile::tempdir().unwrap();
     let queues = open(root.path(), true, true);
     let queue = queues.for_record("T", 0).unwrap();
-    // A file of 100 bytes keeps 4 for its end mark.
+    // A file of 100 bytes uses 4 for its end mark.
     for (offset, bytes) in [76, 77, 40_000].into_iter().enumerate() {
         let bitmap = vec![1; bytes];
         let offset = offset as i64;
@@ -345,7 +345,7 @@ fn extension_units_that_do_not_fit_leave_the_tags_code_in_the_queue() {
 fn files_of_another_length_are_refused_by_name_and_key() {
     let root = tempfile::tempdir().unwrap();
     drop(filled(&open(root.path(), true, true), 3));
-    // One file of another length may be damaged; two say that the setting is wrong.
+    // One file of another length may be damaged. Two mean that the setting is wrong.
     let ext = root.path().join("consumequeue_ext/T");
     fs::create_dir(ext.join("1")).unwrap();
     let file = ext.join("0/00000000000000000000");
@@ -365,7 +365,7 @@ fn files_of_another_length_are_refused_by_name_and_key() {
 }
 
 #[test]
-fn an_empty_last_file_never_got_its_length() {
+fn an_empty_last_file_is_accepted() {
     let root = tempfile::tempdir().unwrap();
     drop(filled(&open(root.path(), true, true), 4));
     for of in ["consumequeue", "consumequeue_ext"] {

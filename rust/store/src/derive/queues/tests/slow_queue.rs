@@ -1,4 +1,4 @@
-//! A disk on which the files of one consume queue are slow: only its next flush waits for it.
+//! A disk on which the files of one consume queue are slow. Only the next flush waits for it.
 
 use std::path::Path;
 use std::sync::{Arc, mpsc};
@@ -11,10 +11,10 @@ use crate::tests::test_rig::{SlowDisk, request};
 use crate::types::{GetRequest, GetStatus, PutRequest, PutStatus, ReadMode};
 use mq_log::Operation;
 
-/// What waits for no disk takes less.
+/// Operations that do not wait for the disk take less.
 const AT_ONCE: Duration = Duration::from_secs(2);
 
-/// Queue 1 of topic T, and what a new file of it is made of.
+/// Whether the operation concerns queue 1 of topic T, or its next file under the temporary name.
 fn is_slow(path: &Path, operation: &Operation<'_>) -> bool {
     let path = path.to_string_lossy();
     match operation {
@@ -24,7 +24,7 @@ fn is_slow(path: &Path, operation: &Operation<'_>) -> bool {
     }
 }
 
-/// Puts into a queue; the answer has to come at once.
+/// Puts into a queue; the result must arrive at once.
 fn put(rig: &Rig, topic: &str) {
     let began = Instant::now();
     let put = rig.store.put(&PutRequest {
@@ -35,7 +35,7 @@ fn put(rig: &Rig, topic: &str) {
     assert!(began.elapsed() < AT_ONCE, "the put waits");
 }
 
-/// Waits until queue 1 of a topic ends there, and reads its last message, without the disk.
+/// Waits until queue 1 of a topic ends at `end`, and reads its last message without the disk.
 fn find(rig: &Rig, topic: &'static str, end: i64) {
     let (sender, found) = mpsc::channel();
     let store = Arc::clone(&rig.store);
@@ -75,15 +75,15 @@ fn until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// While the queue's first file is made, or while it is written.
-fn nobody_waits(has_file: bool) {
+/// Runs while the queue's first file is created (`has_file` is false), or while it is written.
+fn put_and_read_while_slow(has_file: bool) {
     let rig = rig_with(settings());
     if has_file {
         put(&rig, "T");
         rig.settle();
     }
     let disk = SlowDisk::under(rig.root.path(), is_slow);
-    // What is open is not watched.
+    // Files that are already open are not watched.
     let rig = rig.reopen(false);
     let told = rig.tell();
     let first = i64::from(has_file);
@@ -96,7 +96,7 @@ fn nobody_waits(has_file: bool) {
         put(&rig, "U");
         find(&rig, "U", more);
         find(&rig, "T", first + 1 + more);
-        until("who waits for it is told", || {
+        until("the arrival is reported", || {
             is_told(&told, first + 1 + more)
         });
     }
@@ -112,11 +112,11 @@ fn nobody_waits(has_file: bool) {
 }
 
 #[test]
-fn nobody_waits_for_a_slow_write_of_a_queue() {
-    nobody_waits(true);
+fn puts_and_reads_do_not_wait_for_a_slow_queue_write() {
+    put_and_read_while_slow(true);
 }
 
 #[test]
-fn nor_for_a_slow_file_of_one() {
-    nobody_waits(false);
+fn puts_and_reads_do_not_wait_for_a_slow_new_queue_file() {
+    put_and_read_while_slow(false);
 }

@@ -1,4 +1,4 @@
-//! Reads that may not wait for the disk.
+//! Reads that must not wait for the disk.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +13,7 @@ use mq_log::{Access, Operation, Tape, Target, watch};
 
 const BYTES: &[u8] = b"entries";
 
-/// Files of a queue that hold [`BYTES`].
+/// Files of a queue that contain [`BYTES`].
 fn written(root: &Path) -> SparseFiles {
     std::fs::create_dir_all(root.join("mqstack")).unwrap();
     let shared = QueueFiles {
@@ -68,7 +68,7 @@ impl Tape for NoFlag {
 }
 
 #[test]
-fn a_system_that_cannot_tell_what_is_in_memory_would_wait() {
+fn without_rwf_nowait_a_read_that_must_not_wait_fails() {
     let root = tempfile::tempdir().unwrap();
     let _watch = watch(root.path(), Arc::new(NoFlag));
     let files = written(root.path());
