@@ -45,9 +45,13 @@ def fetch_addresses(url: str, timeout: float = TIMEOUT_S) -> tuple[str, ...]:
             raise ValueError(f"{strange[:80]!r} is not host:port")
         return namesrv_addresses(parts)
     except UnicodeDecodeError:
-        raise AddressServerError(f"address server {url} answered no text") from None
+        raise AddressServerError(
+            f"address server {url} answered with bytes that are no text"
+        ) from None
     except ValueError as error:
-        raise AddressServerError(f"address server {url} answered no addresses: {error}") from None
+        raise AddressServerError(
+            f"address server {url} answered without addresses: {error}"
+        ) from None
 
 
 def _body(url: str, timeout: float) -> bytes:

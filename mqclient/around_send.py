@@ -158,7 +158,7 @@ def _guarded(hook: BeforeSend | AfterSend, name: str, *arguments: object) -> Non
     try:
         hook(*arguments)  # type: ignore[arg-type]
     except Exception:
-        log.exception("%s failed; the send goes on", name)
+        log.exception("%s failed; the send continues", name)
 
 
 def _size(message: Sendable) -> tuple[int, int]:

@@ -90,5 +90,7 @@ def _load(path: str) -> dict[MessageQueue, int]:
             damage = damage or f"{name}: {error}"
             log.warning("%s does not hold offsets: %s", name, error)
     if damage:
-        raise ValueError(f"offset_store is damaged: {damage}; remove it to begin anew")
+        raise ValueError(
+            f"offset_store is damaged: {damage}; remove it to start at consume_from again"
+        )
     return {}

@@ -125,7 +125,7 @@ class Requests:
                 future.exception()  # a request that is being cancelled does not ask for it
 
     async def _arrived(self, address: str, request: Frame) -> Frame:
-        """A broker pushes a reply. Answer with success even if no request waits, as RocketMQ does."""
+        """A broker pushes a reply. Answer success even if no request waits, as RocketMQ does."""
         header = ReplyMessageRequestHeader.from_fields(request.fields)
         self._check_properties(header.properties or "", address)
         (message,) = decode_messages(_record(header, request.body))

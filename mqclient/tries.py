@@ -122,7 +122,7 @@ class Tries:
             raise self._last
         raise ClientTimeout(
             f"message {msg_id} was not acknowledged within {self._timeout:.3g} s "
-            f"(last: {self._last}); it may be stored nevertheless"
+            f"(last: {self._last}); it may be stored even so"
         ) from self._last
 
 

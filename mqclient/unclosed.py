@@ -55,15 +55,15 @@ def _at_exit() -> None:
     for client in tuple(_clients):
         if client._is_busy and _begin(client):
             log.warning(
-                "%r was not closed; closing it, after what it accepted is sent, or what it handled "
-                "is committed",
+                "%r was not closed; closing it after its accepted messages are sent or its "
+                "handled messages are committed",
                 client,
             )
     unfinished = concurrent.futures.wait(tuple(_closing), CLOSING_MAX_S).not_done
     if unfinished:
         log.warning(
-            "%d unclosed clients had not ended %g s after the program; what they had accepted "
-            "may be lost, and what they handled may come again: close clients, or use `with`",
+            "%d unclosed clients did not end within %g s after the program: accepted messages "
+            "may be lost, handled ones may come again; close clients, or use `with`",
             len(unfinished),
             CLOSING_MAX_S,
         )

@@ -48,8 +48,8 @@ def run_produce(load: dict[str, object], **settings: object) -> dict[str, Any]:
 
     load: namesrv, address_map, topic, topics, queues, threads, warmup_s, duration_s, count,
     headers ("json" | "rocketmq"), timeout_s, credentials (the account that signs, as
-    `mqclient.credentials` reads it), tls (what `mqclient.Tls.settings` says); settings:
-    in_flight (per thread), rate (messages per second, 0 for as fast as it goes), oneway, wait,
+    `mqclient.credentials` reads it), tls (from `mqclient.Tls.settings`); settings:
+    in_flight (per thread), rate (messages per second, 0 for no limit), oneway, wait,
     body_bytes, batch, tag. All have defaults.
     Returns the report: messages, requests, refused, errors, bytes, seconds, messages_per_second,
     megabytes_per_second, latency_us, each_second, totals, problems (docs/bench.md says what each
@@ -61,17 +61,17 @@ def run_produce(load: dict[str, object], **settings: object) -> dict[str, Any]:
 
 
 def run_consume(load: dict[str, object], **settings: object) -> dict[str, Any]:
-    """Read the backlog of all queues of a topic, or what arrives.
+    """Read the backlog of all queues of a topic, or new messages.
 
     load: as `run_produce`, threads count per broker and group. settings: group, groups, pull_max,
-    expression, repeat (begin again at the end), tail (wait for new messages), commit (the group's
+    expression, repeat (start again at the end), tail (wait for new messages), commit (the group's
     offsets). Returns and raises as `run_produce`.
     """
     return _run("consume", {"load": load, **settings})
 
 
 def run_latency(produce: dict[str, object], **settings: object) -> dict[str, Any]:
-    """Send and read at the same time; `latency_us` is from when a message was due to its reader.
+    """Send and read at the same time; `latency_us` is the time from due send to reader.
 
     produce: `load` and the settings of `run_produce`; settings: readers (per broker), group,
     pull_max. Returns and raises as `run_produce`.
@@ -114,7 +114,7 @@ bench.add_command(compare)
     "--rate",
     type=FINITE,
     default=0.0,
-    help="messages per second, each sent when it is due; latency counts from then [no limit]",
+    help="messages per second; latency counts from each message's scheduled time [no limit]",
 )
 def produce(rate: float, name: str | None, save: str | None, output: str | None, **o: Any) -> None:
     """Send messages; an unknown topic is created if the broker allows it.
@@ -128,17 +128,23 @@ def produce(rate: float, name: str | None, save: str | None, output: str | None,
     _report("produce", run, {"load": load, **settings}, (name, save, output))
 
 
-@bench.command(short_help="Read a backlog, or what arrives.")
+@bench.command(short_help="Read a backlog, or new messages.")
 @load_options()
 @topic_options
-@click.option("-g", "--group", default="mqclient_bench", show_default=True, help="who reads")
+@click.option(
+    "-g",
+    "--group",
+    default="mqclient_bench",
+    show_default=True,
+    help="consumer group of the readers",
+)
 @click.option(
     "--groups", type=WHOLE, default=1, show_default=True, help="groups that each read everything"
 )
 @click.option("--pull-max", type=WHOLE, default=32, show_default=True, help="messages per request")
 @tags_option("--expression", default="*", show_default=True)
-@click.option("--repeat", is_flag=True, help="begin again at the end of the backlog")
-@click.option("--tail", is_flag=True, help="begin at the end and wait for new messages")
+@click.option("--repeat", is_flag=True, help="start again after the end of the backlog")
+@click.option("--tail", is_flag=True, help="start at the end and wait for new messages")
 @click.option("--commit", is_flag=True, help="commit the groups' offsets, as consumers do")
 def consume(name: str | None, save: str | None, output: str | None, **o: Any) -> None:
     """Read all queues of a topic from their first message to the last one there now.
@@ -152,7 +158,7 @@ def consume(name: str | None, save: str | None, output: str | None, **o: Any) ->
     _report("consume", run, {"load": load, **settings}, (name, save, output))
 
 
-@bench.command(short_help="From a message's sender to its reader.")
+@bench.command(short_help="Measure the time from sender to reader.")
 @load_options()
 @send_options
 @click.option(
@@ -163,9 +169,15 @@ def consume(name: str | None, save: str | None, output: str | None, **o: Any) ->
     help="messages per second; 0 for no limit",
 )
 @click.option(
-    "--readers", type=WHOLE, default=1, show_default=True, help="connections that read, per broker"
+    "--readers", type=WHOLE, default=1, show_default=True, help="reading connections per broker"
 )
-@click.option("-g", "--group", default="mqclient_bench", show_default=True, help="who reads")
+@click.option(
+    "-g",
+    "--group",
+    default="mqclient_bench",
+    show_default=True,
+    help="consumer group of the readers",
+)
 @click.option("--pull-max", type=WHOLE, default=32, show_default=True, help="messages per pull")
 def latency(rate: float, name: str | None, save: str | None, output: str | None, **o: Any) -> None:
     """Send and read at the same time: how long a message takes from its sender to its reader.
@@ -179,8 +191,8 @@ def latency(rate: float, name: str | None, save: str | None, output: str | None,
     _report("latency", run, {**produce, **readers}, (name, save, output))
 
 
-@bench.command(short_help="Open many connections, hold them.")
-@load_options(duration="seconds to hold all connections, once they are up", threads=2)
+@bench.command(short_help="Open and hold many connections.")
+@load_options(duration="seconds to hold the connections after all are open", threads=2)
 @click.option(
     "--connections", type=WHOLE, default=1000, show_default=True, help="connections to open"
 )
@@ -196,11 +208,17 @@ def latency(rate: float, name: str | None, save: str | None, output: str | None,
     type=click.Choice(("silent", "producer", "consumer")),
     default="producer",
     show_default=True,
-    help="what they say they are; silent ones send no heartbeats",
+    help="role in their heartbeats; silent connections send none",
 )
-@click.option("-g", "--group", default="mqclient_bench", show_default=True, help="their group")
 @click.option(
-    "--groups", type=WHOLE, default=1, show_default=True, help="groups to spread them over"
+    "-g", "--group", default="mqclient_bench", show_default=True, help="group of the connections"
+)
+@click.option(
+    "--groups",
+    type=WHOLE,
+    default=1,
+    show_default=True,
+    help="groups over which the connections are spread",
 )
 @click.option(
     "--heartbeat", type=FINITE, default=30.0, show_default=True, help="seconds between heartbeats"

@@ -33,12 +33,12 @@ def compare(files: tuple[Path, ...], output: str | None) -> None:
     figure divided by the first file's; `best` is the file with the better figure.
     """
     if len(files) < 2:
-        raise click.UsageError("two files at least: A.json B.json")
+        raise click.UsageError("give at least two files: A.json B.json")
     names = _short_names(files)
     runs = dict(zip(names, map(_read, files), strict=True))
     rows = [row for case in _cases(runs) for row in _rows(case, runs)]
     if not rows:
-        raise click.ClickException("no run of one file has its like in another: use --name")
+        raise click.ClickException("no run of one file matches a run of another: use --name")
     columns = ("run", "figure", *names, *(f"{name}/{names[0]}" for name in names[1:]), "best")
     if chosen_format(output) == "table":
         rows = [{name: _cell(value) for name, value in row.items()} for row in rows]

@@ -83,7 +83,7 @@ def load_options(duration: str = "seconds that count", threads: int = 1) -> Call
                 type=WHOLE,
                 default=threads,
                 show_default=True,
-                help="threads, with a connection each where they send or read",
+                help="threads; each opens its own connection to send or read",
             ),
             seconds,
             click.option(
@@ -91,21 +91,23 @@ def load_options(duration: str = "seconds that count", threads: int = 1) -> Call
                 type=FINITE,
                 default=10.0,
                 show_default=True,
-                help="seconds after which a silent connection is given up",
+                help="close a connection after this many seconds without a reply",
             ),
             click.option(
                 "--headers",
                 type=click.Choice(("json", "rocketmq")),
                 default="json",
                 show_default=True,
-                help="how request headers are written",
+                help="format of request headers",
             ),
-            click.option("--name", help="what `bench compare` calls this run [what it does]"),
+            click.option(
+                "--name", help="name of this run in `bench compare` [a short description]"
+            ),
             click.option(
                 "--save",
                 type=click.Path(dir_okay=False, writable=True),
                 callback=lambda _context, _option, path: _may_be_saved(path),
-                help="append the whole report to this file, a line of JSON",
+                help="append the whole report to this file, as one line of JSON",
             ),
             output_option,
         )
@@ -118,7 +120,7 @@ def _may_be_saved(path: str | None) -> str | None:
     """Refuse before the run what could only fail after it."""
     folder = os.path.dirname(os.path.abspath(path)) if path else None
     if folder and not os.access(folder, os.W_OK | os.X_OK):
-        raise click.BadParameter(f"{folder} is no folder that can be written to")
+        raise click.BadParameter(f"{folder} is not a writable folder")
     return path
 
 
@@ -130,18 +132,18 @@ def topic_options(command: F) -> F:
             type=WHOLE,
             default=1,
             show_default=True,
-            help="topics to use, TOPIC-000000 and so on; loads that send create missing ones",
+            help="number of topics, TOPIC-000000 and so on; sends create missing topics",
         ),
         click.option(
             "--warmup",
             type=FINITE,
-            help="seconds of load before those that count [1; 0 with --count or for a backlog]",
+            help="seconds of load before the measurement [1; 0 with --count or for a backlog]",
         ),
         click.option(
             "--count",
             type=WHOLE,
             default=0,
-            help="end after this many messages, warm-up included, with whole batches [no limit]",
+            help="stop after this many messages, warm-up included, in whole batches [no limit]",
         ),
     )
     return all_options(*options)(command)
@@ -153,11 +155,11 @@ def send_options(command: F) -> F:
         click.option(
             "--in-flight",
             type=WHOLE,
-            help="requests per thread that may wait for replies; 1 is a synchronous send "
+            help="requests in flight per thread; 1 sends synchronously "
             f"[1; with --rate {RATE_IN_FLIGHT}]",
         ),
         click.option(
-            "--body-bytes", type=WHOLE, default=1024, show_default=True, help="bytes of a body"
+            "--body-bytes", type=WHOLE, default=1024, show_default=True, help="bytes per body"
         ),
         click.option(
             "--batch", type=WHOLE, default=1, show_default=True, help="messages per request"
@@ -168,20 +170,20 @@ def send_options(command: F) -> F:
             cls=AliasedOption,
             aliases=["--tag"],
             default="",
-            help="TAGS of every message",
+            help="tag of every message",
         ),
-        click.option("--oneway", is_flag=True, help="ask for no replies"),
+        click.option("--oneway", is_flag=True, help="request no replies"),
         click.option(
             "--wait/--no-wait",
             default=True,
             show_default=True,
-            help="the property WAIT: whether a reply waits for flush and replication",
+            help="property WAIT: let replies wait for flush and replication",
         ),
         click.option(
             "--queues",
             type=WHOLE,
             default=0,
-            help="queues per broker of topics that this run creates [4]",
+            help="queues per broker of new topics [4]",
         ),
     )
     return topic_options(all_options(*options)(command))

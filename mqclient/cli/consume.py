@@ -12,13 +12,13 @@ __all__ = ["consume"]
 
 @click.command()
 @click.option("-g", "--group", required=True, help="consumer group")
-@reading_options("where a queue without a committed offset begins: earliest, latest or a time")
+@reading_options("start of queues without a committed offset: earliest, latest or a time")
 def consume(group: str, **options: Any) -> int:
     """Print TOPIC's messages, or run a command for each, as a member of a group.
 
     The members share the queues. The offsets of handled messages are committed every 5 seconds
     and at the end, so a message may come twice after a crash. With --queue, the command reads
-    these queues whatever other members read.
+    these queues even if another member reads them.
     """
     reading, handling = reading_of(options)
     return run_async(read_topic(reading, handling, group))

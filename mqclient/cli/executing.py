@@ -46,11 +46,11 @@ def execution_options(command: F) -> F:
         ),
         click.option(
             "-j", "--jobs", type=click.IntRange(1, JOBS_MAX), default=1, show_default=True,
-            help="with --exec: commands at once; more than one keep no order",
+            help="with --exec: commands to run in parallel; above 1, messages are out of order",
         ),
         click.option(
             "--keep-going", is_flag=True,
-            help="with --exec: go on after a command that failed, and exit 1 at the end",
+            help="with --exec: continue after a failed command, and exit with 1 at the end",
         ),
     )(command)  # fmt: skip
 

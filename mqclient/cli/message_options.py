@@ -18,19 +18,21 @@ F = TypeVar("F", bound=Callable[..., Any])
 def message_options(command: F) -> F:
     """--tags, --keys, --property, --delay-level and --timeout."""
     return all_options(
-        click.option("--tags", help="the messages' tag"),
+        click.option("--tags", help="tag of the messages"),
         click.option(
             "--keys", multiple=True, help="index keys, separated by spaces; may be repeated"
         ),
         click.option(
-            "--property", "properties", multiple=True, metavar="NAME=VALUE", help="may be repeated"
+            "--property", "properties", multiple=True, metavar="NAME=VALUE",
+            help="property of the messages; may be repeated",
         ),
         click.option(
-            "--delay-level", type=click.IntRange(0), default=0, help="1 (1 s) to 18 (2 h)"
+            "--delay-level", type=click.IntRange(0), default=0,
+            help="delay the delivery: 1 (1 s) to 18 (2 h)",
         ),
         click.option(
             "--timeout", type=click.FloatRange(0.001), default=3.0, show_default=True,
-            help="seconds, each message",
+            help="seconds to wait for each message",
         ),
     )(command)  # fmt: skip
 

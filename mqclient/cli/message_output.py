@@ -58,7 +58,7 @@ def message_output_options(command: F) -> F:
         output_option,
         click.option(
             "--body", type=click.Choice([*BODIES, "none"]), default="text", show_default=True,
-            help="how --output writes bodies",
+            help="format of bodies with --output",
         ),
     )(command)  # fmt: skip
 
@@ -67,7 +67,7 @@ def output_of(options: dict[str, Any]) -> MessageOutput:
     """Take the options of `message_output_options` out of a command's."""
     chosen = MessageOutput(options.pop("form"), options.pop("output"), options.pop("body"))
     if chosen.form is not None and chosen.output is not None:
-        raise click.UsageError("give -f or --output, not both: each says how messages are written")
+        raise click.UsageError("give -f or --output, not both: each sets the format of messages")
     return chosen
 
 

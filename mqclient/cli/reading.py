@@ -77,16 +77,16 @@ def reading_options(starting: str) -> Callable[[F], F]:
         start_option(starting),
         click.option(
             "--queue", "queues", multiple=True, metavar="[BROKER:]ID",
-            help="only this queue; may be repeated",
+            help="read only this queue; may be repeated",
         ),
         click.option(
             "--offset", type=int,
-            help="begin at this queue offset; -10 is 10 before the end (needs --queue)",
+            help="start at this queue offset; -10 means 10 before the end (needs --queue)",
         ),
-        click.option("--count", type=click.IntRange(1), help="end after this many messages"),
+        click.option("--count", type=click.IntRange(1), help="stop after this many messages"),
         click.option(
             "-E", "--exit-at-end", is_flag=True,
-            help="end at the last message that there was when the command began",
+            help="stop at the last message that existed when the command started",
         ),
         message_output_options,
         execution_options,

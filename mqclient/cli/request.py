@@ -27,7 +27,7 @@ __all__ = ["request"]
 @message_output_options
 @connection_options
 def request(words: tuple[str, ...], named: str | None, **fields: Any) -> int:
-    """Send BODY to TOPIC, wait for the message that a consumer replies with, and print it.
+    """Send BODY to TOPIC, wait for a consumer's reply, and print it.
 
     The consumer makes its reply with mqclient.reply. Without a reply within --timeout seconds the
     exit code is 3.

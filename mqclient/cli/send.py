@@ -37,10 +37,15 @@ COLUMNS = ("status", "msgId", "offsetMsgId", "topic", "brokerName", "queueId", "
     cls=AliasedOption,
     aliases=["--from"],
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="send what `mqstore export` wrote",
+    help="send the messages of an `mqstore export` file",
 )
-@click.option("--keep-queue", is_flag=True, help="with --file: to the queue id it had")
-@click.option("--skip", type=click.IntRange(0), default=0, help="with --file: go on behind these")
+@click.option("--keep-queue", is_flag=True, help="with --file: send to the original queue ids")
+@click.option(
+    "--skip",
+    type=click.IntRange(0),
+    default=0,
+    help="with --file: skip this many messages at the start",
+)
 @click.option("--count", type=click.IntRange(0), help="with --file: send at most this many")
 @message_options
 @connection_options
@@ -48,7 +53,7 @@ COLUMNS = ("status", "msgId", "offsetMsgId", "topic", "brokerName", "queueId", "
 def send(
     topic: str | None, bodies: tuple[str, ...], named: str | None, output: str | None, **fields: Any
 ) -> int:
-    """Send BODIES to TOPIC, a message each; without any, the lines of standard input.
+    """Send each of BODIES to TOPIC as a message; without BODIES, send the lines of standard input.
 
     A line is sent as soon as it is read. After Ctrl-C or SIGTERM no more lines are read; the lines
     read so far are sent, and the exit code is 130 or 143.
@@ -73,7 +78,7 @@ def send(
 def _resend(
     topic: str | None, bodies: tuple[str, ...], fields: dict[str, Any], options: dict[str, Any]
 ) -> Resend:
-    """What --file asks for; the messages are as they are in the file."""
+    """The arguments of --file; the messages are sent as they are in the file."""
     given = [name for name in ("tags", "keys", "properties", "delay_level") if fields[name]]
     if bodies or given:
         raise click.UsageError("--file sends messages as they are: no BODIES, tags, keys, ...")

@@ -11,9 +11,9 @@ __all__ = ["tail"]
 
 
 @click.command()
-@reading_options("where to begin: earliest, latest or a time")
+@reading_options("start of the reading: earliest, latest or a time")
 def tail(**options: Any) -> int:
-    """Print TOPIC's messages as they come, from all its queues, until Ctrl-C.
+    """Print TOPIC's messages as they arrive, from all its queues, until Ctrl-C.
 
     Joins no group and commits nothing.
     """

@@ -34,7 +34,7 @@ class ConnectionOption(NamedTuple):
     """An option of every command that connects; it becomes an argument of every client.
 
     argument: its name. flag, value: as on the command line. read: makes the argument of the text,
-    or of None where the option is absent; raises ValueError or OSError.
+    or of None if the option is absent; raises ValueError or OSError.
     """
 
     argument: str
@@ -64,11 +64,11 @@ OPTIONS = (
     ),
     ConnectionOption(
         "credentials", "--credentials", "FILE", _account,
-        "tools.yml with accessKey and secretKey [that of ROCKETMQ_HOME/conf, if any]",
+        "tools.yml with accessKey and secretKey [ROCKETMQ_HOME/conf/tools.yml, if any]",
     ),
     ConnectionOption(
         "tls", "--tls-config", "FILE", _tls,
-        f"speak TLS: tls.properties with tls.client.trustCertPath, ... [{ENVIRONMENT}]",
+        f"use TLS: tls.properties with tls.client.trustCertPath, ... [{ENVIRONMENT}]",
     ),
 )  # fmt: skip
 """The options besides the NameServer's, whose flag differs between commands."""
@@ -98,13 +98,13 @@ def connection_options(command: F) -> F:
 
 
 def connection_of(options: dict[str, Any]) -> dict[str, Any]:
-    """Take the connection options out of a command's: the arguments of a client."""
+    """Move the connection options out of a command's; returns the arguments of a client."""
     credentials: dict[str, Any] = options.pop("credentials")
     return {name: options.pop(name) for name in ("namesrv", "address_map", "tls")} | credentials
 
 
 def _always(read: Callable[[str | None], T]) -> Callable[..., T]:
-    """A callback that reads the option also where it is not given."""
+    """A callback that reads the option even if it is not given."""
 
     def checked(_context: click.Context, _option: click.Parameter, text: str | None) -> T:
         try:
@@ -116,9 +116,9 @@ def _always(read: Callable[[str | None], T]) -> Callable[..., T]:
 
 
 def options_of(texts: Callable[[str], str | None]) -> dict[str, Any]:
-    """The arguments of a client that OPTIONS stand for.
+    """The arguments of a client, read from the texts of OPTIONS.
 
-    texts: gives an option's text by its argument, None where it is absent. Raises ValueError that
+    texts: gives an option's text by its argument, None if it is absent. Raises ValueError that
     names the option.
     """
     options: dict[str, Any] = {}

@@ -122,7 +122,7 @@ class OrderlyService(ConsumeService):
         self.forget(held)
         line = self._lines.get(held)
         if line is not None:
-            log.info("%s: given up as soon as its handler has ended", held.queue)
+            log.info("%s: giving it up after its handler ends", held.queue)
             await line.idle.wait()
             self._lines.pop(held, None)
 

@@ -136,8 +136,8 @@ class SendBack:
             copy.properties["MAX_RECONSUME_TIMES"] = str(times)
             copy.delay_level = 0
             log.error(
-                "message %s goes to the dead-letter queue %s without its properties %s, as they "
-                "leave no room for those of a retry",
+                "message %s goes to the dead-letter queue %s without its properties %s: "
+                "they leave no room for the properties of a retry",
                 message.msg_id,
                 dead_letter_topic(self._group),
                 ", ".join(left_out),

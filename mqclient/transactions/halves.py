@@ -132,6 +132,8 @@ class Halves:
         try:
             await self._client.oneway(address, request, self._client.settings.request_timeout)
         except ClosedError:
-            log.info("the producer closed before message %s ended", header.msg_id)
+            log.info(
+                "the producer closed before the transaction of message %s ended", header.msg_id
+            )
         except RocketMQError as error:
             log.warning("message %s did not end, the broker checks it: %s", header.msg_id, error)

@@ -104,8 +104,8 @@ async def test_a_hook_that_fails_is_logged_and_the_send_goes_on(mq, caplog) -> N
         with caplog.at_level(logging.ERROR):
             assert (await sender.send(Message(mq.topic(), b"x"))).offset_msg_id
     assert [record.getMessage() for record in caplog.records] == [
-        "before_send failed; the send goes on",
-        "after_send failed; the send goes on",
+        "before_send failed; the send continues",
+        "after_send failed; the send continues",
     ]
 
 

@@ -163,7 +163,7 @@ def test_a_broker_given_as_the_nameserver_is_named(mq_broker: Standalone) -> Non
         ("produce --in-flight x", "'x' is not a valid integer"),
         ("produce --count -1", "-1 is not between 0 and"),
         ("produce --batch 32 --count 31", "count 31 is not between 32 and"),
-        ("produce --save nowhere/a.json", "is no folder that can be written to"),
+        ("produce --save nowhere/a.json", "is not a writable folder"),
         ("produce -t a.b", 'topic "a.b" is not 1 to 127 of the characters'),
         ("produce --address-map x", "address"),
         ("produce --credentials pyproject.toml", "pyproject.toml is not YAML"),

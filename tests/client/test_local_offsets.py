@@ -107,7 +107,9 @@ async def test_a_damaged_file_is_replaced_by_its_previous_copy(tmp_path, caplog)
     assert await (await loaded(path)).fetch(Q0) == 1
     assert "does not hold offsets" in caplog.text
     (tmp_path / "offsets.json.bak").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"damaged: .*offsets\.json: .*remove it to begin anew"):
+    with pytest.raises(
+        ValueError, match=r"damaged: .*offsets\.json: .*remove it to start at consume_from again"
+    ):
         await loaded(path)
 
 

@@ -68,7 +68,7 @@ def test_a_bad_answer_keeps_the_list_and_is_one_line(
         asked = len(server.asked)
         assert until(lambda: len(server.asked) > asked + 1)
         assert route(one.address, "TBW102")
-    lines = [line for line in caplog.messages if "answered no addresses" in line]
+    lines = [line for line in caplog.messages if "answered without addresses" in line]
     assert len(lines) == 1
     assert f"keeping {one.address}" in lines[0]
 
