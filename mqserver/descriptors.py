@@ -24,7 +24,7 @@ CONNECTIONS_REFUSED_HELP = "Connections refused because maxConnections connectio
 
 
 def connections_max(wanted: int, servers: int = 1) -> int:
-    """`maxConnections`, or fewer when the process may not open that many files.
+    """`maxConnections`, or fewer if the process may open fewer files.
 
     wanted: `maxConnections`. servers: listening servers in this process, which share its limit.
     Raises SettingsError if the limit leaves a server fewer than CONNECTIONS_MIN connections.

@@ -47,7 +47,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a path answers. body: encoded as content_type says."""
+    """The answer of a path. body: encoded as content_type says."""
 
     status: int
     body: bytes

@@ -69,7 +69,7 @@ def not_supported(request: AnyRequest) -> Response:
 class Listener:
     """One listening server and its hand-off threads.
 
-    settings: those of `_core.Server`, without families, routes and default family.
+    settings: the settings of `_core.Server`, without families, routes and default family.
     store: the broker's open store; None for a NameServer.
     processors: request code to function.
     families: a bounded queue and its threads, by name.
@@ -175,7 +175,7 @@ class Listener:
         """Send a request to a client without waiting; return the opaque of its reply.
 
         Raises ConnectionError if the client is gone, BlockingIOError if it does not take or answer
-        what it was sent.
+        the request.
         """
         return self._server.ask(connection, frame)
 
@@ -246,7 +246,7 @@ class Listener:
         self._server.set_overload(busy_ms, patience_ms)
 
     def stop_accepting(self) -> None:
-        """Close the listening sockets; open connections go on."""
+        """Close the listening sockets; open connections stay open."""
         self._server.stop_accepting()
 
     def release_holds(self) -> None:
@@ -299,7 +299,7 @@ class Listener:
             reply = NO_REPLY if processor is None else processor(request)
         except Refused as refused:
             reply = refused.response
-        except BaseException as error:  # a Rust panic is a BaseException; the thread must go on
+        except BaseException as error:  # a Rust panic is a BaseException; the thread must continue
             _fail(request, error)
             return
         try:

@@ -39,7 +39,7 @@ _Kind = tuple[str, int, str]
 
 
 class _Seen(Struct):
-    """A line that was logged, with what came after it.
+    """A logged line, with the number of like lines after it.
 
     until: end of the period, monotonic seconds. more: number of like lines since. last: the newest.
     """
@@ -181,7 +181,7 @@ def set_up(loaded: Loaded, server: str) -> None:
 
 
 def _thread_ended(failed: threading.ExceptHookArgs) -> None:
-    """Log the error that ended a thread. Threads that must go on catch their errors themselves."""
+    """Log the error that ended a thread. Threads that must not end catch their own errors."""
     name = failed.thread.name if failed.thread else "unknown"
     error = failed.exc_value
     logging.getLogger("mqserver").critical("thread %s ended by an error", name, exc_info=error)

@@ -15,7 +15,7 @@ Queue = tuple[str, str, int]
 
 
 Traffic = tuple[str, str, str, int, list[int]]
-"""One row of what the plane served: kind, topic, group, queue id, figures.
+"""One row of the plane's traffic counts: kind, topic, group, queue id, figures.
 
 The kind is "put", "get" or "delivery" (of delayed messages). Only a get has a group. The queue id
 is -1 for any queue; a delivery names the queue of the schedule topic. The figures are requests,

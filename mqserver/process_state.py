@@ -1,4 +1,4 @@
-"""What a server changes of its process: the last server that stops puts it back.
+"""Process-wide changes of a server: the last server that stops undoes them.
 
 These are the interval at which Python switches threads, the hook for errors that end a thread, the
 umask, and the mode of new files.

@@ -1,4 +1,4 @@
-"""Threads that must go on while a server runs, with counts of their failures."""
+"""Threads that run as long as the server, with counts of their failures."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def stamp(path: str | os.PathLike[str]) -> Stamp | None:
 class Watch:
     """Calls `look` at regular intervals on a thread of its own, from `start` to `stop`.
 
-    name: of the thread. look: `services` logs and counts an exception, and the calls go on.
+    name: of the thread. look: `services` logs and counts an exception, and the calls continue.
     every_s: seconds between two calls.
     """
 

@@ -59,7 +59,7 @@ CLIENT_EXPIRY_S = 120.0
 PROTECT_TURNS = 18
 """Scans between two checks for slow groups: three minutes."""
 UNUSED_TURNS = 60
-"""Scans between two looks for topics and groups that nobody uses: ten minutes."""
+"""Scans between two searches for topics and groups without use: ten minutes."""
 DRAIN_S = 5.0
 
 
@@ -124,7 +124,7 @@ class Broker:
     def start(self) -> None:
         """Open the store, load the state, listen, register."""
         log.info("broker %s starts in process %d", self.settings.broker_name, os.getpid())
-        with ExitStack() as opened:  # a start that fails closes what it has opened
+        with ExitStack() as opened:  # a failed start closes everything that it opened
             self._hold.take()
             opened.callback(self._hold.give_back)
             store = open_store(self.settings, self._store_settings)
@@ -346,7 +346,7 @@ class Broker:
         self._hold.give_back()
 
     def _close_store(self, store: Store, began: float) -> None:
-        """Write what is in memory and close the store. began: when the stop began."""
+        """Flush the store and close it. began: when the stop began."""
         end, closing = store.max_physical_offset(), time.monotonic()
         log.info(
             "requests are answered after %.2f s; the broker now closes its store", closing - began

@@ -12,7 +12,7 @@ Done = Callable[[Exception | None], None]
 
 
 class Creations:
-    """Lets a request go on when the NameServers know its topic and the topics' file is saved.
+    """Holds a request until the NameServers know its topic and the topics' file is saved.
 
     announce: tells the NameServers; waits for a bounded time. saved: calls back when the file is
     saved. Requests that arrive during an announcement share the next one.

@@ -62,7 +62,7 @@ class Link:
     changes up to its version, and the next registration waits for its answer. The link sends the
     whole table at first, after a failure and once in each period, and otherwise the rows that
     changed. After such partial registrations the whole table gets a version of its own, so that it
-    replaces what was changed at the NameServer alone (205, 327).
+    replaces changes that were made at the NameServer alone (205, 327).
 
     trouble: why the NameServer did not answer the last request, None if it did. is_late: a request
     gave up waiting for the NameServer, which has not answered since.

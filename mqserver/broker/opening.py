@@ -1,4 +1,4 @@
-"""Opens the store of a broker, and logs how the last run ended and what the log holds."""
+"""Opens the store of a broker, and logs the end of the last run and the extent of the log."""
 
 from __future__ import annotations
 

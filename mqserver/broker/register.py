@@ -247,7 +247,7 @@ class Registrar:
             self._ordered(table)
 
     async def _created(self) -> None:
-        """Register with all healthy NameServers; wait a short time for those that are prompt."""
+        """Register with all healthy NameServers; wait a short time for the prompt ones."""
         turns = {link: link.register_soon() for link in self._well()}
         prompt = {link: turn for link, turn in turns.items() if link.is_prompt}
         if not prompt:

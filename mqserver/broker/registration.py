@@ -40,7 +40,7 @@ class Requests:
         self._settings = settings
 
     def register(self, topics: TopicConfigSerializeWrapper) -> Frame:
-        """REGISTER_BROKER (103) with all topics, or with those that changed up to a version."""
+        """REGISTER_BROKER (103) with all topics, or with the topics changed up to a version."""
         settings, me = self._settings(), self._identity
         body = RegisterBrokerBody(_permitted(topics, settings)).encode(settings.compressed_register)
         header = RegisterBrokerRequestHeader(

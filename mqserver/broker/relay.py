@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 Done = Callable[[Outcome], None]
 
 THREADS = 4
-"""Threads that go on with answers; they wait for the store, never for a client."""
+"""Threads that continue answers; they wait for the store, never for a client."""
 WAITING_MAX = 1_024
 """Most questions that wait for clients' answers at a time; further ones are refused."""
 LOOK_S = 0.1
@@ -205,7 +205,7 @@ class Relay:
     def _go_on(self, done: Done, outcome: Outcome) -> None:
         try:
             self._threads.submit(_called, done, outcome)
-        except RuntimeError:  # the broker stops, and answers what is open itself
+        except RuntimeError:  # the broker stops, and answers the open questions itself
             log.debug("an answer of a client came after the stop")
 
 
@@ -213,7 +213,7 @@ def _called(done: Done, outcome: Outcome) -> None:
     try:
         done(outcome)
     except Exception:
-        log.exception("cannot go on with the answer of a client")
+        log.exception("cannot continue with a client's answer")
 
 
 def answer_with(request: Request, answer: Callable[[Result], Response], outcome: Result) -> None:

@@ -24,7 +24,7 @@ def region_and_trace(broker: BrokerContext) -> dict[str, str]:
 
 
 def check_time_and_name(broker: BrokerContext, topic: str | None) -> None:
-    """Raises Refused if nobody may send to the topic, or the broker accepts no sends now."""
+    """Raises Refused if clients may not send to the topic, or the broker accepts no sends now."""
     settings = broker.settings
     start_ms = settings.start_accept_send_request_time_stamp
     if broker.now_ms() < start_ms:
@@ -113,7 +113,7 @@ def put_again(
 ) -> PutResult:
     """Store a message of the log again in another place, with the same body, times and hosts.
 
-    properties, sys_flag: None keeps those of the message. The call does not wait for the flush.
+    properties, sys_flag: None keeps the message's own. The call does not wait for the flush.
     Limits that were lowered since the message was accepted do not hold for it.
     """
     return broker.store.put(

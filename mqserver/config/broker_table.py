@@ -1,7 +1,7 @@
 """The broker's settings: RocketMQ's BrokerConfig and Netty configurations, and our own keys.
 
-Names and defaults are those of RocketMQ 4.9.7. `store_table.py` has the settings of the store and
-`listener_table.py` those that both servers share; `BROKER` holds all.
+Names and defaults come from RocketMQ 4.9.7. `store_table.py` has the settings of the store and
+`listener_table.py` the settings that both servers share; `BROKER` holds all.
 """
 
 from __future__ import annotations

@@ -66,8 +66,8 @@ class OnlineSettings:
     def update(self, text: str, peer: str = "this process") -> bool:
         """Apply properties text to the keys that may change; returns whether the text has any.
 
-        peer: who asked, for the log. As in RocketMQ, each update with a text raises the version,
-        whatever the text says.
+        peer: the client that asked, for the log. As in RocketMQ, each update with a text raises the
+        version, even if no value changes.
         Raises Refused with code 16 for a key that needs a restart, and with code 1 for a bad value.
         """
         with self._lock:

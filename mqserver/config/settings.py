@@ -126,7 +126,7 @@ def _values(kind: type[Group], loaded: Loaded) -> dict[str, Any]:
 
 
 def _check_broker(loaded: Loaded, values: Mapping[str, Any]) -> None:
-    """Check relations between settings at start: those that RocketMQ checks, and a few more."""
+    """Check relations between settings at start: RocketMQ's checks, and a few more."""
     _check_networks(loaded, "adminAllowAddresses")
     _check_secret(loaded)
     if loaded.values["brokerRole"] != "ASYNC_MASTER":

@@ -40,7 +40,7 @@ T = TypeVar("T")
 class Setting(Struct, frozen=True):
     """One row of a settings table. The value has the type of the default.
 
-    about: the help text. unit: what a number counts ("ms", "bytes", "%"). floor, ceiling: the
+    about: the help text. unit: the unit of a number ("ms", "bytes", "%"). floor, ceiling: the
     allowed range, inclusive. choices: the allowed words. inert: why a key of RocketMQ has no
     effect here. online: the setting may change while the server runs. important: `-m` shows the
     setting. aliases: older spellings of the key. secret: the value is never shown. known_to: the

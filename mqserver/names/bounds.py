@@ -55,7 +55,7 @@ class DefaultLimits(NamedTuple):
 
 
 class Bounds(Refusals):
-    """Checks what a registration may add. limits: returns the present settings."""
+    """Checks the additions of a registration. limits: returns the present settings."""
 
     def __init__(self, limits: Callable[[], Limits] = DefaultLimits) -> None:
         super().__init__(log)
@@ -97,7 +97,7 @@ class Bounds(Refusals):
         return Refused(ResponseCode.SYSTEM_ERROR, f"left out {flaws[0]}{more}")
 
     def check_texts(self, texts: Iterable[str], filter_servers: list[str] | None) -> None:
-        """Raises Refused for texts that are longer than those of any broker."""
+        """Raises Refused for texts that are longer than any broker's."""
         servers = filter_servers or []
         if len(servers) > FILTER_SERVERS_MAX:
             remark = f"a broker may have at most {FILTER_SERVERS_MAX} filter servers"

@@ -312,7 +312,7 @@ def silence(request: Request) -> Reply:
 
 
 def _check_source(names: Names, request: Request) -> None:
-    """Raises Refused if the address or the signature is not that of a broker."""
+    """Raises Refused if the address or the signature is not a broker's."""
     try:
         _check_address(names, request.remote)
         names.signatures.check(request)

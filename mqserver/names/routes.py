@@ -171,7 +171,7 @@ class Routes:
         return self._now() - live.seen > self._expiry
 
     def _may_change(self, address: str, source: str) -> bool:
-        """Whether a source may change an entry: its own, or that of a dead broker."""
+        """Whether a source may change an entry: its own, or the entry of a dead broker."""
         live = self._live.get(address)
         return live is None or live.source == source or self._now() - live.seen > self._expiry
 

@@ -1,6 +1,6 @@
 """One account of an access file: how it is read, checked and published to the data plane.
 
-The rules are those of RocketMQ 4.9's `PlainPermissionManager` and `Permission`. Secrets never
+The rules come from RocketMQ 4.9's `PlainPermissionManager` and `Permission`. Secrets never
 appear in `repr`, errors or logs.
 """
 
@@ -80,7 +80,7 @@ class Account:
 
 
 def read_account(entry: object) -> Account:
-    """Read one entry of `accounts`. Raises AclError that says what is wrong with the entry."""
+    """Read one entry of `accounts`. Raises AclError naming the mistake in the entry."""
     if not isinstance(entry, Mapping):
         raise AclError(f"an account must be a mapping, not {type(entry).__name__}")
     access, secret = scalar(entry, "accessKey"), scalar(entry, "secretKey")

@@ -35,7 +35,7 @@ OFF = "access control is off: set aclEnable=true in broker.conf and start the br
 
 
 def update_account(broker: BrokerContext, request: Request) -> Reply:
-    """UPDATE_AND_CREATE_ACL_CONFIG (50): keeps what the request leaves out, except `admin`."""
+    """UPDATE_AND_CREATE_ACL_CONFIG (50): fields that the request omits stay, except `admin`."""
     header = CreateAccessConfigRequestHeader.from_fields(request.fields)
 
     def change(acl: AccessControl) -> bool:

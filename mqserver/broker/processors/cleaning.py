@@ -11,7 +11,7 @@ def clean_expired_queues(broker: BrokerContext, request: Request) -> Reply:
 
     RocketMQ removes queues whose messages are all deleted. Such a queue starts again at offset 0,
     while its consumers have committed higher offsets. This broker keeps the last file of such a
-    queue, so that its offsets go on.
+    queue, so that its offsets continue.
     """
     broker.store.clean_expired_queues()
     return Response()

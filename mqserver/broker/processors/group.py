@@ -58,7 +58,7 @@ def create_group(broker: BrokerContext, request: Request) -> Reply:
     broker.groups.put(config, request.remote)
     retry = names.retry_topic(name)
     if broker.topics.get(retry) is not None:
-        # Retries are spread over retryQueueNums queues, and consumers read those of the topic.
+        # Retries are spread over retryQueueNums queues, and consumers read the queues of the topic.
         broker.topics.ensure(retry, config.retry_queue_nums, by=request.remote)
     return AgainAfter(partial(broker.saver.when_saved, FILE))
 

@@ -12,7 +12,7 @@ from mqstore import MessageQueue
 
 
 def lock(broker: BrokerContext, request: Request) -> Reply:
-    """LOCK_BATCH_MQ (41): locks queues for a client, and answers those that the client now holds.
+    """LOCK_BATCH_MQ (41): locks queues for a client, and answers with the queues it now holds.
 
     At a limit, the remark names the setting of the limit.
     """

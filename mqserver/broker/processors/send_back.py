@@ -61,13 +61,13 @@ def _put_dead(
 ) -> PutResult:
     """Make a dead letter of a message that has no room for the properties of a retry.
 
-    It keeps its properties, and its consumer goes on with the messages behind it.
+    The dead letter keeps its properties, and the consumer continues with the next messages.
     """
     topic = names.dead_letter_topic(group)
     dead = broker.topics.ensure(topic, DEAD_LETTER_QUEUES, by=request.remote).topic_name
     log.warning(
         "a message of topic %s, keys %r, id %s, is not redelivered to group %s but stored in %s: "
-        "its %d bytes of properties leave no room for those of a retry, as a message may have %d",
+        "its %d bytes of properties leave no room for the properties of a retry; a message may have %d",
         message.topic, message.properties.get("KEYS", ""), message.offset_msg_id, group, dead,
         len(message.stored_properties), PROPERTIES_BYTES_MAX,
     )  # fmt: skip

@@ -53,7 +53,7 @@ class Groups:
     auto_create: whether a client's first request with an unknown group creates the group. light:
     the group of a light queue always exists and is in no list (`enableLmq`,
     `LmqSubscriptionGroupManager`). by: the client that asks for a change, "ip:port", for the log.
-    bounds: limits on the groups that clients may create. unasked: notes those that they created.
+    bounds: limits on the groups that clients may create. unasked: records the created ones.
     """
 
     def __init__(

@@ -101,12 +101,12 @@ class Loading:
             return None
 
     def unasked(self) -> bytes | None:
-        """What clients had made; None if the file is missing or damaged, and then what is there
-        stays for good."""
+        """The file of names that clients created; None if it is missing or damaged, and then all
+        present topics and groups stay for good."""
         try:
             return self._store.load_state(unasked.FILE)
         except StoreDamaged as error:
-            log.warning("%s; nothing of the present is taken back when it is not used", error)
+            log.warning("%s; present topics and groups are not deleted when they are unused", error)
             return None
 
     def _read(self, file: str, read: Callable[[bytes], reading.Read[T]]) -> T | None:

@@ -134,7 +134,7 @@ class Saver:
         except OSError as error:
             log.error("cannot save %s; next try in %.1f s: %s", name, self._pause_s, error)
             return error
-        except Exception as error:  # callers that wait get the error, and the thread must go on
+        except Exception as error:  # waiting callers get the error, and the thread continues
             log.exception("cannot save %s; next try in %.1f s", name, self._pause_s)
             return error
         return None

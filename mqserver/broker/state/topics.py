@@ -80,7 +80,7 @@ class Topics:
     tells the NameServers that a topic was created; called without the lock, and waits for a short
     time. light: every light queue is a topic that is in no list (`enableLmq`,
     `LmqTopicConfigManager`). by: the client that asks for a change, "ip:port", for the log.
-    bounds: limits on the topics that sends may create. unasked: notes those that they created.
+    bounds: limits on the topics that sends may create. unasked: records the created ones.
     """
 
     def __init__(

@@ -95,7 +95,7 @@ class Unasked:
             self._save(FILE)
 
     def older_than(self, kind: Kind, age_ms: int) -> list[str]:
-        """Those that were made, or last in use, longer ago."""
+        """The names whose creation and last use are longer ago than `age_ms`."""
         limit = self._now_ms() - age_ms
         with self._lock:
             return [name for name, made in self._made[kind].items() if made.at_ms < limit]

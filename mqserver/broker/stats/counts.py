@@ -56,7 +56,7 @@ class Counts:
         return copied
 
     def picked(self, rows: Iterable[int]) -> Counts:
-        """A copy of those of `rows` that exist, in the given order."""
+        """A copy of the existing rows among `rows`, in the given order."""
         found = Counts()
         for row in rows:
             if row < self._rows:

@@ -1,6 +1,6 @@
 """Counters by name and key, and their sums over the last minute, hour and day.
 
-The periods are those of RocketMQ's `StatsItem`. A minute has 7 samples, taken every 10 s; an hour
+The periods come from RocketMQ's `StatsItem`. A minute has 7 samples, taken every 10 s; an hour
 has 7 samples, taken every 10 minutes; a day has 25 samples, taken every hour. A sum is the last
 sample minus the first. An item that is new counts as 0 one period before its first sample. Times
 are monotonic.

@@ -1,11 +1,11 @@
 """The statistics of RocketMQ's broker, with its names and keys (`BrokerStatsManager`).
 
 The Rust data plane counts the requests that it serves, and hands the counts over before every
-sample and every query. Processors count here what they serve themselves.
+sample and every query. Processors count their own requests here.
 
 RocketMQ also has items that its open source never counts (COMMERCIAL_*, *_FROM_DISK_*) and gauges
 that no request can read (GROUP_GET_FALL_SIZE, GROUP_GET_FALL_TIME). As in RocketMQ, the answer for
-both is "not exist". GROUP_GET_FALL_SIZE is kept nevertheless, to stop groups that read too slowly.
+both is "not exist". GROUP_GET_FALL_SIZE is kept even so, to stop groups that read too slowly.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Counted(NamedTuple):
     """The items that are counted besides the plain ones.
 
     cluster: the key of BROKER_*. queues: count per queue (`enableDetailStat`). deliveries: count
-    what the delay service delivers (`enableScheduleMessageStats`). delay_levels: number of delay
+    deliveries of the delay service (`enableScheduleMessageStats`). delay_levels: number of delay
     levels. light: count all light queues as one, and their groups as one (`enableLmq`).
     """
 
@@ -61,7 +61,7 @@ class Statistics:
         self._take: Callable[[], list[Traffic]] | None = None
 
     def follow(self, take: Callable[[], list[Traffic]]) -> None:
-        """Count what the data plane serves; `take` returns the counts since its last call."""
+        """Count the requests of the data plane; `take` returns the counts since its last call."""
         self._take = take
 
     # --- counting

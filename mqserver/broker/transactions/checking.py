@@ -9,7 +9,7 @@ the pass begins:
 - any other half message is stored again at the end of its queue, and its producer is asked
 - one that cannot be handled is set aside
 
-The pass saves its progress as it goes, each time after a flush of what it stored.
+The pass saves its progress repeatedly, each time after a flush of the records it stored.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class _Pass(Struct):
             return self._set_aside(half, number, "its check failed")
 
     def save(self) -> None:
-        """Commit the offsets that the pass has reached, once what it stored is durable."""
+        """Commit the offsets that the pass has reached, after the records it stored are durable."""
         store = self.broker.store
         if self.stored:
             store.flush()
@@ -180,7 +180,7 @@ class _Pass(Struct):
         self._save_ops()
 
     def _save_ops(self) -> None:
-        """Leave the op messages behind that no start will need to know what is ended."""
+        """Commit past the op messages that no later start needs to find ended transactions."""
         broker = self.broker
         start = at = progress(broker, names.OP_HALF_TOPIC)
         for op in known.messages(broker, names.OP_HALF_TOPIC, start):
@@ -261,7 +261,7 @@ class _Pass(Struct):
         return self._set_aside(half, number, f"the store answers {status}")
 
     def _set_aside(self, half: ReceivedMessage, number: int, why: str) -> bool:
-        """Go on without a message that cannot be handled; its producer is asked a last time."""
+        """Skip a message that cannot be handled; its producer is asked a last time."""
         result = writing.put_given_up(self.broker, half, writing.checks_of(half))
         is_kept = result.status in writing.STORED
         if result.status in writing.NOT_NOW:

@@ -1,4 +1,4 @@
-"""Finds out which transactions are ended, where the memory of the store does not know.
+"""Finds out which transactions are ended, if the store does not remember their ends.
 
 The store remembers the ends of its present run (`mq_store::Transactions`). After a start the op
 messages from the saved progress on tell the others. A crash can cut a commit from its op message:
@@ -88,7 +88,7 @@ def is_ended(broker: BrokerContext, half: ReceivedMessage) -> bool:
     if is_final or half.queue_offset >= progress(broker, names.HALF_TOPIC):
         return is_final
     # The checks are done with it: they gave it up, or its end was known. Where the index finds
-    # nothing at all, nobody can tell.
+    # nothing at all, the end remains unknown.
     key = half.properties.get("UNIQ_KEY", "")
     is_given_up = bool(_by_key(broker, names.CHECK_MAX_TIME_TOPIC, key))
     return not is_given_up and bool(_by_key(broker, names.HALF_TOPIC, key))

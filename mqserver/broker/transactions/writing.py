@@ -44,7 +44,7 @@ def half_text(text: bytes, topic: str, queue_id: int) -> bytes:
 
 
 def is_copy(half: ReceivedMessage) -> bool:
-    """Whether a check stored this half message, or what came of it, again."""
+    """Whether a check stored this record as a copy of the half message."""
     return half.prepared_transaction_offset < 0
 
 
