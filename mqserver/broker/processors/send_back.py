@@ -67,7 +67,7 @@ def _put_dead(
     dead = broker.topics.ensure(topic, DEAD_LETTER_QUEUES, by=request.remote).topic_name
     log.warning(
         "a message of topic %s, keys %r, id %s, is not redelivered to group %s but stored in %s: "
-        "its %d bytes of properties leave no room for the properties of a retry; a message may have %d",
+        "its %d bytes of properties leave no room for the properties of a retry; the limit is %d",
         message.topic, message.properties.get("KEYS", ""), message.offset_msg_id, group, dead,
         len(message.stored_properties), PROPERTIES_BYTES_MAX,
     )  # fmt: skip
