@@ -31,7 +31,7 @@ R = TypeVar("R")
 
 
 class Client:
-    """One client. Built anywhere, started on a loop, which it then belongs to."""
+    """The core of every client: built anywhere, and bound to the loop that starts it."""
 
     every = staticmethod(every)
 

@@ -178,7 +178,7 @@ class Instance:
         return {member.consumer_group for member in self.members if member.consumer_group}
 
     async def _unregister(self, member: Member) -> None:
-        """Not during a heartbeat, which would register the groups again."""
+        """Unregister between two heartbeats, because these would register the groups again."""
         await self.standby.quiet()
         async with self._beating:
             goodbyes = [

@@ -61,7 +61,7 @@ class Linger:
         self._open: dict[Key, _Batch] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._last: dict[Key, asyncio.Task[None]] = {}
-        """The last batch on its way to each given queue."""
+        """The last batch in flight to each queue that a send named."""
 
     def add(
         self, message: Message, queue: MessageQueue | None, timeout: float

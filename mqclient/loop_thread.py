@@ -221,7 +221,7 @@ class LoopThread:
 
     @property
     def is_busy(self) -> bool:
-        """Whether coroutines of this client run, besides the one that looks."""
+        """Whether coroutines of this client run, apart from this check."""
         return self.usable and bool(self.call(lambda: len(self._tasks) > 1))
 
     def submit(self, work: Coroutine[Any, Any, R]) -> "concurrent.futures.Future[R]":

@@ -47,11 +47,11 @@ class Stored(Protocol):
 
     @property
     def queue_offset(self) -> int:
-        """Its position in that queue."""
+        """Offset of the message in that queue."""
 
     @property
     def transaction_id(self) -> str | None:
-        """Of a half message."""
+        """Id of the transaction, for a half message."""
 
     @property
     def region_id(self) -> str | None:
@@ -118,7 +118,7 @@ class SendResult:
 
     @property
     def queue_offset(self) -> int:
-        """Its position in the queue, of a batch's first message."""
+        """Offset in the queue; for a batch, of its first message."""
         return self._stored.queue_offset
 
     @property

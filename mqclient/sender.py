@@ -59,7 +59,7 @@ class _SendPaths:
     __slots__ = ("by_queue", "in_turn", "route", "turn")
 
     turn: Callable[[], int]
-    """Of the topic's chooser, once it has a queue."""
+    """The rotation counter of the topic's chooser; set when the first queue is known."""
 
     def __init__(self, route: TopicRoute | None) -> None:
         self.route = route
@@ -92,7 +92,7 @@ class Sender:
         return into_namespace(self._client.namespace, prepare(message, settings))
 
     def prepare_with(self, message: Message, more: Mapping[str, str]) -> Outgoing:
-        """As `prepare`, with more properties, which may be RocketMQ's own."""
+        """Prepare a message with more properties, which may be RocketMQ's own."""
         extended = copy(message)
         extended.properties = {**message.properties, **more}
         return self.prepare(extended, self.settings)

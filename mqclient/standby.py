@@ -31,7 +31,7 @@ class Sending(NamedTuple):
 
 
 class _Vital:
-    """One kind of request that brokers must get in time."""
+    """A kind of request that must reach brokers regularly, such as heartbeats."""
 
     def __init__(self, interval: float, sendings: Callable[[], Iterable[Sending]]) -> None:
         self.interval = interval

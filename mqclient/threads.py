@@ -61,7 +61,7 @@ _threads = _Threads()
 
 
 def _forget() -> None:
-    """In a forked child, which has none of the threads."""
+    """Reset the threads in a forked child, which inherits none of them."""
     global _threads
     _threads = _Threads()
 

@@ -50,10 +50,10 @@ EVENTS = "events"
 WAIT_SECONDS = 3600.0
 """Longest single wait of a hand-off thread; a stop ends the wait at once."""
 REST_TIMES = 9
-"""After a request, a thread of a family that rests sleeps this many times as long as the request
+"""After a request of a resting family, its thread sleeps this many times as long as the request
 took."""
 REST_SECONDS_MAX = 0.1
-"""Longest such sleep."""
+"""Longest sleep after a request of a resting family."""
 REST_NICE = 15
 """Nice value of such a thread. Other threads may wait for the GIL while this thread holds it and
 waits for a core. With 15 it gets 3 % of a core beside a busy thread, with 19 half of that."""

@@ -47,7 +47,7 @@ def _note() -> None:
 
 
 class Hold:
-    """One running server's part: while any server holds, threads are switched often."""
+    """The hold of one running server: while any server holds, Python switches threads often."""
 
     def __init__(self) -> None:
         self._is_held = False

@@ -13,7 +13,7 @@ from mqserver.replies import Refused
 LOG_PAUSE_SECONDS = 60.0
 """Time between two log lines about the same setting."""
 HELP = "Refusals because a limit was reached"
-"""Of the metric, in both servers."""
+"""Help text of the metric, the same in both servers."""
 
 
 class Refusals:

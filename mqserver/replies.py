@@ -118,7 +118,7 @@ class Hold(Struct, frozen=True):
 
 
 class AgainAfter(Struct, frozen=True):
-    """As `AGAIN`, but later, without a thread that waits.
+    """Route the request again later, as `AGAIN` does at once; no thread waits meanwhile.
 
     start: called once with a function `go_on`. Call `go_on` from any thread: with None to route the
     request once more, or with the error that the request should fail with.

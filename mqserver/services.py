@@ -13,7 +13,7 @@ Failures = Mapping[str, tuple[int, str | None]]
 """By service: number of failed rounds since the start, and the reason if the last round failed."""
 
 HELP = "Rounds of a service thread that failed"
-"""Of the metric, in both servers."""
+"""Help text of the metric, the same in both servers."""
 
 
 def is_failure(error: BaseException) -> bool:

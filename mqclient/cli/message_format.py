@@ -36,7 +36,7 @@ _PARTS: dict[str, tuple[str, Part]] = {
     "r": ("times delivered before", lambda m: _number(m.reconsume_times)),
 }
 LETTERS = ", ".join(f"%{letter} {meaning}" for letter, (meaning, _) in _PARTS.items())
-"""What each letter stands for."""
+"""The meaning of each letter."""
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 _TOKEN = re.compile(r"%(.?)|\\x([0-9a-fA-F]{2})|\\(.?)|([^%\\]+)", re.DOTALL)
 

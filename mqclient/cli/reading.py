@@ -29,10 +29,10 @@ __all__ = ["Reading", "read_topic", "reading_of", "reading_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 BATCH = 32
-"""Messages that are asked for at once."""
+"""Most messages that one call requests."""
 COMMIT_INTERVAL_S = 5.0
 WAIT_S = 1.0
-"""How long one question for messages may wait."""
+"""Longest wait of one call for messages."""
 LAST_WAIT_S = 0.1
 """The same with --exit-at-end, where an empty answer means that the end is reached."""
 

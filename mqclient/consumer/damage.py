@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 def pass_damage(held: ProcessQueue, answer: PullAnswer) -> PullAnswer:
     """The messages to deliver from an answer, and the offset to continue at.
 
-    held.pulls_one: whether the pull asked for one message; set for the next.
+    held.pulls_one: whether the pull requested one message; set for the next pull.
     """
     asked_for_one, held.pulls_one = held.pulls_one, False
     if not answer.damaged:

@@ -16,7 +16,7 @@ __all__ = ["LiteBuffer", "LiteQueue"]
 
 
 class LiteQueue(ProcessQueue):
-    """The messages held of one queue; those in hand are among them."""
+    """The messages held of one queue, including the ones in hand."""
 
     __slots__ = ("acknowledged", "front", "parked", "paused", "room")
 

@@ -320,11 +320,11 @@ class LitePullConsumer:
         return await self._buffer.take_many(max_messages, limit)
 
     def take(self) -> ReceivedMessage | None:
-        """For the blocking face: the next message if it is at hand, without the loop."""
+        """For the blocking client: the next message if one is buffered, without the loop."""
         return self._buffer.take()
 
     def take_back(self, _lost: object) -> None:
-        """For the blocking face: messages that the last question got, and its caller did not."""
+        """For the blocking client: return the messages that a cancelled call did not deliver."""
         self._buffer.take_back()
 
     def pause(self, queues: Iterable[MessageQueue] | None = None) -> None:

@@ -127,7 +127,7 @@ class OrderlyService(ConsumeService):
             self._lines.pop(held, None)
 
     async def give_back_stuck(self, queues: Iterable[ProcessQueue]) -> None:
-        """Nothing: a message whose handler is stuck keeps its queue waiting."""
+        """Do nothing: a message whose handler is stuck keeps its queue waiting."""
 
     def is_idle(self, held: ProcessQueue) -> bool:
         """Whether no message of a queue is with the handler."""

@@ -74,9 +74,9 @@ class ProcessQueue:
         self.bytes_held = 0
         self.dropped = False
         self.pulls_one = False
-        """Whether the next pull asks for one message: it was damaged in the last answer."""
+        """Whether the next pull requests one message, because it was damaged in the last answer."""
         self.fruitless = 0
-        """Answers in a row that brought it no further."""
+        """Successive answers that did not move the queue's offset."""
         self.returning: set[int] = set()
         """Offsets of held messages that are being sent back."""
         self.counts: TopicCounts | None = None

@@ -111,7 +111,7 @@ class Puller:
         self._resumed.set()
 
     def suspend(self) -> None:
-        """Pull nothing until `resume`; an answer that is on its way is not taken."""
+        """Pull nothing until `resume`; drop the answers of pulls in flight."""
         self._resumed.clear()
 
     def resume(self) -> None:

@@ -71,7 +71,7 @@ class ConsumeService(ABC):
 
     @abstractmethod
     def _fate(self, request: ConsumeRequest) -> str:
-        """What becomes of failed messages, as the end of a log line."""
+        """How failed messages are handled next, as the end of a log line."""
 
     @abstractmethod
     async def give_back_stuck(self, queues: Iterable[ProcessQueue]) -> None:

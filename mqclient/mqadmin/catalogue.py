@@ -116,7 +116,7 @@ ALIASES = {"deleteaccessconfig": "deleteAclConfig"}
 
 
 def full_name(word: str) -> str | None:
-    """RocketMQ's spelling of a command, in whatever case it is typed; None if there is none."""
+    """RocketMQ's spelling of a command, which may be typed in any case; None if it is unknown."""
     wanted = word.lower()
     if wanted in ALIASES:
         return ALIASES[wanted]

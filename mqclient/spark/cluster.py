@@ -93,9 +93,9 @@ class Cluster:
     def offsets_at(
         self, extents: Mapping[MessageQueue, Extent], timestamp_ms: int
     ) -> dict[MessageQueue, int | None]:
-        """The first offset of each queue stored at or after a time, its end when there is none.
+        """Offset of each queue's first message stored at or after a time; without one, its end.
 
-        None where the broker of a queue is away.
+        None if the broker of a queue cannot be reached.
         """
 
         async def search(queue: MessageQueue) -> int:
@@ -225,7 +225,7 @@ class Cluster:
         return self._runner.run(with_retries(ask))
 
     def has_master(self, queue: MessageQueue) -> bool:
-        """Whether the route that was asked for last names a master of the queue's broker."""
+        """Whether the last fetched route names a master of the queue's broker."""
         return self._client.routes.address(queue, only_this=True) is not None
 
     def committed(

@@ -40,7 +40,7 @@ class GroupProgress:
             )
 
     def commit(self, end: Mapping[str, int]) -> None:
-        """Commit the offsets that changed. A broker that is away gets them with the next ones.
+        """Commit the offsets that changed. An unreachable broker gets them with the next commit.
 
         Raises GroupInUseError.
         """

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 PULL_COUNT = 1024
 """Messages of one pull, at most; a broker gives as many as its settings allow."""
 PULLS_IN_FLIGHT = 16
-"""Pulls of one task that are under way at a time."""
+"""Most pulls of one task in flight."""
 WAITING_BYTES = 16 << 20
 """Replies that a task keeps until their rows are taken. A reply of one larger message may exceed
 it."""

@@ -32,7 +32,7 @@ __all__ = ["RowSink", "WriteError", "row_sink"]
 TOPIC_QUEUES = 4
 """Queues of a topic that a send creates."""
 ROUTE_PAUSE_S = 0.5
-"""Seconds between two questions for a route while every NameServer is away."""
+"""Seconds between two tries to fetch a route while no NameServer answers."""
 CLOSE_TIMEOUT_S = 1.0
 
 

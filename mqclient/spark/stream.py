@@ -122,10 +122,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return start if end == start else dict(sorted(end.items()))
 
     def _look(self, cluster: Cluster, start: Offsets) -> dict[str, Extent]:
-        """What each queue holds whose broker answers.
+        """The extents of the queues whose brokers answer.
 
-        A topic that is read already and has no route now is left out, as a broker that is away
-        takes the routes of its topics with it.
+        A topic of the query without a route is left out, because an unreachable broker loses the
+        routes of its topics.
         """
         queues = []
         for topic in topics_of(cluster, self._options):
@@ -190,9 +190,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def _spans(
         self, start: Offsets, extents: Mapping[str, Extent], anew: set[str]
     ) -> tuple[Offsets, Offsets]:
-        """Where each queue can be read from and to; a new queue begins at its minimum.
+        """Start and end of each queue's next range; a new queue starts at its minimum.
 
-        A queue whose broker is away stays where `start` has it, and is left out when it is new.
+        A queue whose broker is unreachable keeps its position in `start`; a new one is left out.
         """
         begin, end = dict(start), dict(start)
         for key, extent in extents.items():

@@ -78,9 +78,9 @@ class Halves:
     async def end(
         self, message: Message, sent: SendResult, state: TransactionState, remark: str | None = None
     ) -> None:
-        """Tell the broker of a half message what became of its transaction.
+        """Send the outcome of a transaction to the broker of its half message.
 
-        remark: why it is not known. A failure is logged: the broker asks for the state later.
+        remark: why the outcome is unknown. A failure is logged: the broker asks again later.
         """
         queue = sent.message_queue
         address = self._client.routes.address(queue, only_this=True)

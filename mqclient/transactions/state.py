@@ -1,4 +1,4 @@
-"""What became of a local transaction, and the callbacks that say so."""
+"""The state of a local transaction, and the callbacks that return it."""
 
 from collections.abc import Awaitable, Callable
 from enum import Enum

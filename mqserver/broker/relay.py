@@ -133,7 +133,7 @@ class Relay:
         timeout: float,
         answer: Callable[[list[Outcome]], Response],
     ) -> Reply:
-        """As `later`, with a question for each of several connections, all asked at once."""
+        """Like `later`, with one question to each of several connections at the same time."""
         if not questions:
             return answer([])
         outcomes: list[Outcome] = [TimeoutError("not asked")] * len(questions)

@@ -210,7 +210,7 @@ def get_route(names: Names, request: Request) -> Reply:
     """GET_ROUTEINFO_BY_TOPIC (105). A test cluster's own routes win over the product's."""
     topic = request.fields.get("topic")
     standard = request.fields.get("acceptStandardJsonOnly", "").lower() == "true"
-    # As in RocketMQ, a test cluster answers in one dialect only.
+    # As in RocketMQ, a test cluster answers in the old JSON dialect only.
     style = LEGACY if names.product else style_of(request.version, standard)
     body = _route(names, topic or "", style)
     if body is None and names.product:

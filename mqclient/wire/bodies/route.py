@@ -44,7 +44,7 @@ class BrokerData(Body):
 
     @property
     def master(self) -> str | None:
-        """Address of the master; None if it is away."""
+        """Address of the master; None if it is not registered."""
         return self.broker_addrs.get(MASTER_ID)
 
 

@@ -29,7 +29,7 @@ class TopicConfig(Body):
     order: bool = False
 
     def to_plain(self) -> dict[str, object]:
-        """As in every body; written by hand, because a registration has ten thousand of them."""
+        """Plain fields for JSON; written by hand, because a registration has ten thousand rows."""
         return {
             "order": self.order,
             "perm": self.perm,

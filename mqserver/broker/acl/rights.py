@@ -16,7 +16,7 @@ from mqserver.guard import ACCOUNT_CODES
 
 
 class Right(Enum):
-    """The right that a request needs, beside the valid signature of an account."""
+    """The right that a request needs, in addition to the valid signature of an account."""
 
     TOPIC_PUB = "PUB of the topic"
     TOPIC_SUB = "SUB of the topic"

@@ -20,8 +20,8 @@ Kind = Literal["groups", "topics"]
 
 
 class Made(msgspec.Struct, array_like=True):
-    """One of them. source: the client's address, empty for one without a share. at_ms: when it was
-    made or last had a member, wall clock."""
+    """A name that a client created. source: the client's address, empty if it has no share. at_ms:
+    wall-clock time of its creation or of its last member."""
 
     source: str
     at_ms: int
@@ -73,7 +73,7 @@ class Unasked:
         return f"clients at {source} had {taken} made, and {self._bounds.share_text(limit)}"
 
     def note(self, kind: Kind, name: str, by: str) -> None:
-        """One was made for a client, "ip:port"."""
+        """Record a name that was created for a client. by: "ip:port"."""
         source = self._bounds.source_of(by)
         with self._lock:
             self._forget(kind, name)
@@ -82,13 +82,13 @@ class Unasked:
         self._save(FILE)
 
     def touch(self, kind: Kind, name: str) -> None:
-        """One is in use now."""
+        """Record that a name is in use now."""
         with self._lock:
             if (made := self._made[kind].get(name)) is not None:
                 made.at_ms = self._now_ms()
 
     def forget(self, kind: Kind, name: str) -> None:
-        """One is gone, or an administrator asked for it."""
+        """Forget a name that was deleted, or that an administrator created."""
         with self._lock:
             is_known = self._forget(kind, name)
         if is_known:
@@ -101,7 +101,7 @@ class Unasked:
             return [name for name, made in self._made[kind].items() if made.at_ms < limit]
 
     def names(self, kind: Kind) -> list[str]:
-        """All of them."""
+        """All names of this kind that clients created."""
         with self._lock:
             return list(self._made[kind])
 

@@ -81,7 +81,7 @@ def is_ended(broker: BrokerContext, half: ReceivedMessage) -> bool:
     if broker.store.is_ended(number):
         return True
     if broker.copies.newest(number) is not None:
-        # Its op message will name this copy, which the checks have left behind.
+        # The op message will name this copy, and the checks have already passed it.
         broker.copies.add(number, half.queue_offset)
         return False
     is_final = _final(broker, half)
