@@ -108,7 +108,7 @@ pub enum BenchError {
     Wire {
         /// "host:port".
         address: String,
-        /// What is wrong with it.
+        /// The error.
         cause: String,
     },
     /// A server refused a request.

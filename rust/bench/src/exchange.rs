@@ -14,7 +14,8 @@ use mq_format::remoting::{FieldValue, Frame, Head, HeaderLimits, MAX_FRAME_BYTES
 use mq_net::frame::{FrameBytes, FrameSplitter};
 use mq_net::tls::CIPHER_BYTES;
 
-/// Bytes received at once, at most: what one read under TLS opens, with a record that began before.
+/// Largest number of bytes received at once: one TLS read after decryption, and the rest of a
+/// record that began before.
 const INPUT_BYTES: usize = CIPHER_BYTES + (16 << 10);
 
 /// Requests of `call_all` on the wire at a time: their replies fit in the socket's buffers.

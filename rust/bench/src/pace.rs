@@ -114,7 +114,7 @@ impl<'a> Pace<'a> {
     }
 }
 
-/// What a worker should do next.
+/// The next step of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
     /// Send the request that was due at this time.
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(second.next(&pace, after(350), 1), Due::Now(after(100)));
         assert_eq!(second.next(&pace, after(350), 1), Due::Now(after(300)));
         assert_eq!(second.next(&pace, after(350), 1), Due::At(after(500)));
-        // Late, it still hands out what was due in time, and nothing that was not.
+        // A late schedule still returns the requests that were due in time, and no others.
         assert_eq!(second.left(&pace, after(9000), 1), 8);
         for _ in 0..8 {
             assert!(matches!(second.next(&pace, after(9000), 1), Due::Now(_)));

@@ -10,7 +10,7 @@ use super::BenchError;
 
 /// Longer latencies count as this.
 const LATENCY_MAX_NS: u64 = 1_000_000_000_000;
-/// Three digits: 1.234 ms and 1.235 ms are told apart.
+/// Three digits distinguish 1.234 ms from 1.235 ms.
 const LATENCY_DIGITS: u8 = 3;
 /// Number of different errors that are counted separately; all others are counted together.
 const ERRORS_MAX: usize = 50;

@@ -124,7 +124,7 @@ struct Marked {
     frame: Vec<u8>,
     /// The signed content; empty without an account.
     content: Vec<u8>,
-    /// Where the topic begins in it.
+    /// Start of the topic in it.
     topic_at: usize,
 }
 
@@ -308,8 +308,8 @@ mod tests {
         }
     }
 
-    /// Checks what a broker checks, for every kind of request and for frames that were patched
-    /// before.
+    /// Verifies the signature as a broker does, for every kind of request and for frames that were
+    /// patched before.
     #[test]
     fn patched_frames_carry_the_signature_of_what_they_say() {
         // An account whose name looks like a patched value.

@@ -161,8 +161,8 @@ impl LinesAhead {
 }
 
 fn write_some(descriptor: i32, bytes: &[u8]) -> io::Result<usize> {
-    // SAFETY: the pointer and length are those of a live slice; `write` answers a bad descriptor
-    // with an error.
+    // SAFETY: pointer and length describe a live slice; for a bad descriptor `write` returns an
+    // error.
     let written = unsafe { libc::write(descriptor, bytes.as_ptr().cast(), bytes.len()) };
     usize::try_from(written).map_err(|_| io::Error::last_os_error())
 }

@@ -12,7 +12,7 @@ use mq_format::signature::SIGNATURE;
 
 /// Codes of replies to a send that say "stored": `mqclient.results.STATUS_OF_CODE`.
 const STORED: [i32; 4] = [0, 10, 11, 12];
-/// Codes of replies to a pull that say how to go on: `mqclient.consumer.pull_answer`.
+/// Codes of replies to a pull that hold the next offset: `mqclient.consumer.pull_answer`.
 const PULLED: [i32; 4] = [0, 19, 20, 21];
 
 /// How the reply to a request is read. The ordinal is part of the request's token.
@@ -121,7 +121,7 @@ impl FrameTemplate {
         check_frame(out.len() - start)
     }
 
-    /// The same for what must know every field.
+    /// Does the same for signed and JSON requests, which need every field.
     fn encode_all(
         &self,
         opaque: i32,
@@ -213,7 +213,8 @@ pub struct SentReply {
 }
 
 impl SentReply {
-    /// None for an error, and for what lacks a field: Python then reads the whole frame.
+    /// None for an error, and for a reply without one of the fields: Python then reads the whole
+    /// frame.
     pub fn read(reply: &Frame<'_>) -> Option<Self> {
         if !STORED.contains(&reply.code) {
             return None;
@@ -242,7 +243,8 @@ pub(super) struct PulledReply {
 }
 
 impl PulledReply {
-    /// None for an error, and for what lacks a field: Python then reads the whole frame.
+    /// None for an error, and for a reply without one of the fields: Python then reads the whole
+    /// frame.
     pub fn read(reply: &Frame<'_>) -> Option<Self> {
         if !PULLED.contains(&reply.code) {
             return None;

@@ -114,7 +114,7 @@ impl RangeReader {
     }
 }
 
-/// Why `fill` does not go on.
+/// Why `fill` cannot continue.
 enum Failed {
     Closed,
     Range(Box<RangeError>),

@@ -20,7 +20,7 @@ pub struct RepairReport {
     root: String,
     /// First byte of the log.
     log_start: u64,
-    /// Where the next message will be appended.
+    /// Log offset of the next message.
     log_end: u64,
     /// Records kept.
     records: u64,

@@ -4,8 +4,8 @@ use pyo3::prelude::*;
 
 use mq_format::reply_records::damaged;
 
-/// The damaged records of a reply: start, bytes, and what is wrong with each. A record with a
-/// damaged size extends to the end of the reply.
+/// The damaged records of a reply: start, bytes, and the damage. A record with a damaged size
+/// extends to the end of the reply.
 #[pyfunction]
 pub fn damaged_records(body: &[u8]) -> Vec<(usize, usize, String)> {
     let row = |found: &mq_format::reply_records::Damaged| {

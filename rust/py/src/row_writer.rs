@@ -191,7 +191,7 @@ type Turn<'t> =
     dyn FnMut(&mut Writer, &mut PythonRoutes<'_>) -> Result<bool, WriteError> + Send + 't;
 
 impl RowWriter {
-    /// Takes turns until one says that all is done; gives what was stored.
+    /// Runs turns until one is the last; returns the rows stored since then.
     fn run(&self, py: Python<'_>, turn: &mut Turn<'_>) -> PyResult<Vec<Stored>> {
         loop {
             let mut routes = PythonRoutes(&self.routes);
@@ -276,8 +276,8 @@ fn stored(receipt: Receipt) -> Stored {
     )
 }
 
-/// Python's error: a ValueError for a row, what the routes raised, or `SendFailed` with category,
-/// broker, address, code and text.
+/// Converts an error: a ValueError for a row, the routes' own exception, or `SendFailed` with
+/// category, broker, address, code and text.
 fn raise(py: Python<'_>, error: &WriteError) -> PyErr {
     match error {
         WriteError::BadRow { .. } => PyValueError::new_err(error.to_string()),

@@ -240,7 +240,7 @@ impl Server {
         }))
     }
 
-    /// Nobody waits for that reply any more.
+    /// Forgets a request to a client, whose reply no thread waits for any more.
     fn forget_client_reply(&self, connection: u64, opaque: i32) {
         if let Some(peer) = self.peer(connection) {
             peer.forget_reply(opaque);

@@ -42,7 +42,7 @@ impl StateFiles {
     }
 }
 
-/// The result of `check` for a file's bytes; without `check` the bytes.
+/// Returns the result of `check` for a file's bytes; without `check` the bytes.
 pub(super) fn read_checked(check: Option<&Py<PyAny>>, bytes: &[u8]) -> Result<Py<PyAny>, String> {
     Python::attach(|py| {
         let text = PyBytes::new(py, bytes);

@@ -392,8 +392,8 @@ impl Store {
             .map_err(raise)
     }
 
-    /// Reads `config/{name}`, or its .bak when it is missing or damaged, or None. `check` is
-    /// called with the bytes and raises where they are no such file; what it returns is returned.
+    /// Reads `config/{name}`, or its .bak if it is missing or damaged, or None. Calls `check` with
+    /// the bytes and returns its result; `check` raises if the content is not valid.
     #[pyo3(signature = (name, check=None))]
     fn load_state(
         &self,

@@ -13,7 +13,7 @@ pub(super) fn set_file_mode(mode: u32) {
     fs::set_file_mode(mode);
 }
 
-/// Reads fields by name (those of `mqstore.Settings`); a missing one keeps its default.
+/// Reads fields by their names in `mqstore.Settings`; a missing one keeps its default.
 pub(super) fn read_settings(given: &Bound<'_, PyDict>) -> PyResult<Settings> {
     let mut settings = Settings::default();
     for (key, value) in given.iter() {

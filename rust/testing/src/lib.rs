@@ -1,6 +1,6 @@
 //! Shared by the tests of several rooms. No product code depends on this crate.
 
-#![allow(clippy::unwrap_used, reason = "for tests: what fails ends the test")]
+#![allow(clippy::unwrap_used, reason = "for tests: a failure ends the test")]
 
 pub mod golden;
 pub mod stores;
