@@ -9,13 +9,13 @@ use tokio::sync::{mpsc, watch};
 
 use client::Client;
 
-use super::masters::brokers;
+use super::brokers::brokers;
 use super::pace::can_start;
 use super::produce::refused_or_failed;
 use super::report::{Meter, Report};
 use super::route::Purpose;
-use super::secured::Tls;
 use super::settings::Role;
+use super::tls::Tls;
 use super::{BenchError, Connect};
 use mq_format::codes::HEART_BEAT;
 use mq_format::remoting::Head;

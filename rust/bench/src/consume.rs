@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::masters::brokers;
+use super::brokers::brokers;
 use super::pace::{Pace, run_workers};
 use super::produce::refused_or_failed;
 use super::reader::{Arrival, Reader};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::SockRef;
 
-use super::secured::{Secured, Tls};
+use super::tls::{Tls, TlsSession};
 use super::{BenchError, Load};
 use mq_format::remoting::{FieldValue, Frame, Head, HeaderLimits, MAX_FRAME_BYTES, Serialize};
 use mq_net::frame::{FrameBytes, FrameSplitter};
@@ -39,7 +39,7 @@ pub(super) struct Exchange {
     heard_at: Instant,
     timeout: Duration,
     /// Encrypts and decrypts, if the run uses TLS.
-    secured: Option<Box<Secured>>,
+    tls: Option<Box<TlsSession>>,
 }
 
 impl Exchange {
@@ -51,8 +51,8 @@ impl Exchange {
             cause,
         };
         let stream = open(address, timeout).map_err(failed)?;
-        let secured = tls.map(|config| Secured::connect(&stream, address, config, timeout));
-        let secured = secured.transpose().map_err(failed)?.map(Box::new);
+        let tls = tls.map(|config| TlsSession::connect(&stream, address, config, timeout));
+        let tls = tls.transpose().map_err(failed)?.map(Box::new);
         stream.set_read_timeout(Some(timeout)).map_err(failed)?;
         Ok(Self {
             address: address.to_owned(),
@@ -65,7 +65,7 @@ impl Exchange {
             written: 0,
             heard_at: Instant::now(),
             timeout,
-            secured,
+            tls,
         })
     }
 
@@ -84,14 +84,14 @@ impl Exchange {
 
     /// Whether bytes wait to be written.
     pub fn is_writing(&self) -> bool {
-        let sealed = self.secured.as_ref().is_some_and(|tls| tls.is_writing());
+        let sealed = self.tls.as_ref().is_some_and(|tls| tls.is_writing());
         sealed || !self.outgoing.is_empty()
     }
 
     /// Writes the bytes that the socket takes now, without waiting. The broker may itself wait
     /// until this side reads.
     pub fn flush(&mut self) -> Result<(), BenchError> {
-        let bytes = match &mut self.secured {
+        let bytes = match &mut self.tls {
             None => &mut self.outgoing,
             Some(tls) => tls.seal(&mut self.outgoing),
         };
@@ -111,7 +111,7 @@ impl Exchange {
         if !self.unread.is_empty() {
             return Ok(true);
         }
-        let received = match &mut self.secured {
+        let received = match &mut self.tls {
             None => (self.stream.read(&mut self.input)).map(|count| (count > 0).then_some(count)),
             Some(tls) => tls.receive(&mut self.stream, &mut self.input),
         };

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::brokers::brokers;
 use super::consume;
-use super::masters::brokers;
 use super::pace::{Pace, can_start, run_workers};
 use super::produce::{self, note_created, refused_or_failed};
 use super::reader::{Arrival, Reader};

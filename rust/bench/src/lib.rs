@@ -5,26 +5,26 @@
 //! kind of load has a file: `produce`, `consume`, `latency`, `connect`. All but the last share
 //! `pace` (when to send, when to count), `exchange` (the socket) and `report`.
 
+mod brokers;
 mod connect;
 mod consume;
 mod error;
 mod exchange;
 mod latency;
-mod masters;
 mod offsets;
 mod pace;
-mod places;
+mod patch_points;
 mod produce;
 mod reader;
 mod records;
 mod report;
 mod request;
 mod route;
-mod secured;
 mod sender;
 mod settings;
 mod stamp;
 mod template;
+mod tls;
 mod topics;
 
 #[cfg(test)]
@@ -34,8 +34,8 @@ use std::sync::atomic::AtomicBool;
 
 pub use error::BenchError;
 pub use report::Report;
-pub use secured::Tls;
 pub use settings::{Connect, Consume, Headers, Latency, Load, Produce, Role};
+pub use tls::Tls;
 
 /// Sends messages until time, count or `stop` ends it.
 ///

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::masters::brokers;
+use super::brokers::brokers;
 use super::offsets::{Moved, Stored};
 use super::pace::{Pace, run_workers};
 use super::report::{Meter, Report};

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::BenchError;
-use super::secured::Tls;
+use super::tls::Tls;
 use mq_client::credentials::Credentials;
 use mq_format::remoting::{self, FieldValue, Head};
 

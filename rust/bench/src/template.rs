@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::places::{BORN_MARK, KEY_MARK, Places, STAMP_MARK, find, write_digits};
+use super::patch_points::{BORN_MARK, KEY_MARK, PatchPoints, STAMP_MARK, find, write_digits};
 use super::request::Request;
 use super::stamp::STAMP_BYTES;
 use super::{BenchError, Produce};
@@ -46,28 +46,28 @@ impl<'a> Templates<'a> {
     pub fn append(&mut self, request: &Request, out: &mut Vec<u8>) -> Result<(), BenchError> {
         let (settings, run) = (self.settings, self.run);
         let digits = request.queue.checked_ilog10().unwrap_or(0) as usize;
-        let place = self.by_digits.get_mut(digits).ok_or(BenchError::Worker)?;
+        let slot = self.by_digits.get_mut(digits).ok_or(BenchError::Worker)?;
         let template =
-            place.get_or_insert_with(|| Template::new(settings, digits + 1, run.is_some()));
+            slot.get_or_insert_with(|| Template::new(settings, digits + 1, run.is_some()));
         template.patch(request, settings.batch as u64, run.unwrap_or(0));
         out.extend_from_slice(&template.frame.bytes);
         Ok(())
     }
 }
 
-/// A frame with places to patch.
+/// A frame with points to patch.
 #[derive(Debug, Clone)]
 struct Template {
-    frame: Places,
+    frame: PatchPoints,
     opaque: Range<usize>,
     serialize: Serialize,
     signed: Option<Signed>,
 }
 
-/// The signed content of a frame, and the place of the signature.
+/// The signed content of a frame, and the position of the signature.
 #[derive(Debug, Clone)]
 struct Signed {
-    content: Places,
+    content: PatchPoints,
     signer: Signer,
     signature: Range<usize>,
 }
@@ -76,12 +76,12 @@ impl Template {
     fn new(settings: &Produce, queue_digits: usize, is_stamped: bool) -> Self {
         let ones = (0..queue_digits).fold(0, |number, _| 10 * number + 1);
         let one = Marked::new(settings, ones, is_stamped);
-        // The queue id is too short to search for. Its place is where requests of different queues
-        // differ.
+        // The queue id is too short to search for. Its position is where requests of different
+        // queues differ.
         let other = Marked::new(settings, 2 * ones, is_stamped);
         let topic = (settings.load.topics > 1).then(|| settings.load.topic_name(0));
-        let places = |bytes, other: &[u8], begin| {
-            Places::new(bytes, (other, queue_digits), (topic.as_deref(), begin))
+        let points = |bytes, other: &[u8], begin| {
+            PatchPoints::new(bytes, (other, queue_digits), (topic.as_deref(), begin))
         };
         let serialize = settings.load.headers.into();
         let opaque = match serialize {
@@ -89,12 +89,12 @@ impl Template {
             Serialize::RocketMq => find(&one.frame, &OPAQUE_MARK.to_be_bytes()),
         };
         let signed = settings.load.credentials.as_ref().map(|account| Signed {
-            content: places(one.content, &other.content, one.topic_at),
+            content: points(one.content, &other.content, one.topic_at),
             signer: account.signer().clone(),
             signature: find(&one.frame, SIGNATURE_MARK.as_bytes()),
         });
         Self {
-            frame: places(one.frame, &other.frame, 0),
+            frame: points(one.frame, &other.frame, 0),
             opaque,
             serialize,
             signed,

@@ -70,14 +70,14 @@ impl Tls {
 }
 
 /// One connection's session and its buffers.
-pub(super) struct Secured {
+pub(super) struct TlsSession {
     session: Session,
     /// Bytes to write.
     sealed: Vec<u8>,
     cipher: Box<[u8]>,
 }
 
-impl Secured {
+impl TlsSession {
     /// Does the handshake on a new connection.
     pub fn connect(
         stream: &TcpStream,

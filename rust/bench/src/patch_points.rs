@@ -1,4 +1,4 @@
-//! Encoded bytes with places to patch, which are found once by search marks.
+//! Encoded bytes with points to patch, which are found once by search marks.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ const TOPIC_DIGITS: usize = 6;
 
 /// A frame, or the signed content of a frame.
 #[derive(Debug, Clone)]
-pub(super) struct Places {
+pub(super) struct PatchPoints {
     pub bytes: Vec<u8>,
     born: Range<usize>,
     queue: Range<usize>,
@@ -26,8 +26,8 @@ pub(super) struct Places {
     stamps: Vec<usize>,
 }
 
-impl Places {
-    /// Finds the places. `other` has the bytes for another queue, whose number has as many digits.
+impl PatchPoints {
+    /// Finds the points. `other` has the bytes for another queue, whose number has as many digits.
     /// The topic (None if there is only one) comes at `begin` or after.
     pub fn new(
         bytes: Vec<u8>,
@@ -75,7 +75,7 @@ impl Places {
     }
 }
 
-/// The place of the first such mark; empty if none exists.
+/// The position of the first such mark; empty if none exists.
 pub(super) fn find(bytes: &[u8], mark: &[u8]) -> Range<usize> {
     let found = bytes.windows(mark.len()).position(|window| window == mark);
     found.map_or(0..0, |start| start..start + mark.len())
