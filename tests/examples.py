@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 
 TIMES = {"soak": 50.0, "check": 0.1}
-"""By Hypothesis' profile: how many times as many examples as a test asks for."""
+"""By Hypothesis profile: factor for the number of examples that a test requests."""
 LEAST = 3
 
 

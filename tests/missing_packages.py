@@ -1,4 +1,4 @@
-"""Has a test run as if a package were not installed."""
+"""Lets a test run as if a package were not installed."""
 
 import sys
 from importlib.abc import MetaPathFinder

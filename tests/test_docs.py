@@ -104,7 +104,7 @@ def shell_lines(text: str) -> Iterator[str]:
 
 
 def wait_for_ports(line: str) -> None:
-    """Until a page may start its first server: another checkout's tests may be under way."""
+    """Wait until a page may start its first server: the tests of another checkout may run here."""
     assert until(lambda: not ports_in_use(), PORTS_FREE_TIMEOUT_S), (
         f"ports {ports_in_use()} are in use, and `{line}` needs them: end what listens there "
         "(ss -ltnp), or give the tests a network of their own: "

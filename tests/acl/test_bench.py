@@ -51,7 +51,7 @@ def test_every_load_is_signed(pair: Pair, tmp_path: Path, mode: str) -> None:
     keys = keys_file(tmp_path, ADMIN)
     words = mode.split()
     topics = ("-t", "Signed", *(words[2:4] if "--topics" in words else ()))
-    new = ("--queues", "4")  # made by a request of its own, and known before the load begins
+    new = ("--queues", "4")  # a separate request creates the topic before the load starts
     sent = report(pair, keys, "produce", "-t", "Signed", "--count", "60", *new, *words)
     assert (sent["totals"]["sent"], sent["totals"]["stored"]) == (60, 60)
     read = report(pair, keys, "consume", *topics, "--commit")

@@ -69,7 +69,7 @@ def test_a_process_says_what_is_missed_and_ends_with_1(capsys: pytest.CaptureFix
 
 
 ROW = "native-async-1"
-"""Its goals: p50 at most 60 us, and the faster Java's rate."""
+"""The goals of this row: p50 at most 60 us, and the faster Java's rate."""
 
 
 def measured(p50_us: float | None, rate: float) -> Measured:

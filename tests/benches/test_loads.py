@@ -1,4 +1,4 @@
-"""The loads that rows beside Java have of their own, small, against a broker of ours."""
+"""Small runs of the loads that only the benches against Java have, against our broker."""
 
 import subprocess
 from collections.abc import Iterator

@@ -9,7 +9,7 @@ RATIO = "ratio (<= 2)"
 
 
 def found(ratio: float, memory_mb: float = 30.0, has_goal: bool = True) -> dict[str, object]:
-    """The row of a first second that is so much worse at the broker than beside the sink."""
+    """The row of a first second that is `ratio` times as bad at the broker as beside the sink."""
     one = a_round(0.2, 0.2 * ratio)
     one.memory_mb = memory_mb
     return next(Found(has_goal, [one]).rows("who", 1))

@@ -12,7 +12,7 @@ EXIT_TIMEOUT_S = 30.0
 
 
 class Program:
-    """A Python program in a process of its own, whose warnings are errors' like: printed."""
+    """A Python program in its own process; its warnings are printed like errors."""
 
     def __init__(self, text: str, *arguments: str, **environment: str) -> None:
         self.process = subprocess.Popen(

@@ -25,7 +25,7 @@ WAKE_UPS_MAX = BURST // 16
 burst into several pieces.
 """
 WRITES_MAX = 4
-"""The first request leaves as nothing is on its way, others at 64 KiB and at the end of a turn."""
+"""The first request leaves at once; later ones leave at 64 KiB and at the end of a loop turn."""
 
 
 class CountingLoop(asyncio.SelectorEventLoop):

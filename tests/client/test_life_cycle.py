@@ -20,7 +20,7 @@ from tests.waiting import until, until_async
 
 @pytest.fixture(scope="module")
 def silent() -> Iterator[str]:
-    """A NameServer that takes connections and says nothing."""
+    """A NameServer that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0), backlog=100) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 

@@ -21,7 +21,7 @@ JAVA_FILE = """{
 \t\t}:7
 \t}
 }"""
-"""As RocketMQ 4.9.7's LocalFileOffsetStore writes it."""
+"""The format of RocketMQ 4.9.7's LocalFileOffsetStore."""
 
 
 def read(mq, topic: str, count: int, **options) -> list[bytes]:

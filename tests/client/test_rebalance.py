@@ -42,7 +42,7 @@ def shares(allocation: Allocation, queues: list[MessageQueue], members: list[str
     ],
 )
 def test_shares_are_those_of_java(name, brokers, each, members, wanted):
-    """As RocketMQ 4.9.7's classes gave them for these queues and client ids."""
+    """The results of RocketMQ 4.9.7's classes for these queues and client ids."""
     queues = [
         MessageQueue("TopicTest", f"broker-{b}", q) for b in "abc"[:brokers] for q in range(each)
     ]

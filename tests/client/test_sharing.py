@@ -28,7 +28,7 @@ from .test_sync import in_child
 
 MANY = 200
 DESCRIPTORS_MAX = 40
-"""Of MANY clients that share one loop and one connection for each server."""
+"""Limit for MANY clients that share one loop and one connection to each server."""
 
 
 def descriptors() -> int:

@@ -1,4 +1,4 @@
-"""A consumer says that a topic it subscribes to may not be read, once."""
+"""A consumer warns once about a subscribed topic without read permission."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who runs handlers: how many at once, in what order, and what becomes of them at the end."""
+"""The threads and tasks that run handlers: number, order, and end."""
 
 import asyncio
 import threading

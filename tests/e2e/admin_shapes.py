@@ -26,7 +26,7 @@ OWN_SETTINGS = {
 #: Numbers that are the machine's, a clock's, or of a history that is not recorded.
 COUNTED = {"consumeTps", "avgpt", "sum", "tps", "dataVersion"}
 OURS_ONLY = "enableActingMaster"
-"""In our routes, for clients of the 5.x age."""
+"""A field in our routes only, for clients of RocketMQ 5."""
 TIME_MIN = 1_500_000_000_000
 NUMBER = re.compile(r"-?\d+(\.\d+)?(E-?\d+)?")
 UNIT = re.compile(r"N [KM]iB")
@@ -87,7 +87,7 @@ def _message(message: ReceivedMessage) -> object:
 
 
 def _settings(reply: Frame, theirs: Frame | None) -> object:
-    """RocketMQ's keys, and the values but for our own; ours has more keys."""
+    """RocketMQ's keys with their values, except our own values; our reply has more keys."""
     ours, wanted = (
         dict(line.split("=", 1) for line in frame.body.decode().splitlines() if "=" in line)
         for frame in (reply, theirs or reply)
@@ -96,7 +96,7 @@ def _settings(reply: Frame, theirs: Frame | None) -> object:
 
 
 def _runtime(reply: Frame, theirs: Frame | None) -> object:
-    """RocketMQ's names, and the values but for their numbers; ours has more."""
+    """RocketMQ's names with their values, except numbers; our reply has more names."""
     tables = [
         {
             re.sub(r"(_/.*|_\d+)$", "_N", name): UNIT.sub("N B", NUMBER.sub("N", value))

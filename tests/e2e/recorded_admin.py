@@ -175,7 +175,7 @@ class Found:
         }
 
     def _was_known(self, group: str) -> bool:
-        """Not made by a heartbeat of the recording."""
+        """Whether the group existed before the recording's heartbeats."""
         return group != "__MONITOR_CONSUMER" or f"%RETRY%{group}" in self.topics
 
     def _take_making(self, one: Exchange) -> None:

@@ -109,7 +109,7 @@ def test_nobody_commits_for_a_group_of_an_illegal_name(
 
 
 def test_a_group_of_any_name_goes_on_where_it_was(mq: Standalone, broker: Probe) -> None:
-    """As from a file of RocketMQ's, which takes any name."""
+    """RocketMQ's files accept any group name, so such a group may be in a store."""
     context_of(mq).store.commit("no good", TOPIC, 0, 5)
     assert commit(broker, "no good", offset=6).code == 0
     assert committed(mq) == {f"{TOPIC}@no good": {0: 6}}
@@ -271,7 +271,7 @@ def test_a_new_group_has_a_retry_topic_that_fits_a_folder(
 
 
 def test_a_group_of_a_long_name_that_is_there_goes_on(mq: Standalone, broker: Probe) -> None:
-    """As from a file of RocketMQ's. Its retry topic fits no record, and the answer says so."""
+    """RocketMQ's files accept such a name. Its retry topic fits no record: send-backs fail."""
     name = "g" * 255
     context_of(mq).groups.put(SubscriptionGroupConfig(name))
     assert beat(broker, name).code == 0

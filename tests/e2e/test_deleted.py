@@ -1,4 +1,4 @@
-"""What an operator deleted is gone once the broker has answered, whatever happens then."""
+"""A deletion that the broker has answered is permanent, even if the broker dies right after."""
 
 from __future__ import annotations
 

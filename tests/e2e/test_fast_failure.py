@@ -25,7 +25,7 @@ LIMITED = {
 }
 """A code of each family that is cleaned, in a form that Python answers, and its setting."""
 PATIENT = {"reply": 324, "client": 46, "consumer": 38, "admin": 29}
-"""A code of each family that is not. `query` has two threads and a limit of its own."""
+"""A code of each family without a time limit. `query` has two threads and a limit of its own."""
 HOUR_MS = 3_600_000
 LONGER_MS = 60
 """Several of the looks at the queues, one each 10 ms."""

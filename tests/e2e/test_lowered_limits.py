@@ -71,7 +71,7 @@ def test_messages_that_wait_outlive_a_lower_max_message_size(tmp_path: Path, pla
         (delayed,) = [m for m in arrived(mq, topic, 3) if m.properties.get("DELAY") == "2"]
         (again,) = arrived(mq, RETRY, 1)
         assert delayed.body == again.body == LARGE
-        # It fails once more, now that it is too large to be sent.
+        # It fails again, and is now too large for a send.
         assert send_back(probe, again.commit_log_offset).code == 0
         assert len(arrived(mq, RETRY, 2)) == 2
 

@@ -19,7 +19,7 @@ from tests.e2e.test_registration import namesrv, route
 from tests.waiting import until
 
 HANG_S = 6
-"""How long a NameServer that hangs is waited for: long beside a start on a busy machine."""
+"""Longest wait for a hanging NameServer, much longer than a start on a busy machine."""
 TOPIC = {
     "defaultTopic": "TBW102", "readQueueNums": "4", "writeQueueNums": "4", "perm": "6",
     "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false",

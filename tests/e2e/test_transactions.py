@@ -151,7 +151,7 @@ def test_it_is_given_up_after_so_many_questions(plane: str) -> None:
 
 
 def test_one_that_is_ended_does_not_hold_up_an_older_one(plane: str) -> None:
-    """Op messages of younger half messages say nothing about an older one: it is asked about."""
+    """Op messages of later half messages do not end an earlier one: its producer is still asked."""
     with checking(plane) as (mq, probe):
         topic = mq.topic()
         probe.call(prepared(topic, "k-open"))
@@ -186,7 +186,7 @@ def test_an_immune_message_goes_back_unasked_until_its_time(plane: str) -> None:
         while int(probe.call(Frame(30, fields)).fields["offset"]) < first.queue_offset + 3:
             mq.wait_dispatched()
         assert probe.pushed == [], "nobody was asked"
-        # Its producer still ends it by its first offset, and it does not come back any more.
+        # The producer can still end it by its first offset, and it is not delivered again.
         assert probe.call(first.end(COMMIT)).code == 0
         assert len(mq.messages(topic)) == 1
 

@@ -61,7 +61,7 @@ class Cluster:
         return answer_of(lambda: driver.admin(*words), lambda text: self.broker in text, timeout)
 
     def await_stored(self, topic: str, count: int) -> None:
-        """Until so many messages are in the queues: an answered send is not dispatched yet."""
+        """Wait until `count` messages are in the queues: dispatch may lag behind answered sends."""
         with Server(self.broker) as server:
             assert until(lambda: server.length(topic) == count), server.length(topic)
 

@@ -113,7 +113,7 @@ class Server:
                 return found
             for record in split(reply.body):
                 place = dict(places(decode_messages(record)[0]))[queue]
-                # A unit whose record was lost stands for the next one: Java serves that twice.
+                # The entry of a lost record points to the next one, so Java serves that twice.
                 assert found.get(place, record) == record
                 found[place] = record
             assert int(reply.fields["nextBeginOffset"]) > at

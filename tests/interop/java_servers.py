@@ -22,7 +22,7 @@ from scripts.server_process import ServerProcess
 from .conf import SMALL_STORE, broker_settings, write_conf
 
 PATIENCE_FLAG = "-Dcom.rocketmq.remoting.client.connect.timeout=60000"
-"""For a connection RocketMQ waits three seconds otherwise."""
+"""Timeout for connecting; RocketMQ's default is three seconds."""
 
 
 def java_command(
@@ -113,5 +113,5 @@ class Java5Broker(JavaBroker):
     """RocketMQ 5's."""
 
     jars = VERSUS
-    # It asks about what ended since it last wrote down what ended: every 3 s otherwise.
+    # It records ends in batches, every 3 s by default, and asks about unrecorded ones.
     more: ClassVar[Mapping[str, object]] = {"transactionOpBatchInterval": 100}

@@ -23,10 +23,10 @@ from .contents import Server
 
 COUNT, QUEUES = 200, 4
 CREATE = ("--queues", str(QUEUES))
-"""Has a topic made before its first message, and its route awaited."""
+"""Creates the topic before its first message, and waits for its route."""
 CONNECTIONS = 20
 PATIENCE = ("--duration", "600", "--timeout", "60")
-"""Nothing ends for being slow: a load ends with its count."""
+"""Slow runs do not fail: a load ends with its count."""
 TAILED = 50
 
 pytestmark = pytest.mark.parametrize("cluster", ["java_cluster", "our_cluster"], indirect=True)
@@ -119,7 +119,7 @@ def test_latency_is_told_of_every_message(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("role", ["producer", "consumer"])
 def test_connections_are_made_and_known(cluster: Cluster, role: str) -> None:
-    """They are held until the broker has named them all; Ctrl-C ends that, with the report."""
+    """The connections stay open until the broker lists all of them; Ctrl-C then ends the run."""
     topic, here = fresh(cluster)
     report("produce", *here, *CREATE, "--count", "1")  # the storm goes to the brokers of a topic
     group = f"bench_{topic}"
@@ -150,7 +150,7 @@ def test_connections_that_say_nothing_are_made(cluster: Cluster) -> None:
 
 
 def known(cluster: Cluster, role: str, group: str) -> int:
-    """How many clients the broker says are of a group; 0 before there is any."""
+    """The number of clients of a group that the broker lists; 0 if the group does not exist yet."""
     with Server(cluster.broker) as server:
         try:
             if role == "consumer":

@@ -37,7 +37,7 @@ def test_transactions(cluster: Cluster, either_driver: JavaDriver) -> None:
     def asked() -> set[str]:
         return {check["body"] for check in driver.events(done["id"], "check")}
 
-    # One of them may be asked about twice before the other is.
+    # One message may be checked twice before the other is checked.
     assert driver.wait_for(lambda: asked() >= undecided, 90.0), asked()
     assert asked() == undecided
     checks = driver.events(done["id"], "check")

@@ -168,7 +168,7 @@ def first_watch(home: Path) -> list[str]:
         logged, lambda text: "Execute one round monitor work" in text and LOST in text, DEADLINE
     )
     said = [line.partition("[MONITOR]")[2] for line in text.splitlines() if "[MONITOR]" in line]
-    # Its own consumer may have committed by then, or not.
+    # The command's own consumer may or may not have committed by then.
     kept = [line for line in said if "__MONITOR_CONSUMER" not in line]
     lost = [line for line in kept if LOST in line]
     first = [line for line in kept if LOST not in line]

@@ -150,13 +150,13 @@ class Swept:
         }
 
     def _consuming(self, group: str) -> JavaConsumer:
-        # Its client asks for the routes it has at the start, and for new ones every 30 s: a retry
-        # topic that the first heartbeat made would have an owner now or in half a minute.
+        # The client fetches known routes at the start, and new ones every 30 s: without this, a
+        # retry topic from the first heartbeat would get an owner now or half a minute later.
         self.cluster.create_topic(self.driver, f"%RETRY%{group}", queues=1)
         return self.driver.consume(self.cluster.namesrv, group, TOPIC)
 
     def _await_committed(self, group: str, timeout: float = 120.0) -> None:
-        """Until the broker has the offsets of all five queues: a client commits every 10 s."""
+        """Wait until the broker has the offsets of all five queues: a client commits every 10 s."""
         words = ("consumerProgress", "-g", group, "-n", self.cluster.namesrv)
 
         def is_committed(text: str) -> bool:

@@ -239,6 +239,6 @@ def test_a_producer_that_only_says_it_is_there_is_not_for_python(
     driver.admin("updateTopic", "-n", watched.namesrv, "-b", watched.broker, "-t", "Steady")
     driver.produce(*place, 1, beatMs=BEAT_MS)
     window = Window(watched)
-    # In one order by chance: one of a million runs.
+    # All in one order by chance: once in a million runs.
     assert until(lambda: sum(counts.get(34, 0) for counts in window.moved().values()) >= 20)
     assert window.moved()["python"] == {}

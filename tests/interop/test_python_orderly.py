@@ -60,7 +60,7 @@ class Log:
             self._changed.notify_all()
 
     def wait(self, of_each: int) -> None:
-        """Until each queue has been handled up to there."""
+        """Wait until `of_each` messages of each queue have been handled."""
 
         def is_there() -> bool:
             ends = [self.offsets[queue_id][-1:] for queue_id in range(QUEUES)]

@@ -22,7 +22,7 @@ from .clusters import BROKER, NAMESRV, Maker
 PAUSE = 0.002
 """Seconds between two sends of a load."""
 QUEUES = 2
-"""Of each broker."""
+"""Queues of each broker."""
 OFTEN = {"route_poll_interval": 1.0, "heartbeat_interval": 1.0}
 """Intervals in seconds, short, so that clients find soon a broker that comes back."""
 VICTIM = """

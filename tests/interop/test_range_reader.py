@@ -66,7 +66,7 @@ def send(namesrv: str, messages: list[Message]) -> list[SendResult]:
 
 
 def await_messages(parsed: Options, count: int) -> None:
-    """Until so many can be read: Java's consume queues are written a little later."""
+    """Wait until `count` messages can be read: Java writes its consume queues a little later."""
 
     def there() -> int:
         with Cluster(parsed) as cluster:

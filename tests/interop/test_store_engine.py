@@ -26,7 +26,7 @@ def namesrv(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
 
 
 def write(root: Path, ending: str) -> Contents:
-    """Fill a store in a process of its own; what its log holds."""
+    """Fill a store in a separate process; return the contents of its log."""
     command = [sys.executable, "-m", "tests.interop.engine_writer", str(root), ending]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == (-9 if ending == "kill" else 0), done.stderr

@@ -55,7 +55,7 @@ def load(turns: Turns, maker: Maker, ending: str, count: int) -> None:
 
 
 def await_topic(turns: Turns, topic: str) -> None:
-    """Until the file of topics has one that a send made: that is written behind the answer."""
+    """Wait until the topics file has a topic that a send created, which may follow the answer."""
 
     def is_there() -> bool:
         return turns.has("topics.json") and topic in turns.state("topics.json")["topicConfigTable"]

@@ -42,7 +42,7 @@ class Papers:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """For a JVM that speaks TLS only, and shows and looks at certificates."""
+        """Flags for a JVM that accepts TLS only, shows a certificate and checks the peer's."""
         mode = ("-Dtls.enable=true", "-Dtls.server.mode=enforcing")
         return (*mode, f"-Dtls.config.file={self.file}")
 

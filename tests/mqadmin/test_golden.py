@@ -50,7 +50,7 @@ COMPARED_LIVE = {
     "updateAclConfig",
     "updateGlobalWhiteAddr",
 }
-"""Commands without a recording: `tests/interop/test_acl.py` runs them beside Java's."""
+"""Commands without a recording: `tests/interop/test_acl.py` compares them with Java's."""
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def tested(tmp_path: Path, listed: AddressList) -> Iterator[NameServer]:
 
 @contextmanager
 def broker(server: NameServer, address: str, topic: str) -> Iterator[None]:
-    """A broker that is registered as long as its connection is open."""
+    """A broker that stays registered while its connection is open."""
     made = registration(address=address, topics=(topic,), queues=3)
     with Probe(server.address) as probe:
         assert probe.call(Frame(103, made.fields, made.body)).code == 0

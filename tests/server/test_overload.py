@@ -27,7 +27,7 @@ ALWAYS_BUSY = -1
 """Milliseconds: a free lock is held for 0."""
 
 LONG_BYTES = 200_000
-"""Of a request that goes to the family of long ones."""
+"""Size of a request that is handed to the family of long requests."""
 
 
 LARGE_HANDOFF_BYTES_MAX = 64 << 20

@@ -23,7 +23,7 @@ def state() -> tuple[object, ...]:
 
 
 def alone(check: Callable[[], None]) -> None:
-    """Run a check in a process of its own: here servers of other tests may still run."""
+    """Run a check in a separate process, because other tests' servers may still run here."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         pool.submit(check).result(60)
 

@@ -25,13 +25,13 @@ from tests.waiting import until
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux's threads give way")
 
 LONG_BYTES = 200_000
-"""Of a request that goes to the family of long ones."""
+"""Size of a request that is handed to the family of long requests."""
 ASKED = ("getpriority", "setpriority", "sched_getscheduler", "sched_setscheduler")
 NUMBERS = {
     "x86_64": {"sched_setscheduler": 144, "setpriority": 141},
     "aarch64": {"sched_setscheduler": 119, "setpriority": 140},
 }
-"""Of the calls that change how a thread is scheduled."""
+"""Numbers of the system calls that change how a thread is scheduled."""
 CONFIG, SEND, PULL, MAX_OFFSET = 26, 310, 11, 30
 PULLS = 8
 

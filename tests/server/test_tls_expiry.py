@@ -27,7 +27,7 @@ def authority(tmp_path: Path) -> Authority:
 
 
 def end_of(path: str) -> int:
-    """As Python's own ssl module reads it."""
+    """The format of Python's own ssl module."""
     decoded = ssl._ssl._test_decode_cert(path)  # type: ignore[attr-defined]
     return int(ssl.cert_time_to_seconds(decoded["notAfter"]))
 

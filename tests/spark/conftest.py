@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def pytest_itemcollected(item):
-    """One worker runs all that use the session; the others are shared out by their modules.
+    """One worker runs all tests that use the session; the other tests are distributed by module.
 
     Marked as collected, because xdist looks before other hooks.
     """

@@ -86,7 +86,7 @@ class Damaging(Broker):
 
 
 class Skipping(Broker):
-    """As ours: it leaves damaged messages out itself."""
+    """Like our broker, it leaves damaged messages out itself."""
 
     def __init__(self, end, at):
         super().__init__(0, end)

@@ -12,7 +12,7 @@ from tests.store.test_engine import SMALL, wait_for
 AT_ONCE = dataclasses.replace(SMALL, reserved_hours=0, delete_log_pause_ms=0)
 """Every stored message is old enough to delete."""
 LOG_FILE = 1 << 16
-"""In the stores that Java wrote."""
+"""Size of a log file in the stores that Java wrote."""
 BODY = bytes(600_000)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 USER = ("rocketuser", "12345678")
-"""May do little: each topic and group says what."""
+"""May use only the topics and groups with a permission in the file."""
 ADMIN = ("rocketadmin", "87654321")
 OPEN = ("openhanded", "open-secret")
 """May publish to and subscribe to every topic and group without a rule."""

@@ -36,7 +36,7 @@ SIZES = {
     "full": Size(762_000, 1_000_000, 33_000, 80_000, 60_000, 250.0),
 }
 CAPS = {"autoCreateTopicMax": "200", "autoCreateGroupMax": "200", "unknownGroupOffsetMax": "200"}
-"""Of the short form."""
+"""Settings for the short form of the test."""
 QUEUES_OF_A_REQUEST = 1_000
 FULL = pytest.param("full", marks=pytest.mark.soak)
 

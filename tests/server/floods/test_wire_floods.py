@@ -28,7 +28,7 @@ from tests.server.raw import Raw, json_frame
 from tests.waiting import until
 
 P99_MS_MAX = 250.0
-"""Of a healthy client beside a flood, whatever else the machine does."""
+"""Limit for a healthy client beside a flood, on a busy machine too."""
 SETTINGS = {"maxFrameSeconds": "6", "tls.server.mode": "permissive"}
 SLOW_SECONDS = 2.0
 """A third of it: then the rate counts."""
@@ -36,7 +36,7 @@ SLOW_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Size:
-    """Of the floods: connections, keys of a header, and bytes that a bomb grows to."""
+    """Size of the floods: connections, keys of a header, and unpacked bytes of a bomb."""
 
     connections: int
     keys: int

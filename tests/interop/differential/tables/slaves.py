@@ -1,4 +1,4 @@
-"""What slaves ask, of a broker that has none: its whole state through the VIP port, and the
+"""Requests of slaves to a broker without slaves: its whole state through the VIP port, and the
 NameServer for their master (21, 43, 45, 103, 104, 201, 322); pulls that may be sent to a slave.
 """
 
