@@ -134,13 +134,13 @@ class Instance:
         return not groups or not member.producer_groups or groups == member.producer_groups
 
     def check_loop(self) -> None:
-        """Raise ClosedError where another event loop runs than the one of this instance."""
+        """Raise ClosedError if the running event loop is not the instance's."""
         with contextlib.suppress(RuntimeError):  # no loop runs
             if asyncio.get_running_loop() is not self.loop:
                 raise other_loop()
 
     def add(self, member: Member) -> None:
-        """Take a member in; brokers learn of its groups by the next heartbeat."""
+        """Add a member; the next heartbeat announces its groups to the brokers."""
         if not member.producer_groups <= self._producer_groups():
             self._introduced.clear()
         self.members.append(member)

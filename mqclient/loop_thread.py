@@ -75,7 +75,7 @@ class _Loop:
         """Run until `stop`, or until a callback of a user raises what ends a loop of asyncio."""
         try:
             self.loop.run_forever()
-        except (SystemExit, KeyboardInterrupt) as error:  # the caller that waits gets it, too
+        except (SystemExit, KeyboardInterrupt) as error:  # the waiting caller gets the error too
             log.warning("%r in a callback ends only that callback", error)
         else:
             self._is_stopping = True
@@ -97,7 +97,7 @@ class _Loop:
         """Stop the loop without waiting for its end."""
         self._is_stopping = True
         if not self.is_over:
-            with contextlib.suppress(RuntimeError):  # it ended in between
+            with contextlib.suppress(RuntimeError):  # the loop ended in between
                 self.loop.call_soon_threadsafe(self.loop.stop)
 
 
@@ -157,7 +157,7 @@ class _Call(Generic[R]):
 
 
 def _wait(event: "queue.SimpleQueue[None]", loop: _Loop) -> None:
-    """Wait for something that the loop does. Raises ClosedError if its thread ends before."""
+    """Wait for an action of the loop. Raises ClosedError if the loop's thread ends first."""
     while True:
         try:
             return event.get(timeout=SIGNAL_CHECK)
@@ -342,7 +342,7 @@ class CallbackThread:
         self._over = False
 
     def wrap(self, function: F) -> F:
-        """The function that runs an `async def` function there; another one stays as it is."""
+        """Wrap an `async def` function to run on the loop thread; keep other functions."""
         if not is_async(function):
             return function
 
@@ -353,7 +353,7 @@ class CallbackThread:
         return cast(F, there)
 
     def submit(self, work: Coroutine[Any, Any, R]) -> "concurrent.futures.Future[R]":
-        """Start a coroutine there, return its future. Raises ClosedError after stop()."""
+        """Start a coroutine on the loop thread, return its future; ClosedError after stop()."""
         with self._lock:
             if self._over:
                 work.close()

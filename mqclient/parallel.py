@@ -8,7 +8,7 @@ __all__ = ["AT_ONCE", "in_parallel"]
 
 T = TypeVar("T")
 AT_ONCE = 32
-"""Questions that wait for their answers at one time, so that no server is flooded."""
+"""Most requests in flight, so that no server is flooded."""
 
 
 async def in_parallel(ask: Callable[[T], Awaitable[object]], items: Iterable[T]) -> None:

@@ -301,7 +301,7 @@ class Producer:
         raise TypeError(f"send takes a Message or a list of them, not {type(message).__name__}")
 
     async def _check_delivery(self, message: Message | Sequence[Message], timeout: float) -> None:
-        """Raise RocketMQError for deliver_at if a broker of the topic cannot do it."""
+        """Raise RocketMQError for deliver_at if a broker of the topic does not support it."""
         if not isinstance(message, Message) or DELIVER_AT not in message.properties:
             return
         deadline = time.monotonic() + timeout

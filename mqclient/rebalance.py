@@ -18,7 +18,7 @@ Strategy = Callable[[str, list[MessageQueue], list[str]], Iterable[MessageQueue]
 """Gives a member's queues, by its client id, all queues of a topic, and the ids of all members;
 both lists are sorted."""
 Allocation = str | Strategy | Sequence[MessageQueue]
-"""A strategy by its name, a function of one's own, or the queues to read."""
+"""The name of a strategy, a custom function, or the queues to read."""
 VIRTUAL_NODES = 10
 """Places of a member on the ring of CONSISTENT_HASH."""
 

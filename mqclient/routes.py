@@ -201,7 +201,7 @@ class RouteTable:
         self._namesrv = namesrv
         self._timeout = timeout
         self.table: dict[str, TopicRoute] = {}
-        """Remembered routes, also provisional ones; to be read only."""
+        """The cached routes, provisional ones included; read them only."""
         self._asking: dict[str, asyncio.Task[TopicRoute | None]] = {}
         self._listeners: list[Callable[[str], None]] = []
         self.topics: set[str] = set()

@@ -40,7 +40,7 @@ class QueueChooser:
     def __init__(self, start: int | None) -> None:
         first = random.randrange(1 << 30) if start is None else start
         self.turn: Callable[[], int] = itertools.count(first).__next__
-        """Gives the next place, of any number of them; to be taken modulo that number."""
+        """Returns the next count; take it modulo the number of queues."""
 
     def choose(
         self, queues: Sequence[MessageQueue], fresh: Container[str] | None = None

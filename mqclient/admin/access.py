@@ -9,7 +9,7 @@ from mqclient.wire.headers.admin import GetBrokerAclConfigResponseHeader
 
 
 class Access(Room):
-    """Accounts and white lists of one broker. All raise BrokerError when it refuses."""
+    """Accounts and white lists of one broker. All raise BrokerError if the broker refuses."""
 
     async def put_account(self, address: str, account: PlainAccessConfig) -> None:
         """Create an account, or change the given fields; `admin` and the keys always count."""

@@ -58,7 +58,7 @@ def reset_offset(topic: str, group: str, timestamp_ms: int, *, force: bool) -> C
 
 
 def consumer_status(topic: str, group: str, client_id: str | None) -> Call[dict[str, Table]]:
-    """The offsets of members of a group, as the members say them."""
+    """The offsets of members of a group, as the members report them."""
     header = GetConsumerStatusRequestHeader(topic=topic, group=group, client_addr=client_id)
     request = request_frame(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, header)
     return Call(request, lambda reply: GetConsumerStatusBody.from_json(reply.body).consumer_table)
@@ -73,7 +73,7 @@ def clone_offset(source: str, target: str, topic: str, *, offline: bool) -> Call
 
 
 def consume_time_span(topic: str, group: str) -> Call[list[QueueTimeSpan]]:
-    """Store times of a topic's queues on one broker, and where a group is."""
+    """Store times of a topic's queues on one broker, and the position of a group."""
     header = QueryConsumeTimeSpanRequestHeader(topic=topic, group=group)
     read = QueryConsumeTimeSpanBody.from_json
     return Call(

@@ -24,11 +24,11 @@ class Engine(Protocol):
 
     @property
     def client_id(self) -> str:
-        """The id under which servers know it."""
+        """The client id under which servers know the channel."""
         ...
 
     async def start(self) -> None:
-        """Make it ready on the running loop."""
+        """Start the channel on the running loop."""
         ...
 
     async def close(self, timeout: float) -> None:

@@ -35,7 +35,7 @@ def delete_kv(namespace: str, key: str) -> Call[None]:
 
 
 def delete_topic(topic: str, cluster: str | None) -> Call[None]:
-    """Forget where a topic lives, in one cluster or in all."""
+    """Delete the route of a topic, in one cluster or in all."""
     header = DeleteTopicFromNamesrvRequestHeader(topic=topic, cluster_name=cluster)
     return Call(request_frame(RequestCode.DELETE_TOPIC_IN_NAMESRV, header), lambda reply: None)
 

@@ -50,7 +50,7 @@ def _blocking(
 
 
 class Access(BlockingRoom):
-    """Accounts and white lists of one broker. All raise BrokerError when it refuses."""
+    """Accounts and white lists of one broker. All raise BrokerError if the broker refuses."""
 
     put_account = _blocking(access.Access.put_account)
     delete_account = _blocking(access.Access.delete_account)

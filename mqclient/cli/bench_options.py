@@ -36,7 +36,7 @@ class _Finite(click.types.FloatParamType):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Read it; fails on text, infinity and nan."""
+        """Read a number; fails on text, infinity and nan."""
         number: float = super().convert(value, param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a number of seconds or messages", param, ctx)
@@ -65,7 +65,7 @@ RATE_IN_FLIGHT = 1024
 
 
 def load_options(duration: str = "seconds that count", threads: int = 1) -> Callable[[F], F]:
-    """Add what every load has; duration: what --duration means for this one."""
+    """Add the options of every load. duration: the help of --duration."""
 
     def add(command: F) -> F:
         seconds = click.option(
@@ -117,7 +117,7 @@ def load_options(duration: str = "seconds that count", threads: int = 1) -> Call
 
 
 def _may_be_saved(path: str | None) -> str | None:
-    """Refuse before the run what could only fail after it."""
+    """Refuse a report file before the run if it cannot be written after it."""
     folder = os.path.dirname(os.path.abspath(path)) if path else None
     if folder and not os.access(folder, os.W_OK | os.X_OK):
         raise click.BadParameter(f"{folder} is not a writable folder")
@@ -125,7 +125,7 @@ def _may_be_saved(path: str | None) -> str | None:
 
 
 def topic_options(command: F) -> F:
-    """Add what loads have that send or read messages."""
+    """Add the options of loads that send or read messages."""
     options = (
         click.option(
             "--topics",

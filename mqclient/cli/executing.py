@@ -24,7 +24,7 @@ __all__ = ["Executing", "Execution", "execution_of", "execution_options"]
 F = TypeVar("F", bound=Callable[..., Any])
 JOBS_MAX = 256
 AHEAD_MAX = 1024
-"""Messages that may be started while an earlier one of them is not done."""
+"""Most messages started while an earlier one is not finished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Executing:
             if not task.done() or task.cancelled():
                 break
             if not task.result() and not self._execution.keep_going:
-                break  # this message and those after it come again
+                break  # this message and all later ones are delivered again
             self._handled[queue] = offset + 1
             self._under_way.popleft()
         return self._handled

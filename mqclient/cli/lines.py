@@ -14,7 +14,7 @@ __all__ = ["Lines"]
 
 CHUNK_BYTES = 64 * 1024
 AHEAD = 2
-"""Chunks that are read before the first of them is taken."""
+"""Most chunks that are read ahead."""
 
 
 class Lines:
@@ -35,7 +35,7 @@ class Lines:
         self._chunks.put_nowait(None)
 
     async def batches(self) -> AsyncIterator[list[bytes]]:
-        """Lines without their ends, all that are there at a time; empty ones are left out."""
+        """Batches of all lines that are available, without line ends and empty lines."""
         while (chunk := await self._chunks.get()) is not None:
             if isinstance(chunk, Exception):
                 raise chunk

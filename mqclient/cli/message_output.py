@@ -40,7 +40,7 @@ class MessageWriter(Protocol):
     """Writes messages to standard output."""
 
     def write(self, message: ReceivedMessage) -> None:
-        """Write one; a later flush may have to bring it out."""
+        """Write one message; it may stay in a buffer until the output is flushed."""
         ...
 
     def finish(self) -> None:

@@ -128,7 +128,7 @@ class Printing:
         self.handled: dict[MessageQueue, int] = {}
 
     async def handle(self, messages: list[ReceivedMessage]) -> None:
-        """Write messages, and bring them out."""
+        """Write messages, and flush the output."""
         for message in messages:
             self._writer.write(message)
         sys.stdout.flush()

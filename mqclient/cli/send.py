@@ -170,7 +170,7 @@ class _Sending:
             self._under_way.put_nowait(None)
 
     async def _answers(self) -> int:
-        """Await and write every answer, as soon as it is there; returns how many."""
+        """Write every answer as soon as it arrives; returns the number of answers."""
         count = 0
         while (task := await self._under_way.get()) is not None:
             try:

@@ -41,9 +41,9 @@ class Resend:
     path: Path
     """The file."""
     topic: str | None
-    """Send everything there; None: each message to the topic it had."""
+    """Topic for all messages; None keeps each message's original topic."""
     keep_queue: bool
-    """Send to the queue id it had, instead of to all queues in turn."""
+    """Keep each message's queue id, instead of rotating over the queues."""
     skip: int
     """Number of messages to skip at the start."""
     count: int | None
@@ -139,7 +139,7 @@ class _Sending:
         self._under_way.append((exported, asyncio.ensure_future(sending)))
 
     async def _queue(self, topic: str, queue_id: int) -> MessageQueue:
-        """The queue of that id, of the first broker that has one."""
+        """The queue with this id on the first broker that has one."""
         known = self._queues.get((topic, queue_id))
         if known is None:
             queues = sorted(await self._producer.queues(topic))

@@ -19,7 +19,7 @@ class _Pull:
         self.messages = messages
         self.size = size
         self.gone: set[int] = set()
-        self._head = 0  # all before this one are gone
+        self._head = 0  # all earlier messages are consumed
 
     def __len__(self) -> int:
         return len(self.messages) - len(self.gone)
@@ -80,14 +80,14 @@ class ProcessQueue:
         self.returning: set[int] = set()
         """Offsets of held messages that are being sent back."""
         self.counts: TopicCounts | None = None
-        """The counts of its topic, once a handler was called."""
+        """The counts of the queue's topic; set at the first call of a handler."""
         self.last_pull_ms = 0
         self.last_consume_ms = 0
         self.last_lock_ms = 0
         self.locked_until = 0.0
-        """Until when its lock is surely ours, by time.monotonic(); for orderly consumption."""
+        """The lock certainly holds until this time.monotonic() value; for orderly consumption."""
         self.template: tuple[tuple[str, int, int], FrameTemplate] | None = None
-        """The template of this queue's pulls, after the values for which it was made."""
+        """The values from which the template of this queue's pulls was made, and the template."""
         self._pulls: list[_Pull] = []
         self._starts: list[int] = []
         """First offset of each pull, for the search."""

@@ -46,7 +46,7 @@ class SqlFilter:
 
 
 HandlerWrap = Callable[[Handler, bool], Handler]
-"""Makes another handler of one. The second argument says whether it is `async def`."""
+"""Wraps a handler in another one. The second argument says whether it is `async def`."""
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class Subscription:
     announced: bool = False
 
     def wrap_handler(self, wrap: HandlerWrap) -> None:
-        """Put something around the handler, if there is one."""
+        """Wrap the handler, if there is one."""
         if self.handler is not None:
             self.handler = wrap(self.handler, self.on_loop)
 

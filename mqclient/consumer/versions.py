@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 ASK_TIMEOUT = 3.0
 """Seconds to wait for a broker's answer about the online members."""
 VERSION_MAX = 1 << 62
-"""A broker's version above this is no time; it is not outranked."""
+"""A broker's version above this is not a time; new versions ignore it."""
 _lock = threading.Lock()
 _last = 0
 

@@ -237,7 +237,7 @@ class _Tasks:
             task.cancel()
 
     def _wake_one(self) -> None:
-        """Have one more task look for work, unless one is about to."""
+        """Wake or start one more task, unless one is about to look for work."""
         if self._coming:
             return
         while self._idle:
@@ -298,7 +298,7 @@ class _Threads:
         self._finished = finished
         self._enter = enter
         self._wakes: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        """Gives an idle thread its next work, or its end."""
+        """Passes the next work, or the end, to an idle thread."""
         self._lock = threading.Lock()  # guards all fields below
         self._parts = _Parts()
         self._outbox: list[tuple[ConsumeRequest, Any]] = []
@@ -325,7 +325,7 @@ class _Threads:
             self._wakes.put(False)
 
     def _wake_one(self) -> None:
-        """Under the lock: have one more thread look for work, unless one is about to."""
+        """Under the lock: wake or start a thread, unless one is about to look for work."""
         if self._coming:
             return
         if self._idle:

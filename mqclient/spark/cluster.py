@@ -87,7 +87,7 @@ class Cluster:
         return sorted(q for q in route.subscribe if wanted is None or q.queue_id in wanted)
 
     def extents(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, Extent | None]:
-        """What each queue holds now; None where its broker cannot be reached."""
+        """The present extent of each queue; None if its broker cannot be reached."""
         return self._runner.run(self._extents(queues))
 
     def offsets_at(
