@@ -22,8 +22,8 @@ HEAD = """# Options of the client
 `python -m scripts.client_options_page` writes this page from the settings classes of `mqclient`.
 
 Options are keyword arguments: `Producer("127.0.0.1:9876", timeout=5.0, retries=4)`. A client takes
-the options of every client and those of its kind, and refuses an unknown option with the name of
-the nearest one. Durations are seconds, or a `timedelta`.
+the options of every client and the options of its kind. An unknown option is refused, and the error
+names the nearest known option. Durations are seconds, or a `timedelta`.
 """
 
 SECTIONS: dict[str, tuple[type[Any], type[Any], type[Any]]] = {
