@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_has_both_times_and_is_told_once() {
+    fn a_step_is_reported_once_with_both_times() {
         let clock = ManualClock::at(10_000);
         let mut watch = StepWatch::new(&*clock);
         clock.advance(500);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machines_clocks_agree() {
+    fn the_system_clock_shows_the_time() {
         let clock = SystemClock::shared();
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let off_ms = clock.wall_ms() - epoch.as_millis() as i64;

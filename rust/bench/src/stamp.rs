@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stamps_are_read_as_written_and_nothing_else_is() {
+    fn only_written_stamps_are_read() {
         let stamp = Stamp {
             run: u64::MAX - 1,
             worker: 7,
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_side_saw_and_the_other_did_not_is_counted() {
+    fn messages_missing_in_one_set_are_counted() {
         let (mut sent, mut read, mut more) = (Seen::default(), Seen::default(), Seen::default());
         for number in 0..1000 {
             assert!(sent.add(number));

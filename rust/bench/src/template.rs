@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn patched_frames_decode_to_what_was_asked() {
+    fn patched_frames_decode_to_the_patched_values() {
         for headers in [Headers::Json, Headers::Rocketmq] {
             for (queue, topics, topic) in
                 [(3, 1, "T"), (0, 20, "T-000012"), (41_000, 20, "T-000012")]
@@ -311,7 +311,7 @@ mod tests {
     /// Verifies the signature as a broker does, for every kind of request and for frames that were
     /// patched before.
     #[test]
-    fn patched_frames_carry_the_signature_of_what_they_say() {
+    fn patched_frames_are_signed_correctly() {
         // An account whose name looks like a patched value.
         let account = Credentials::new("T-000000".into(), "12345678", Some("T-000000".into()));
         for headers in [Headers::Json, Headers::Rocketmq] {

@@ -91,7 +91,7 @@ fn wrong_settings_are_refused_with_the_range() {
 }
 
 #[test]
-fn settings_that_do_not_go_together_are_refused() {
+fn contradicting_settings_are_refused() {
     let tail = Consume {
         tail: true,
         repeat: true,

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_never_answers_gets_ever_fewer_connections() {
+    fn a_server_that_never_answers_gets_fewer_connections() {
         let mut patience = FIRST_PATIENCE;
         let mut waits = Vec::new();
         for _ in 0..7 {

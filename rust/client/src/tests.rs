@@ -215,7 +215,7 @@ fn a_connection_that_fell_silent_is_replaced() {
 }
 
 #[test]
-fn a_broken_connection_fails_its_requests_and_the_next_one_connects_again() {
+fn requests_fail_on_a_broken_connection_and_the_next_reconnects() {
     let (engine, address) = (Engine::new(PoolSettings::default()), server());
     for (body, why) in [
         ("hang up", "end of stream"),
@@ -235,7 +235,7 @@ fn a_broken_connection_fails_its_requests_and_the_next_one_connects_again() {
 }
 
 #[test]
-fn nobody_listening_is_said() {
+fn a_port_without_a_server_is_reported() {
     let engine = Engine::new(PoolSettings::default());
     let closed = TcpListener::bind("127.0.0.1:0")
         .unwrap()

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_due_expires() {
+    fn only_requests_past_their_deadline_expire() {
         let start = Instant::now();
         let timeout = Duration::from_secs(1);
         let mut waiters = Waiters::default();

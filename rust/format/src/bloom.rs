@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bitmap_tells_who_is_in_it() {
+    fn a_bitmap_has_the_bits_of_its_groups() {
         let filter = default_filter();
         let (one, two) = ([80, 74, 68], [37, 36, 35]);
         let mut bitmap = filter.empty_bitmap();

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_are_none() {
+    fn sizes_that_are_not_of_a_unit() {
         assert_eq!(ExtHead::parse(&END_MARK), ExtHead::End);
         for size in [0, 1, 19, -2, i16::MIN] {
             assert_eq!(ExtHead::parse(&size.to_be_bytes()), ExtHead::Neither);

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_unpacked_to_its_bound_and_no_further() {
+    fn a_zip_bomb_is_unpacked_only_up_to_the_limit() {
         let bomb = packed(&vec![0; 3 << 20]);
         let bound =
             |bytes, ratio| inflate(&bomb, Bound { bytes, ratio }).map(|stream| stream.len());
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_one_whole_stream_is_told_apart() {
+    fn broken_short_and_trailing_streams_have_their_own_errors() {
         let whole = packed(b"some bytes");
         for end in 0..whole.len() {
             assert_eq!(

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_id_is_refused() {
+    fn text_that_is_not_an_id_is_refused() {
         for text in [
             "",
             "7F",

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wanted_name_is_found_where_get_finds_it() {
+    fn wanted_finds_the_same_value_as_get() {
         let texts: [&[u8]; 9] = [
             b"a\x011\x02ab\x019\x02a\x012",
             b"ba\x011\x02a\x01\x02",
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn many_are_found_in_one_pass() {
+    fn many_properties_are_found_in_one_pass() {
         let text = b"a\x011\x02ab\x019\x02\x02c\x01\x02a\x012\x01\x02a\x01";
         let found = find(text, ["a", "ab", "b", "c"]);
         assert_eq!(found, [Some(&b"2\x01"[..]), Some(b"9"), None, None]);

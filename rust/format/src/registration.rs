@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_whatever_the_name() {
+    fn written_topics_are_read_back_with_any_name() {
         for name in ["T", "%RETRY%g", "Überweisung", "a\"b\\c\n", "\u{2028}"] {
             let text = body(&table(name));
             let found = read(text.as_bytes()).unwrap();
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unusual_is_left_to_the_reader_that_forgives() {
+    fn unusual_text_is_left_to_the_lenient_reader() {
         let whole = body(&table("T"));
         for (from, to) in [
             (r#""perm":6"#, r#""perm":"6""#),
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_left_to_the_reader_that_forgives() {
+    fn unusual_streams_are_left_to_the_lenient_reader() {
         let topics = ["T 4 5 6 SINGLE_TAG"];
         let good = stream(VERSION, 1, &topics, "[]");
         assert!(read_unpacked(&good).is_some());
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_refused_for_what_it_is() {
+    fn a_zip_bomb_and_too_many_topics_are_refused() {
         let packed = |bytes: &[u8]| {
             let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), Default::default());
             std::io::Write::write_all(&mut packer, bytes).unwrap();
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_nobody_knows_is_passed_over() {
+    fn an_unknown_key_is_skipped() {
         let whole = body(&table("T")).replace(r#""perm":6"#, r#""perm":6,"attributes":{"a":[1]}"#);
         assert_eq!(read(whole.as_bytes()).unwrap().topics.len(), 1);
     }

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_record_is_found_and_those_behind_it_are_read() {
+    fn records_after_a_damaged_one_are_read() {
         let size = record(b"body").len();
         assert_eq!(damaged(&record(b"body").repeat(3)), []);
         assert_eq!(damaged(&record(b"")), []);

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn one_changed_bit_anywhere_is_seen() {
+    fn one_changed_bit_anywhere_is_detected() {
         let fields = [("topic", "T"), ("queueId", "1")];
         let signature = Signer::new(SECRET).unwrap().sign(&fields, b"b");
         let good = |signature: &str| frame(&fields, b"b", signature, Serialize::Json);

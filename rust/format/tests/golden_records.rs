@@ -99,7 +99,7 @@ fn check_line(log: &[u8], expected: &Value) -> usize {
 }
 
 #[test]
-fn records_decode_as_java_decodes_them_and_encode_to_the_same_bytes() {
+fn records_decode_as_in_java_and_encode_to_the_same_bytes() {
     let log_ends = [222_390, 220_128, 220_128, 219_379, 24_744, 3_040];
     let records = [605, 1_029, 1_029, 1_025, 124, 12];
     for ((name, log_end), records) in LISTED.into_iter().zip(log_ends).zip(records) {
@@ -134,7 +134,7 @@ fn check_end(store: &Golden, log: &[u8], end: usize) {
 }
 
 #[test]
-fn a_flipped_bit_of_a_body_is_seen_and_nothing_else_is_doubted() {
+fn a_flipped_bit_in_a_body_damages_only_that_record() {
     let text =
         std::fs::read_to_string(mq_testing::golden::path("store-damaged/damage.json")).unwrap();
     let damage: Value = serde_json::from_str(&text).unwrap();

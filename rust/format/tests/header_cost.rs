@@ -177,7 +177,7 @@ fn the_longest_headers_cost_at_most_twice_their_size() {
 
 /// Java replaces each byte that is not UTF-8 with three.
 #[test]
-fn text_that_is_not_utf_8_is_replaced_up_to_a_length_and_refused_beyond() {
+fn text_that_is_not_utf_8_is_replaced_up_to_a_length() {
     let _alone = ALONE.lock().unwrap();
     let texts = |size: usize| {
         let one_bad_byte = ["x".repeat(size - 1).into_bytes(), vec![0xFF]].concat();

@@ -104,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_body_is_never_taken_for_whole(
+    fn a_damaged_body_is_always_detected(
         (mut bytes, body_from) in record(),
         bit in 0..8_u32,
     ) {

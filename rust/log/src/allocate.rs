@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_writer_goes_away_while_the_name_of_a_file_does_not_come() {
+    fn a_roll_gives_up_while_the_next_file_has_no_name() {
         let mut rig = rig();
         rig.disk.tape.gate(Kind::Name).close();
         write(&mut rig.writer, 2_000);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn the_writer_goes_away_while_a_file_does_not_come() {
+    fn a_roll_gives_up_while_the_next_file_is_missing() {
         let mut rig = stalled();
         let (position, stall) = (rig.writer.position(), rig.writer.stall());
         for _ in 0..3 {
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_away_while_blocks_do_not_come() {
+    fn a_write_gives_up_while_blocks_are_missing() {
         let disk = TestDisk::new();
         let gate = disk.tape.gate(Kind::Room);
         let segments = Arc::new(Segments::open(disk.files(), 1 << 20).unwrap());
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_ends_the_stall_and_is_told_to_the_next_try() {
+    fn a_failure_ends_the_stall_and_fails_the_next_attempt() {
         const ENOSPC: i32 = 28;
         let disk = TestDisk::new();
         let gate = disk.tape.gate(Kind::Room);

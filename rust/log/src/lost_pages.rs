@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_page_reads_as_zeros_and_marks_its_map_alone() {
+    fn a_lost_page_reads_as_zeros_and_marks_only_its_map() {
         let page = rustix::param::page_size();
         let (file, map) = mapped(PAGES * page);
         let (_other_file, other) = mapped(PAGES * page);

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_that_left_memory_are_seen() {
+    fn evicted_pages_are_not_resident() {
         let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = directory.path().join("file");
         let bytes: Vec<u8> = (0..20_000u32).map(|at| at as u8).collect();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_at_once_is_not_asked_for() {
+    fn a_range_that_is_too_long_is_not_resident() {
         let file = tempfile::tempfile().unwrap();
         let length = (RESIDENT_PAGES_MAX as u64 + 2) * PAGE_BYTES;
         file.set_len(length).unwrap();

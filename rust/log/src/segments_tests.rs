@@ -40,7 +40,7 @@ fn bytes_read_back_across_files_and_stop_at_the_end() {
 }
 
 #[test]
-fn only_synced_bytes_survive_a_crash_and_truncation_zeroes_the_rest() {
+fn a_crash_keeps_synced_bytes_and_truncation_zeroes_the_rest() {
     let disk = TestDisk::new();
     let mut writer = log_of(&disk, 100);
     writer.write(&[b"durable"]).unwrap();
@@ -107,7 +107,7 @@ fn a_missing_file_reads_as_nothing_until_it_is_filled_in() {
 }
 
 #[test]
-fn a_removed_file_stays_valid_for_whoever_holds_it() {
+fn a_removed_file_stays_readable_for_its_readers() {
     let disk = TestDisk::new();
     let mut writer = log_of(&disk, 100);
     writer.write(&[b"first"]).unwrap();
@@ -129,7 +129,7 @@ fn a_removed_file_stays_valid_for_whoever_holds_it() {
 }
 
 #[test]
-fn a_file_that_went_half_way_is_gone_at_the_next_try() {
+fn a_half_removed_file_is_gone_after_the_next_attempt() {
     let disk = TestDisk::new();
     let mut writer = log_of(&disk, 100);
     writer.write(&[b"first"]).unwrap();

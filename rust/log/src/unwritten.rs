@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_behind_a_gap() {
+    fn nothing_is_written_after_a_gap() {
         const EIO: i32 = 5;
         let disk = TestDisk::new();
         let (log, mut writer) = log_of(&disk, SIZE);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_without_room_is_made_later_in_order_and_with_what_came_meanwhile() {
+    fn a_write_without_room_is_repeated_later_in_order() {
         const ENOSPC: i32 = 28;
         let disk = TestDisk::new();
         let (log, mut writer) = log_of(&disk, SIZE);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn much_is_told_of() {
+    fn many_unwritten_bytes_are_reported() {
         let disk = TestDisk::new();
         let (log, mut writer) = log_of(&disk, 4 << 20);
         writer.write(&[&vec![1; BYTES_MAX]]).unwrap();

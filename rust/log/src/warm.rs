@@ -87,7 +87,7 @@ mod tests {
     use crate::fs::create_own;
 
     #[test]
-    fn no_more_than_a_piece_is_brought_into_memory_at_a_time() {
+    fn warming_brings_only_the_piece_into_memory() {
         const LENGTH: u64 = 64 << 20;
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("file");

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_closed_port_and_a_bad_name_are_said() {
+    async fn a_closed_port_and_a_bad_name_are_reported() {
         let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = closed.local_addr().unwrap().to_string();
         drop(closed);

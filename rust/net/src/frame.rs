@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_were_not_taken_go_on_later() {
+    fn bytes_that_were_not_taken_are_taken_later() {
         let frames = [frame(b"abc"), frame(b"defg"), frame(b""), frame(b"hi")];
         let stream = frames.concat();
         for cut in 0..stream.len() {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_frame_gathers_where_it_is_kept() {
+    fn a_large_frame_is_received_into_its_own_buffer() {
         let sent = frame(&[7; 8 << 20]);
         let mut splitter = unlimited();
         assert!(splitter.large(1).is_none());
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_frame_gathers_in_memory_that_it_is_given() {
+    fn a_large_frame_moves_to_a_given_buffer() {
         let sent = frame(&[7; 1 << 20]);
         let mut splitter = unlimited();
         assert!(split(&mut splitter, &sent[..10]).unwrap().is_empty());
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_follows_what_arrived_not_what_is_claimed() {
+    fn memory_grows_with_received_bytes_not_with_claims() {
         let mut splitter = unlimited();
         let start = &((15 << 20) as u32).to_be_bytes();
         assert!(split(&mut splitter, start).unwrap().is_empty());

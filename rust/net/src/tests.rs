@@ -26,7 +26,7 @@ async fn pair() -> (Arc<Connection>, Receiver, TcpStream) {
 
 #[tokio::test]
 #[cfg(target_os = "linux")]
-async fn the_system_keeps_as_little_unsent_as_it_is_told() {
+async fn the_system_limits_unsent_bytes() {
     let (near, _receiver, _far) = pair().await;
     let kept = || socket2::SockRef::from(near.stream()).tcp_notsent_lowat();
     near.keep_unsent(4_096);

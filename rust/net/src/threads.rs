@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_few_threads_can_be_had_and_are_gone_afterwards() {
+    fn a_few_threads_can_start_and_end() {
         for _ in 0..100 {
             can_start(4).unwrap();
         }

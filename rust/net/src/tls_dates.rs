@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_is_said() {
+    fn a_file_without_a_certificate_is_reported() {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("a.pem");
         assert!(ends_at(&path).is_err());

@@ -188,7 +188,7 @@ async fn frames_of_any_size_come_back_in_order() {
 }
 
 #[tokio::test]
-async fn who_cannot_be_trusted_is_said() {
+async fn untrusted_servers_are_refused_with_the_reason() {
     let authority = Authority::new();
     let other = Authority::new();
     let elsewhere = authority.issue("elsewhere.example", |_| {});
@@ -296,7 +296,7 @@ async fn clients_are_asked_for_certificates() {
 }
 
 #[tokio::test]
-async fn what_speaks_no_tls_is_refused_in_words() {
+async fn a_server_without_tls_is_refused_with_a_text() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let config = client(None, Verify::Nothing).load().unwrap();

@@ -54,7 +54,7 @@ mod tests {
     use mq_base::clock::SystemClock;
 
     #[tokio::test]
-    async fn a_task_that_panics_is_noted_and_begun_anew() {
+    async fn a_task_that_panics_is_counted_and_restarted() {
         let core = Core::new(Settings::default(), None, SystemClock::shared()).unwrap();
         let (begun, mut seen) = mpsc::unbounded_channel();
         let count = AtomicU32::new(0);

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn puts_of_several_topics_are_told_apart() {
+    fn puts_of_several_topics_are_counted_separately() {
         let traffic = Traffic::default();
         for (topic, queue_id) in [
             ("T", -1),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_beyond_the_bound_are_not_counted_and_known_ones_are() {
+    fn readers_beyond_the_limit_are_not_counted() {
         let traffic = Traffic::default();
         let get = |group: usize| traffic.get("T", &format!("g{group}"), 0, Sums::one(1, 10, 0));
         (0..TRAFFIC_ROWS_MAX + 10).for_each(get);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delivery_is_no_put() {
+    fn a_delivery_is_not_counted_as_a_put() {
         let traffic = Traffic::default();
         traffic.delivery(2, "T", 300);
         let taken = traffic.take();

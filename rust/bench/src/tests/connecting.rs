@@ -15,7 +15,7 @@ fn settings(broker: &Fake) -> Connect {
 }
 
 #[test]
-fn connections_open_say_who_they_are_and_stay() {
+fn connections_open_send_heartbeats_and_stay() {
     for role in [Role::Silent, Role::Producer, Role::Consumer] {
         let broker = Fake::start(Faults::default());
         let settings = Connect {
@@ -56,7 +56,7 @@ fn a_connection_that_the_broker_closes_is_a_problem() {
 }
 
 #[test]
-fn nobody_there_is_an_error_and_too_many_files_too() {
+fn no_broker_and_too_many_files_are_errors() {
     let mut settings = settings(&Fake::start(Faults::default()));
     settings.load.address_map = [(settings.load.namesrv.clone(), "127.0.0.1:1".to_owned())].into();
     let error = connect(&settings, &NEVER).unwrap_err();

@@ -63,7 +63,7 @@ fn a_gap_in_a_queue_is_a_loss() {
 }
 
 #[test]
-fn a_damaged_message_is_counted_and_is_none_of_those_received() {
+fn a_damaged_message_is_counted_but_not_as_received() {
     let broker = filled();
     broker.damage("T", 1, 50);
     let report = consume(&settings(&broker), &NEVER).unwrap();

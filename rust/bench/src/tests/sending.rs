@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::*;
 
 #[test]
-fn produces_the_messages_asked_for_in_every_mode() {
+fn every_mode_produces_the_requested_messages() {
     let modes = [
         (1, 1, 1, false),
         (4, 1, 1, false),
@@ -35,7 +35,7 @@ fn produces_the_messages_asked_for_in_every_mode() {
 }
 
 #[test]
-fn an_unknown_topic_is_left_to_the_broker_and_its_messages_are_found() {
+fn the_broker_creates_an_unknown_topic_and_stores_its_messages() {
     let broker = Fake::start(Faults::default());
     let mut settings = produce_settings(&broker);
     settings.load.topic = "New".to_owned();
@@ -84,7 +84,7 @@ fn refusals_are_an_error_with_code_and_remark() {
 }
 
 #[test]
-fn what_is_stored_less_safely_is_counted_and_no_loss() {
+fn messages_stored_less_durably_are_counted_but_not_as_lost() {
     let broker = Fake::start(Faults {
         send_code: 10,
         ..Faults::default()
@@ -131,7 +131,7 @@ fn a_silent_broker_leaves_its_requests_unanswered() {
 }
 
 #[test]
-fn a_broker_that_goes_away_leaves_the_figures_until_then() {
+fn figures_are_kept_when_the_broker_goes_away() {
     for rate in [0.0, 10_000.0] {
         let broker = Fake::start(Faults {
             leave_after_sends: 300,
@@ -196,7 +196,7 @@ fn an_open_loop_sees_the_stall_that_a_closed_loop_omits() {
 }
 
 #[test]
-fn a_rate_is_kept_and_one_beyond_the_broker_is_said() {
+fn a_rate_is_kept_and_one_beyond_the_broker_is_reported() {
     let broker = Fake::start(Faults::default());
     let mut settings = Produce {
         rate: 2000.0,
@@ -225,7 +225,7 @@ fn a_rate_is_kept_and_one_beyond_the_broker_is_said() {
 }
 
 #[test]
-fn a_stopped_run_sends_nothing_and_is_no_failure() {
+fn a_stopped_run_sends_nothing_and_is_not_a_failure() {
     let broker = Fake::start(Faults::default());
     let stopped = AtomicBool::new(true);
     let report = produce(&produce_settings(&broker), &stopped).unwrap();

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_of_another_queue_are_wrong_unless_the_topic_has_such_records() {
+    fn records_of_another_queue_are_refused_except_in_lmq_topics() {
         let body = [record(5), record(6)].concat();
         let check = |topic, queue_id| Rules::new(topic, queue_id, false).check(&body, 5, 7, 6);
         let kept = check("T", QUEUE).unwrap();

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filtered_range_takes_what_a_reply_covers() {
+    fn a_filtered_range_advances_by_the_offsets_of_a_reply() {
         let mut stride = Stride::new(100, true);
         for (covered, offsets) in [(5000, 5000), (20, 20), (1 << 40, FILTERED_MAX)] {
             stride.learn(100, covered);

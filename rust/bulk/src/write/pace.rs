@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_rate_nothing_waits() {
+    fn without_a_rate_no_batch_waits() {
         let now = Instant::now();
         let mut pace = Pace::new(None);
         pace.sent(1000, now);

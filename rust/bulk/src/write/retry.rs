@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_is_waited_out_until_the_budget_is_spent() {
+    fn an_outage_is_retried_until_the_budget_is_used_up() {
         let (begun, budget) = (Instant::now(), Duration::from_secs(6));
         let (mut retry, mut now, mut pauses) = (Retry::default(), begun, Vec::new());
         let why = Why::Failed(Failure::Unreachable("gone".to_owned()));

@@ -95,7 +95,7 @@ fn a_property_is_added_to_an_encoded_record() {
 }
 
 #[test]
-fn damage_is_told_apart() {
+fn each_kind_of_damage_has_its_own_error() {
     let mut bytes = Vec::new();
     record("1.2.3.4:5", "1.2.3.4:5").encode(&mut bytes);
     let parse = |bytes: &[u8]| {

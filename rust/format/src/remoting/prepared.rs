@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_are_those_of_a_head() {
+    fn the_bytes_equal_those_of_a_head() {
         let prepared = Prepared::new(310, &FIELDS);
         let text = |text| Some(FieldValue::Text(text));
         let cases = [
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_all_fixed_needs_no_values() {
+    fn constant_fields_need_no_values() {
         let prepared = Prepared::new(10, &[("b", Some("T"))]);
         let (mut out, mut expected) = (Vec::new(), Vec::new());
         prepared.encode(5, 0, [], b"x", &mut out);

@@ -83,7 +83,7 @@ mod tests {
     use crate::remoting::{Head, ReplyTo};
 
     #[test]
-    fn the_bytes_are_those_of_a_head() {
+    fn the_bytes_equal_those_of_a_head() {
         let region = "a \"region\" \u{1}é";
         let fields = [
             ("queueId", None),

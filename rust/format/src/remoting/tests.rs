@@ -100,7 +100,7 @@ fn text_that_is_not_utf8_is_replaced_not_refused() {
 }
 
 #[test]
-fn binary_fields_are_the_same_where_one_has_to_be_replaced() {
+fn replacing_a_bad_text_keeps_the_other_binary_fields() {
     let long = "é".repeat(100);
     let fields = [("a", "1"), ("n", ""), ("a", "2"), ("é", &*long), ("z", "Z")];
     let values = fields.map(|(name, value)| (name, FieldValue::Text(value)));

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_a_sync_unmapped_is_there_and_is_written_on() {
+fn pages_unmapped_by_a_sync_stay_readable_and_writable() {
     const LENGTH: u64 = 1 << 20;
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("file");
@@ -95,7 +95,7 @@ fn an_append_to_pages_that_the_disk_cannot_take_fails() {
 }
 
 #[test]
-fn bytes_that_were_lent_and_lost_are_noticed() {
+fn lost_bytes_of_a_resident_range_are_noticed() {
     let (_root, file, disk) = truncated_while_open();
     let resident = disk.resident(0, 100_000).unwrap();
     file.set_len(0).unwrap();

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_ends_30_seconds_after_its_first_byte_whenever_the_first_look_was() {
+    fn a_frame_ends_30_seconds_after_its_first_byte() {
         let limits = FrameLimits::default();
         for first_look_ms in [0, 1, 9_999, 10_000, 29_999] {
             let (at_ms, looks) = ends(limits, first_look_ms, |_| SIZE);

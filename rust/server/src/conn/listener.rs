@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_clients_socket_waits_for_nothing_more_to_send() {
+    async fn a_clients_socket_has_nagle_turned_off() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (_client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());

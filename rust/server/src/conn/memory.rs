@@ -88,7 +88,7 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     #[test]
-    fn memory_is_given_back_once_it_has_grown_by_much() {
+    fn memory_is_returned_after_it_has_grown_by_much() {
         let mut watch = Watch::default();
         assert!(!watch.is_due(30 * MIB), "the first check sets the floor");
         assert!(!watch.is_due(62 * MIB));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_needs_its_memory_is_asked_less_and_less_often() {
+    fn returns_that_gain_little_become_rarer() {
         let mut watch = Watch::default();
         watch.is_due(MIB);
         let mut bytes = 100 * MIB;
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    fn what_was_freed_goes_back_to_the_system() {
+    fn freed_memory_is_returned_to_the_system() {
         let many: Vec<Vec<u8>> = (0..2_000).map(|_| vec![7; 64 << 10]).collect();
         let pins: Vec<_> = many.iter().map(|_| Box::new([1_u8; 64])).collect();
         let full = private_bytes().unwrap();

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_that_has_all_its_places_gives_up_its_own_oldest() {
+    async fn an_address_at_its_limit_loses_its_own_oldest_handshake() {
         let tls = tls(TlsMode::Enforcing);
         let mut all = begun(
             &tls,
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_has_not_even_greeted_gives_way_first() {
+    async fn handshakes_without_a_first_message_are_dropped_first() {
         let tls = tls(TlsMode::Enforcing);
         let mut all = begun(&tls, &["10.0.0.1"; 4]).await;
         for (_, handshake) in &mut all[..2] {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn many_addresses_give_up_the_oldest_of_all_and_one_network_is_one_address() {
+    async fn at_the_limit_the_oldest_handshake_of_all_is_dropped() {
         let tls = tls(TlsMode::Enforcing);
         let networks: Vec<_> = (0..9).map(|net| format!("2001:db8:0:{net}::1")).collect();
         let networks: Vec<_> = networks.iter().map(String::as_str).collect();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_handshake_that_ends_leaves_its_place() {
+    async fn a_handshake_that_ends_frees_its_slot() {
         let tls = tls(TlsMode::Enforcing);
         for _ in 0..3 {
             assert!(closed(&begun(&tls, &["10.0.0.1"; 4]).await).is_empty());

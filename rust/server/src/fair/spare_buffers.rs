@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_has_a_limit() {
+    fn the_memory_of_kept_buffers_is_limited() {
         let mut spare = Spare::new();
         let small = vec![0; SIZE - 1];
         assert!(spare.keep(small).is_some());
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn lent_bytes_are_those_of_the_buffer() {
+    fn lent_bytes_equal_the_buffer() {
         for size in [10, SIZE] {
             let bytes = lend(vec![7; size], None);
             assert_eq!(bytes.slice(1..), vec![7; size - 1]);

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_is_over_once_enough_was_taken() {
+    async fn a_trial_ends_when_enough_was_read() {
         let (peer, _far) = peer().await;
         let turns = LongTurns::new(2);
         let mut trial = Trial::new();
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_client_is_owed_was_not_taken() {
+    async fn unread_replies_do_not_end_a_trial() {
         let (peer, _far) = peer().await;
         let turns = LongTurns::new(2);
         let mut trial = Trial::new();
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn after_long_answers_in_a_short_turn_others_on_trial_wait() {
+    async fn long_replies_in_a_short_turn_delay_other_trials() {
         let (peer, _far) = peer().await;
         let turns = LongTurns::new(2);
         let (mut first, second) = (Trial::new(), Trial::new());

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn after_a_trial_others_may_but_no_further_trial() {
+    async fn after_a_trial_only_readers_get_a_permit() {
         let turns = LongTurns::new(2);
         assert!(!turns.are_taken(true));
         let trial = turns.wait(Length::Trial).await;
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_gave_up_waits_for_nothing() {
+    async fn a_client_that_gave_up_does_not_wait() {
         let turns = LongTurns::new(2);
         let trial = turns.wait(Length::Trial).await;
         let mut next = Box::pin(turns.wait(Length::Trial));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_trial_that_waits_for_a_core_is_in_no_readers_way() {
+    async fn a_trial_that_waits_for_a_core_delays_no_reader() {
         let turns = LongTurns::new(3);
         let _trial = turns.wait(Length::Trial).await;
         assert!(turns.are_taken(true));

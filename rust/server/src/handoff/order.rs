@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn with_many_that_wait_it_is_full_until_they_went() {
+    fn the_order_is_full_until_waiting_sends_have_left() {
         let cases = [(1, DEFERRED_SENDS_PAUSE), (DEFERRED_BYTES_PAUSE / 4, 4)];
         for (frame_bytes, frames) in cases {
             let (order, budget) = (SendOrder::default(), AtomicUsize::new(0));

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn families_without_a_limit_are_patient() {
+    fn families_without_a_limit_keep_none() {
         let overload = Overload::new(2);
         overload.set(1, Some(vec![Some(200), None]));
         let limits = overload.patience_ms.iter();

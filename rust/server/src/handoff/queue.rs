@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_wakes_the_waiting() {
+    fn closing_wakes_waiting_consumers() {
         let queue = BoundedQueue::<i32>::new(1, SystemClock::shared());
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| queue.pop(Duration::from_secs(30)));

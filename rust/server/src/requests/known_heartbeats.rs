@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_acknowledged_and_not_forgotten_is_known() {
+    fn only_acknowledged_heartbeats_are_known() {
         let heart = Heart::default();
         assert!(!heart.is_known(beat(1, 0)));
         heart.acknowledge(beat(1, 0));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_one_is_told_to_python_and_so_is_the_next() {
+    fn a_long_heartbeat_and_the_next_one_go_to_python() {
         let (all, heart) = (Heartbeats::default(), Heart::default());
         let read = |length| {
             let body = &vec![b'x'; length][..];
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_members_of_a_set_may_change_places_and_nothing_else() {
+    fn only_the_members_of_a_set_may_change_their_order() {
         let all = Heartbeats::default();
         let hash = |body: &str| all.in_any_order(body.as_bytes());
         let beat = |producers: &str, consumers: &str| {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_generation_is_asked_again() {
+    fn a_new_generation_sends_heartbeats_to_python_again() {
         let (all, heart) = (Heartbeats::default(), Heart::default());
         heart.acknowledge(beat(1, 0));
         all.forget_all();

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_gets_no_more_than_its_share_and_all_no_more_than_the_table_takes() {
+    fn one_client_and_all_clients_have_a_limit_on_locks() {
         let clock = ManualClock::at(0);
         let locks = Locks::new(clock.clone());
         let limits = LockLimits {
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clients_of_one_address_share_half_and_this_machine_has_no_share() {
+    fn clients_of_one_address_share_a_limit_on_locks() {
         let clock = ManualClock::at(0);
         let locks = Locks::new(clock.clone());
         let limits = LockLimits {

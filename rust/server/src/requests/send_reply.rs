@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_message_has_its_place_and_a_refused_one_has_not() {
+    fn only_a_stored_message_has_a_position() {
         for serialize in [Serialize::Json, Serialize::RocketMq] {
             stored_and_refused(ReplyTo {
                 opaque: 7,

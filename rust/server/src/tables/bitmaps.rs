@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_are_believed_from_when_their_filter_came() {
+    fn bits_are_trusted_from_the_publication_of_their_filter() {
         let filters = Filters::default();
         let row = |filters: Vec<GroupFilter>| FilterRow {
             bit_count: 112,
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_are_those_of_the_filters_that_match() {
+    fn a_bitmap_has_the_bits_of_the_filters_that_match() {
         let filter = |text, positions: [u32; 3]| filter("g", text, positions);
         // The groups are those in golden/store-ext.
         let row = FilterRow {

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slaves_are_suggested_where_they_are_read_and_the_group_wants_it() {
+    fn slaves_are_suggested_if_broker_and_group_allow_it() {
         let tables = Tables::default();
         let group = GroupRow {
             broker_id: 2,

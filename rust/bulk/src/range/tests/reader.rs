@@ -142,7 +142,7 @@ fn nobody() -> String {
 }
 
 #[test]
-fn a_range_is_read_with_pulls_as_long_as_the_broker_gives() {
+fn pulls_are_as_long_as_the_replies_of_the_broker() {
     let server = server(Queue::whole(0, 800, 64), &[]);
     assert_eq!(read(plan(&server.address)), Ok((records(0..500), vec![])));
     let asked: Vec<_> = server.asked.try_iter().collect();
@@ -174,7 +174,7 @@ fn a_filter_goes_with_each_pull() {
 }
 
 #[test]
-fn failures_that_pass_cost_nothing() {
+fn no_message_is_lost_in_temporary_failures() {
     let faults = [
         Fault::Code(2),
         Fault::HangUp,
@@ -205,7 +205,7 @@ fn a_slave_without_a_master_is_read() {
 }
 
 #[test]
-fn a_slave_that_is_behind_loses_nothing() {
+fn no_message_is_lost_when_the_slave_lags() {
     for master in [Some(nobody()), None] {
         let slave = server(Queue::whole(0, 50, 64), &[]);
         let mut plan = plan("");
@@ -222,7 +222,7 @@ fn a_slave_that_is_behind_loses_nothing() {
 }
 
 #[test]
-fn a_slave_that_may_not_be_read_does_not_say_that_nothing_matches() {
+fn a_slave_that_may_not_be_read_loses_no_message() {
     let mut queue = Queue::whole(0, 800, 64);
     queue.matches = Some([].into());
     let slave = server(queue, &[]);
@@ -235,7 +235,7 @@ fn a_slave_that_may_not_be_read_does_not_say_that_nothing_matches() {
 }
 
 #[test]
-fn a_refusal_is_told_at_once() {
+fn a_refusal_is_reported_at_once() {
     let server = server(Queue::whole(0, 800, 64), &[Fault::Code(16)]);
     let error = read(plan(&server.address)).unwrap_err();
     let expected = format!(

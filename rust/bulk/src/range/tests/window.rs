@@ -69,7 +69,7 @@ fn records(offsets: impl Iterator<Item = i64>) -> Vec<u8> {
 }
 
 #[test]
-fn the_first_reply_says_how_long_the_other_pulls_are() {
+fn the_first_reply_sets_the_length_of_later_pulls() {
     let mut window = window(0, 1000, false, LIMITS);
     let mut load = Load::default();
     let first = window.next_pull(&mut load, true).unwrap();
@@ -83,7 +83,7 @@ fn the_first_reply_says_how_long_the_other_pulls_are() {
 }
 
 #[test]
-fn the_results_wait_within_their_bytes() {
+fn waiting_results_are_limited_in_bytes() {
     let limits = Limits {
         waiting_bytes_max: 10_000,
         ..LIMITS
@@ -103,7 +103,7 @@ fn the_results_wait_within_their_bytes() {
 }
 
 #[test]
-fn a_damaged_record_costs_no_neighbour() {
+fn records_around_a_damaged_one_are_read() {
     let mut queue = Queue::whole(0, 300, 32);
     queue.damaged = [0, 40, 41, 299].into();
     let parts = read(
@@ -131,7 +131,7 @@ fn a_damaged_record_costs_no_neighbour() {
 }
 
 #[test]
-fn damage_of_one_reply_only_is_no_loss() {
+fn damage_in_a_single_reply_is_not_a_loss() {
     let (mut window, queue) = (window(0, 3, false, LIMITS), Queue::whole(0, 3, 32));
     let mut load = Load::default();
     let pull = window.next_pull(&mut load, true).unwrap();
@@ -145,7 +145,7 @@ fn damage_of_one_reply_only_is_no_loss() {
 }
 
 #[test]
-fn gone_offsets_are_told_and_the_rest_is_read() {
+fn deleted_offsets_are_reported_and_the_rest_is_read() {
     let mut queue = Queue::whole(250, 500, 32);
     queue.missing = [300, 301].into();
     let parts = read(

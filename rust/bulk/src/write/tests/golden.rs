@@ -102,7 +102,7 @@ fn fields<'a>(frame: &'a Frame<'_>) -> Vec<(&'a str, &'a str)> {
 }
 
 #[test]
-fn a_batch_is_that_of_java_but_for_ids_and_the_row() {
+fn a_batch_equals_that_of_java_except_for_ids() {
     let java = recorded(320);
     let java = Frame::decode(&java).unwrap();
     let bodies = Column::of((0..3).map(|at| Some(format!("batch {at}"))));
@@ -221,7 +221,7 @@ fn refusal(body: Option<&str>, tag: &str, key: Option<&str>, pair: (&str, &str))
 }
 
 #[test]
-fn what_brokers_refuse_is_refused_before_it_is_sent() {
+fn rows_that_brokers_refuse_are_refused_before_the_send() {
     let (fine, big) = (("a", "b"), "x".repeat(300));
     assert_eq!(refusal(Some("x"), "T", Some("k"), fine), "");
     assert_eq!(refusal(Some("x"), "T", Some("k"), ("TAGS", "ignored")), "");

@@ -210,7 +210,7 @@ fn every_row_is_sent_once_and_has_a_receipt() {
 }
 
 #[test]
-fn a_key_s_messages_come_in_order_though_brokers_fail() {
+fn messages_of_a_key_stay_in_order_when_brokers_fail() {
     let broker = Broker::new(|number, _| match number % 3 {
         0 => Some(0),
         1 => Some(2), // SYSTEM_BUSY
@@ -239,7 +239,7 @@ fn a_key_s_messages_come_in_order_though_brokers_fail() {
 }
 
 #[test]
-fn another_broker_takes_what_one_does_not() {
+fn a_send_that_one_broker_refuses_goes_to_another() {
     let (good, bad) = (Broker::new(|_, _| Some(0)), Broker::new(|_, _| Some(14)));
     let mut rig = Rig::new(plan(), &[&bad, &good]);
     rig.write(&numbered(3000).rows()).unwrap();
@@ -291,7 +291,7 @@ fn an_outage_longer_than_the_budget_ends_the_write() {
 }
 
 #[test]
-fn delayed_messages_travel_alone_and_topics_apart() {
+fn delayed_messages_and_topics_have_their_own_sends() {
     let broker = Broker::new(|_, _| Some(0));
     let mut rig = Rig::new(plan(), &[&broker]);
     let bodies = numbered(300);

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_found_in_turn_and_behind_jumps() {
+    fn marks_are_found_in_order_and_after_jumps() {
         let bytes: Vec<u8> = (0..2_000u32).map(|at| at.pow(2) as u8).collect();
         let is_mark = |at: &usize| matches!(bytes[*at], b'"' | b'\\');
         let expected: Vec<_> = (0..bytes.len()).filter(is_mark).collect();

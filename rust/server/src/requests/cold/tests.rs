@@ -34,7 +34,7 @@ fn damage_the_first_record(root: &Path) {
 }
 
 #[tokio::test]
-async fn a_read_that_panics_is_noted_and_ends_its_connection_alone() {
+async fn a_panic_in_a_read_is_counted_and_ends_one_connection() {
     let root = tempfile::tempdir().unwrap();
     let _disk = SlowDisk::under(root.path(), |_, _| panics_once());
     let mut fixture = Fixture::new(root.path()).await;

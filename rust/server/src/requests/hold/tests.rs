@@ -161,7 +161,7 @@ async fn one_client_leaves_room_for_others() {
 }
 
 #[tokio::test]
-async fn long_filters_of_held_pulls_have_a_bound_and_short_ones_do_not_count() {
+async fn only_long_filters_of_long_polls_are_limited() {
     let fixture = Fixture::new().await;
     let core = &fixture.core;
     let tags = |count: usize| vec!["t"; count].join("||");
@@ -182,7 +182,7 @@ async fn long_filters_of_held_pulls_have_a_bound_and_short_ones_do_not_count() {
 }
 
 #[tokio::test]
-async fn nobody_is_held_for_longer_than_the_bound() {
+async fn no_long_poll_lasts_longer_than_the_limit() {
     let fixture = Fixture::new().await;
     fixture.hold(0); // which asks for ten minutes
     let (core, now_ms) = (&fixture.core, fixture.core.clock.monotonic_ms());
@@ -196,7 +196,7 @@ async fn nobody_is_held_for_longer_than_the_bound() {
 
 /// Spawned tasks run only when the test waits, so they can be counted before.
 #[tokio::test]
-async fn a_group_of_messages_wakes_all_who_wait_for_it_in_one_go() {
+async fn a_group_of_messages_wakes_its_long_polls_at_once() {
     let mut fixture = Fixture::new().await;
     let holds = PULLS * QUEUES;
     (0..holds).for_each(|number| fixture.hold(number % QUEUES));

@@ -111,7 +111,7 @@ async fn requests_wait_until_their_client_has_read() {
 }
 
 #[tokio::test]
-async fn a_client_that_reads_between_the_look_and_the_parking_is_served() {
+async fn a_client_that_reads_just_before_parking_is_served() {
     let mut fixture = Fixture::new().await;
     fixture.ask(7);
     let Popped::Item(request) = fixture.core.handoff.pop(ALL, Duration::ZERO) else {
@@ -162,7 +162,7 @@ async fn too_many_requests_are_answered_busy() {
 }
 
 #[tokio::test]
-async fn a_client_that_takes_nothing_is_closed_once_large_replies_find_no_room() {
+async fn a_client_that_reads_nothing_is_closed_under_pressure() {
     let mut fixture = Fixture::new().await;
     let (core, peer) = (Arc::clone(&fixture.core), Arc::clone(&fixture.peer));
     core.peers.insert(&peer);

@@ -128,7 +128,7 @@ pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn only_sends_wait_for_a_file_that_does_not_come() {
+async fn only_sends_wait_for_a_missing_file() {
     let root = tempfile::tempdir().unwrap();
     let slow = SlowDisk::of_new_files(root.path());
     let mut fixture = Fixture::new(root.path()).await;

@@ -114,7 +114,7 @@ fn refusals_say_what_rocketmq_says() {
 }
 
 #[test]
-fn administration_needs_an_admin_and_admins_may_all_they_are_not_denied() {
+fn administration_needs_an_admin_and_denials_apply_to_admins() {
     for code in [17, 25, 200, 207, 215] {
         let refusal = asked(Some("rocketuser"), code, &[]);
         let wanted = format!(
@@ -139,7 +139,7 @@ fn traces_may_be_written_but_not_read_by_anyone() {
 const TRACE: &str = "RMQ_SYS_TRACE_TOPIC";
 
 #[test]
-fn a_white_address_excuses_from_permissions_but_not_from_the_signature() {
+fn a_white_address_skips_permissions_but_not_the_signature() {
     let office = || vec![AddressPattern(vec![(192, 192), (0, 0), (2, 2), (0, 255)])];
     let mut own = rules();
     own.accounts.get_mut("rocketuser").unwrap().white = office();
@@ -158,7 +158,7 @@ fn a_white_address_excuses_from_permissions_but_not_from_the_signature() {
 }
 
 #[test]
-fn a_white_address_replaces_the_signature_only_where_that_is_wanted() {
+fn a_white_address_replaces_the_signature_only_if_configured() {
     let anybody = || vec![AddressPattern(Vec::new())];
     let forged = signed(310, Some("rocketuser"), &[("b", "AclSub")], "87654321");
     let nameless = signed(310, None, &[("b", "AclSub")], SECRET);
@@ -179,7 +179,7 @@ fn a_white_address_replaces_the_signature_only_where_that_is_wanted() {
 }
 
 #[test]
-fn a_white_address_makes_nobody_an_admin() {
+fn a_white_address_makes_no_account_an_admin() {
     let anybody = || vec![AddressPattern(Vec::new())];
     let ask = |key, code, skips| {
         let mut rules = rules();
