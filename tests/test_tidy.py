@@ -7,11 +7,15 @@ import ast
 import re
 import subprocess
 import tomllib
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
+from math import ceil
 from pathlib import Path
 
 import pytest
+
+from tests import prose
 
 ROOT = Path(__file__).parent.parent
 # Hard limits. A new file aims at 400 lines of Python, 500 of Rust, and is split by idea.
@@ -80,6 +84,10 @@ CORE_DOORS = {
     "mqserver/expiry.py",
     "mqserver/listener.py",
 }
+UNCLEAR_PERCENT = 2
+"""Largest share of a room's lines of prose that may hold a phrase of `prose.py`."""
+STILL_UNCLEAR = {"rust/store": 3}
+"""Rooms with a higher limit, in percent. Entries shrink: one that is higher than needed fails."""
 
 
 def tracked(*patterns: str) -> list[Path]:
@@ -325,6 +333,46 @@ def test_processors_and_state_know_their_place(path: Path) -> None:
         assert not [m for m in imports if ".processors" in m]
     if "/state/" in name(path):
         assert not [m for m in imports if "processors" in m or m.startswith("mqstore.store")]
+
+
+def test_names_of_tests_are_short() -> None:
+    """At most 60 letters that say the behaviour."""
+    found = re.compile(r"^ *(?:async )?def (test_\w{56,})", re.MULTILINE)
+    long = [f"{name(path)}: {test}" for path in PYTHON for test in found.findall(path.read_text())]
+    assert not long, long
+
+
+def room_of(path: Path) -> str:
+    """The package or crate of a file; the files at the top are one room."""
+    parts = name(path).split("/")
+    return "/".join(parts[: 2 if parts[0] == "rust" else 1]) if len(parts) > 1 else "top"
+
+
+@pytest.mark.parametrize("turn", prose.TURNS, ids=lambda turn: turn.better)
+def test_each_turn_of_phrase_is_found(turn: prose.Turn) -> None:
+    assert prose.found_in(turn.example) is turn
+
+
+def test_prose_is_understood_at_first_reading() -> None:
+    lines: Counter[str] = Counter()
+    marked: dict[str, list[str]] = defaultdict(list)
+    for path in SOURCES:
+        if path.suffix != ".java" and path != Path(prose.__file__):
+            room, (count, found) = room_of(path), prose.read(path)
+            lines[room] += count
+            marked[room] += [
+                f"{name(path)}:{number}: {line} | instead: {turn.better}"
+                for number, line, turn in found
+            ]
+    wrong = [f"{room} is no room: remove it" for room in STILL_UNCLEAR.keys() - lines.keys()]
+    for room, found_lines in marked.items():
+        needed = max(UNCLEAR_PERCENT, ceil(100 * len(found_lines) / max(lines[room], 50)))
+        limit = STILL_UNCLEAR.get(room, UNCLEAR_PERCENT)
+        if needed > limit:
+            wrong += [f"{room}: {needed} % of its lines, not at most {limit} %:", *found_lines]
+        elif needed < limit:
+            wrong.append(f"{room}: needs {needed} % only: lower or remove its entry")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_text_speaks_of_the_software_only() -> None:
