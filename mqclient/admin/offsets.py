@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mqclient.admin import broker_calls
-from mqclient.admin.channel import R, Room
+from mqclient.admin.channel import R, Room, reachable
 from mqclient.errors import BrokerError, RocketMQError
 from mqclient.wire import calls
 from mqclient.wire.bodies.groups import ConsumeStats
@@ -20,7 +20,8 @@ class Offsets(Room):
         """Progress of a group in each of its queues, from all brokers that know the group.
 
         topic: only this topic. Raises NoRouteError when the group was never seen, BrokerError
-        206 when it never committed an offset.
+        206 when it never committed an offset. Queues above a lowered number of read queues are
+        left out; see `unreadable`.
         """
         merged = ConsumeStats()
         for address in await self._channel.addresses(retry_topic(group)):
@@ -34,6 +35,27 @@ class Offsets(Room):
                 f"group {group!r} has no committed offset: it never consumed a message",
             )
         return merged
+
+    async def unreadable(self, topic: str) -> dict[MessageQueue, int]:
+        """Messages in queues that consumers are not given, by queue.
+
+        These are the queues above the topic's number of read queues, after that was lowered.
+        `progress` leaves them out, as RocketMQ does. Raises NoRouteError for an unknown topic.
+        """
+        route = await self._channel.route(topic)
+        reads = {data.broker_name: data.read_queue_nums for data in route.queue_datas}
+        found = {}
+        for data in route.broker_datas:
+            address = reachable(data)
+            writes = [q for q in route.queue_datas if q.broker_name == data.broker_name]
+            if address is None or all(q.write_queue_nums <= q.read_queue_nums for q in writes):
+                continue
+            stats = await self._channel.ask_broker(address, calls.topic_stats(topic), slow=True)
+            for queue, offset in stats.offset_table.items():
+                count = offset.max_offset - offset.min_offset
+                if count > 0 and queue.queue_id >= reads.get(queue.broker_name, 0):
+                    found[queue] = count
+        return dict(sorted(found.items()))
 
     async def minimum(self, queue: MessageQueue) -> int:
         """The smallest offset of a queue that can still be read."""

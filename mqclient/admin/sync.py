@@ -137,6 +137,7 @@ class Offsets(BlockingRoom):
     """Offsets of queues and groups."""
 
     progress = _blocking(offsets.Offsets.progress)
+    unreadable = _blocking(offsets.Offsets.unreadable)
     minimum = _blocking(offsets.Offsets.minimum)
     maximum = _blocking(offsets.Offsets.maximum)
     at_time = _blocking(offsets.Offsets.at_time)

@@ -61,6 +61,10 @@ def _row(found: StoreStat) -> dict[str, Any]:
         "topicNames": list(found.topics),
         "queues": found.queue_count,
         "messages": found.message_count,
+        "aboveReadCount": [
+            {"topic": one.topic, "queueId": one.queue_id, "messages": one.message_count}
+            for one in found.above_read_count
+        ],
         "groups": len(found.groups),
         "groupNames": list(found.groups),
         "parts": {
@@ -97,6 +101,11 @@ def _lines(found: StoreStat) -> list[tuple[str, str]]:
     elif found.queued_physical_offset < end:
         behind = end - found.queued_physical_offset
         lines.append(("behind", f"the newest {behind} bytes of records are in no queue yet"))
+    lines += [
+        ("unreadable", f"topic {one.topic}: queue {one.queue_id} is above its number of read "
+                       f"queues and holds {one.message_count} messages that consumers do not get")
+        for one in found.above_read_count
+    ]  # fmt: skip
     lines += [
         (part.name, f"{part.files} files, {part.length_bytes} bytes, {part.disk_bytes} on disk")
         for part in found.parts

@@ -317,6 +317,7 @@ class StoreReader:
         from mqstore.offline.stat import StoreStat, broker_conf, part_sizes
 
         queues = self.queues()
+        reads = state.read_queue_counts(self.path)
         first, last = self.first_message(), self.last_message()
         begin = self.min_physical_offset
         topics = {queue.topic for queue in queues} | set(state.topic_names(self.path))
@@ -335,6 +336,11 @@ class StoreReader:
             groups=tuple(state.group_names(self.path)),
             queue_count=len(queues),
             message_count=sum(queue.message_count for queue in queues),
+            above_read_count=tuple(
+                queue
+                for queue in queues
+                if queue.message_count and queue.queue_id >= reads.get(queue.topic, 1 << 31)
+            ),
             unread=tuple(self.unread()),
             broker_conf=broker_conf(self.path, self.layout, topics),
         )

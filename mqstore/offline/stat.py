@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mqstore.names import LIGHT_PREFIX
-from mqstore.offline.report import Checkpoint, Condition, Layout
+from mqstore.offline.report import Checkpoint, Condition, Layout, QueueSummary
 
 __all__ = ["PartSize", "StoreStat", "broker_conf", "part_sizes"]
 
@@ -60,6 +60,8 @@ class StoreStat:
     """Consume queues on disk."""
     message_count: int
     """Messages that the queues list."""
+    above_read_count: tuple[QueueSummary, ...]
+    """Queues with messages that consumers do not get: the topic has fewer read queues now."""
     unread: tuple[tuple[str, str], ...]
     """Files of a newer RocketMQ that cannot be read: path in the store, description."""
     broker_conf: dict[str, str]

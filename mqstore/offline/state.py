@@ -76,6 +76,13 @@ def topic_names(root: Path) -> list[str]:
     return sorted(_part(load_table(root, "topics.json"), "topicConfigTable"))
 
 
+def read_queue_counts(root: Path) -> dict[str, int]:
+    """The number of read queues of each topic whose settings name one."""
+    rows = _part(load_table(root, "topics.json"), "topicConfigTable").items()
+    counts = {topic: row.get("readQueueNums") for topic, row in rows if isinstance(row, dict)}
+    return {topic: count for topic, count in counts.items() if isinstance(count, int)}
+
+
 def group_names(root: Path) -> list[str]:
     """Consumer groups with settings or with a committed offset, sorted."""
     known = set(_part(load_table(root, "subscriptionGroup.json"), "subscriptionGroupTable"))

@@ -9,10 +9,11 @@ from mqclient.admin.versions import version_name
 from mqclient.errors import RocketMQError
 from mqclient.mqadmin.command import Arguments, Command, Option
 from mqclient.mqadmin.java_text import fixed, front, hash_order, seconds_text
+from mqclient.mqadmin.notes import note_unreadable
 from mqclient.wire.bodies.groups import ConsumerConnection, ConsumeStats
 from mqstore.commands.output import Report
 from mqstore.message import MessageQueue
-from mqstore.names import retry_groups
+from mqstore.names import is_of_a_group, retry_groups
 
 CONSUME_TYPES = {"CONSUME_ACTIVELY": "PULL", "CONSUME_PASSIVELY": "PUSH"}
 
@@ -27,6 +28,8 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
     with_clients = arguments.is_true("showClientIP")
     clients = await _clients(admin, group) if with_clients else None
     rows = _queue_rows(stats, clients)
+    topics = {queue.topic for queue in stats.offset_table}
+    await note_unreadable(admin, sorted(t for t in topics if not is_of_a_group(t)))
     return Report(rows, lambda: _queue_table(rows, stats.consume_tps, with_clients))
 
 

@@ -8,6 +8,7 @@ from mqclient.admin import Admin
 from mqclient.errors import RocketMQError
 from mqclient.mqadmin.command import Arguments, Command, Option
 from mqclient.mqadmin.java_text import fixed, front, hash_order
+from mqclient.mqadmin.notes import note_unreadable
 from mqclient.wire.bodies.groups import BrokerStatsData
 from mqstore.commands.output import Report
 from mqstore.names import is_of_a_group
@@ -24,6 +25,7 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
         if not is_inner and (not wanted or topic == wanted):
             with suppress(RocketMQError):  # deleted meanwhile, or no broker has it
                 rows += await _rows(admin, topic)
+                await note_unreadable(admin, [topic])
     if arguments.flag("activeTopic"):
         rows = [row for row in rows if row["inMsg24Hour"] or row["outMsg24Hour"]]
     return Report(rows, lambda: _table(rows))
