@@ -14,7 +14,7 @@ from functools import partial
 from typing import Self, TypeVar, Unpack
 
 from mqclient.callables import check_takes
-from mqclient.config import Duration, check_readable, check_topic, seconds, split_options
+from mqclient.config import Duration, check_readable, seconds, split_options
 from mqclient.consumer.filter_check import FilterChecks, Subscribed
 from mqclient.consumer.lite_assignment import AssignmentListener, LiteAssignment
 from mqclient.consumer.lite_buffer import LiteBuffer, LiteQueue
@@ -170,7 +170,7 @@ class LitePullConsumer:
         the next `wait_assigned` raises it.
         """
         subscription = subscription_of(topic, expression, None)
-        topic = subscription.data.topic = check_topic(self._client.namespace.wrap(topic))
+        topic = subscription.data.topic = check_readable(self._client.namespace.wrap(topic))
         if self.settings.group is None:
             raise ValueError(
                 "a consumer without a group cannot subscribe; name a group, or assign queues: "

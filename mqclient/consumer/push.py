@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 from typing import Self, Unpack
 
-from mqclient.config import Duration, check_topic, seconds, split_options
+from mqclient.config import Duration, check_readable, seconds, split_options
 from mqclient.consumer.assignment import Assignment
 from mqclient.consumer.concurrent import ConcurrentService
 from mqclient.consumer.context import Handler, MessageFunction
@@ -301,7 +301,7 @@ class PushConsumer:
             tracing = ConsumeTrace(self._trace, self.settings.consume_timeout)
             subscription.handler = tracing.around(subscription.handler)
         data = subscription.data
-        data.topic = check_topic(self._client.namespace.wrap(data.topic))
+        data.topic = check_readable(self._client.namespace.wrap(data.topic))
         if self._client.running and data.expression_type == SQL92:
             return self._checks.begin(subscription, self._accept)
         self._checks.forget(data.topic)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from mqclient.config import check_readable, check_topic
+from mqclient.config import check_readable
 from mqclient.consumer.context import (
     Handler,
     MessageHandler,
@@ -104,7 +104,7 @@ def check_decorator(topic: object, expression: str | SqlFilter) -> None:
     if not isinstance(topic, str):
         hint = "; write @consumer.on_message('TopicTest')" if callable(topic) else ""
         raise TypeError(f"on_message needs a topic, not a {type(topic).__name__}{hint}")
-    check_topic(topic)
+    check_readable(topic)
     subscription_of(topic, expression, None)
 
 

@@ -16,6 +16,7 @@ from mqclient.config import (
     ClientSettings,
     Credentials,
     check_group,
+    check_readable,
     check_topic,
     credentials,
     namesrv_addresses,
@@ -46,7 +47,7 @@ TASKS_MAX = 8
 
 
 def _topics(text: str) -> tuple[str, ...]:
-    return tuple(check_topic(name.strip()) for name in text.split(",") if name.strip())
+    return tuple(check_readable(name.strip()) for name in text.split(",") if name.strip())
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -307,6 +308,9 @@ class Options:
         use: the purpose of the options; None skips the checks for one purpose.
         """
         values = read_options(given, DECLARED, use)
+        if use == "write":
+            for topic in values["topic"] or ():
+                check_topic(topic)
         options = cls(
             nameserver=values["namesrv"] or namesrv_addresses(None),
             topics=values["topic"] or values["topics"] or (),

@@ -68,6 +68,44 @@ def ended():
         query.stop()
 
 
+def test_a_batch_that_dies_while_queues_are_added_is_replayed_with_the_same_rows(
+    spark, mq, tmp_path
+):
+    topic = mq.topic("SparkDies", queues=1)
+    send(mq, topic, numbered(0, 10))
+    tries: dict[int, list[list[tuple[int, int, int]]]] = {}
+
+    def write(frame, batch_id):
+        rows = sorted(
+            (row.queue_id, row.queue_offset, int(bytes(row.body))) for row in frame.collect()
+        )
+        tries.setdefault(batch_id, []).append(rows)
+        if len(tries[batch_id]) == 1 and batch_id < 2:
+            first = 10 * (1 + batch_id)
+            mq.topic(topic, queues=2 + batch_id)
+            with Producer(mq.namesrv, queue_index_start=0) as producer:
+                for number in range(first, first + 10):
+                    producer.send(Message(topic, b"%d" % number))
+            mq.wait_dispatched()
+            raise ConnectionError("died in mid-batch")
+
+    def run():
+        reader = spark.readStream.format("rocketmq").option("namesrv", mq.namesrv)
+        reader = reader.options(topic=topic, startingOffsets="earliest").schema(ROWS)
+        sink = reader.load().writeStream.foreachBatch(write).trigger(availableNow=True)
+        sink.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+
+    for _ in range(2):
+        with pytest.raises(Exception, match="died in mid-batch"):
+            run()
+    run()
+    assert len(tries[0]) == len(tries[1]) == 2
+    assert all(first == again for first, again in (tries[0], tries[1]))
+    last = [row for rows in tries.values() for row in rows[-1]]
+    assert sorted(number for _, _, number in last) == list(range(30))
+    assert {queue for queue, _, _ in tries[1][0]} == {0, 1}
+
+
 def test_new_queues_and_new_topics_are_found_while_a_query_runs(spark, mq, tmp_path, ended):
     first = mq.topic("SparkGrow1", queues=1)
     send(mq, first, numbered(0, 10))
