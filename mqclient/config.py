@@ -395,9 +395,9 @@ class ClientOptions(Credentials, total=False):
     """Keyword arguments of every client: the fields of ClientSettings without namesrv."""
 
     address_map: Mapping[str, str]
-    client_ip: str
-    instance_name: str
-    unit_name: str
+    client_ip: str | None
+    instance_name: str | None
+    unit_name: str | None
     namespace: str | None
     request_timeout: Duration
     route_poll_interval: Duration

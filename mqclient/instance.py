@@ -8,6 +8,8 @@ equal and the protocol allows it. Rules: RocketMQ 4.9 `MQClientInstance`, `MQCli
 import asyncio
 import contextlib
 import logging
+import os
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 from weakref import WeakSet
@@ -153,7 +155,8 @@ class Instance:
         self.members.remove(member)
         is_last = not self.members
         if is_last:
-            _instances.discard(self)
+            with _joining:
+                _instances.discard(self)
             self.namesrv.close()
             for task in self._tasks:
                 task.cancel()
@@ -373,6 +376,17 @@ async def every(interval: float, work: Callable[[], Awaitable[None]], *, first: 
 
 _instances: "WeakSet[Instance]" = WeakSet()
 """Instances with members, of every loop of this process."""
+_joining = threading.Lock()
+"""Guards `_instances`, which loops of several threads share."""
+
+
+def _forget() -> None:
+    """In a forked child: another thread may have held the lock."""
+    global _joining
+    _joining = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def join(member: Member, transport: TransportLike | None) -> Instance:
@@ -380,11 +394,12 @@ def join(member: Member, transport: TransportLike | None) -> Instance:
 
     transport: for a new instance that no other client joins; None makes one.
     """
-    found = None
-    if transport is None:
-        found = next((one for one in tuple(_instances) if one.admits(member)), None)
-    if found is None:
-        found = Instance(member.settings, transport)
-        _instances.add(found)
-    found.add(member)
-    return found
+    with _joining:
+        found = None
+        if transport is None:
+            found = next((one for one in tuple(_instances) if one.admits(member)), None)
+        if found is None:
+            found = Instance(member.settings, transport)
+            _instances.add(found)
+        found.add(member)
+        return found

@@ -223,5 +223,6 @@ def answer_with(request: Request, answer: Callable[[Result], Response], outcome:
     except Refused as refused:
         reply = refused.response
     except Exception as error:
+        log.exception("request %d failed after the client had answered", request.code)
         reply = Response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
     request.respond(reply.code, reply.remark, reply.fields, reply.body)

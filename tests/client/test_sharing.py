@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 
 import pytest
@@ -175,3 +176,33 @@ async def test_clients_of_a_loop_share_and_refuse_another_loop(mq: Standalone) -
         await second.send(Message(topic, b"x"))
         with pytest.raises(ClosedError, match="closed"):
             await first.send(Message(topic, b"x"))
+
+
+def test_loops_of_many_threads_share_nothing_and_disturb_none():
+    errors: list[BaseException] = []
+
+    async def start_and_close():
+        for number in range(60):
+            producers = [aio.Producer("127.0.0.1:1", unit_name=f"{number}-{n}") for n in range(5)]
+            for producer in producers:
+                await producer.start()
+            for producer in producers:
+                await producer.close()
+
+    def run():
+        try:
+            asyncio.run(start_and_close())
+        except BaseException as error:
+            errors.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=run) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not errors
