@@ -214,8 +214,7 @@ impl Recovery<'_> {
         ends.extend(self.lost_durable_ends(queues, &check, log_end));
         ends.extend(facts.queue_ends);
         LogFacts::note_ends(self.root, &ends)?;
-        // Entries after this offset may be lost or torn, or point to lost records; they are derived
-        // again.
+        // Entries after this offset may be lost, torn or wrong, and are derived again.
         let trusted_to = match self.was_clean {
             true if misses_units => self.log.min_offset(),
             true => log_end,
