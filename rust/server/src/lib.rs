@@ -10,7 +10,6 @@
 
 mod conn;
 mod core;
-mod counted;
 mod fair;
 mod handoff;
 mod limits;

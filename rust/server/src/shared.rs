@@ -11,7 +11,7 @@ use crate::conn::client_replies::ClientReplies;
 use crate::conn::events::{Event, EventKind};
 use crate::conn::peers::{Peer, Peers};
 use crate::conn::tls::Tls;
-use crate::fair::turns::LongTurns;
+use crate::fair::turn_permits::TurnPermits;
 use crate::handoff::gate::Gate;
 use crate::handoff::overload::Overload;
 use crate::handoff::queue::BoundedQueue;
@@ -73,7 +73,7 @@ pub struct Shared {
     /// Memory budget of large requests.
     pub(crate) budget: Budget,
     /// Permits for turns with long replies.
-    pub(crate) long_turns: LongTurns,
+    pub(crate) turn_permits: TurnPermits,
     /// Failures of the server's threads and tasks.
     pub services: Services,
     /// Closed until Python has imported the code for requests.
@@ -110,7 +110,7 @@ impl Shared {
             counters: Counters::default(),
             traffic: Traffic::default(),
             overload,
-            long_turns: LongTurns::new(cores),
+            turn_permits: TurnPermits::new(cores),
             gate: Gate::default(),
             draining: AtomicBool::new(false),
         })

@@ -1,7 +1,7 @@
-//! Counters of one server since its start.
+//! Counters of one server: sums since its start, and tasks that are waiting now.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::traffic::{SHARDS, own_shard};
 
@@ -26,6 +26,22 @@ impl Counter {
     /// The sum so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Adds one to a counter until it is dropped, also when the task that holds it is dropped.
+pub(crate) struct Counted<'c>(&'c AtomicUsize);
+
+impl<'c> Counted<'c> {
+    pub(crate) fn new(count: &'c AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

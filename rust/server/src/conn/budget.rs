@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::counted::Counted;
 use crate::limits::{LARGE_FRAME_BYTES, LARGE_PARTS};
+use crate::stats::Counted;
 
 /// Bytes of one permit, because a semaphore counts in 32 bits.
 const UNIT_BYTES: usize = 1 << 10;

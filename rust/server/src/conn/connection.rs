@@ -17,7 +17,7 @@ use crate::conn::frames::Whole;
 use crate::conn::handshakes::Handshake;
 use crate::conn::peers::Peer;
 use crate::core::Core;
-use crate::fair::turns::{self, Length};
+use crate::fair::turn_permits::{self, TurnSize};
 use crate::fair::{Fairness, spare_buffers};
 use crate::limits::{FIRST_READ_BYTES, READ_BYTES};
 use crate::requests::dispatch;
@@ -326,17 +326,17 @@ impl Connection {
             Box::pin(self.admit()).await;
         }
         if !is_more {
-            return poll_fn(|cx| self.poll_read(cx, Length::Short)).await;
+            return poll_fn(|cx| self.poll_read(cx, TurnSize::Short)).await;
         }
         let core = Arc::clone(&self.core);
         self.note_whether_read(false);
         let has_left = !self.left.is_empty();
         // Boxed: few connections are here at once, but the task of every connection would reserve
         // the space.
-        let place = Box::pin(self.fairness.place(&core, has_left)).await;
+        let permit = Box::pin(self.fairness.permit(&core, has_left)).await;
         self.note_whether_read(true);
-        let once = poll_fn(|cx| Poll::Ready(self.poll_read(cx, place.length))).await;
-        place.leave();
+        let once = poll_fn(|cx| Poll::Ready(self.poll_read(cx, permit.size))).await;
+        permit.leave();
         match once {
             Poll::Ready(turn) => turn,
             Poll::Pending => Ok(Turn::Done), // it ended with the read before
@@ -345,7 +345,7 @@ impl Connection {
 
     /// Reads once, unless requests are left from the last read, and answers the complete frames
     /// until the replies reach the limit of the turn.
-    fn poll_read(&mut self, cx: &mut Context<'_>, length: Length) -> Poll<Result<Turn, End>> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, size: TurnSize) -> Poll<Result<Turn, End>> {
         if self.core.is_draining() {
             return Poll::Pending; // for good: nothing more is read
         }
@@ -353,10 +353,10 @@ impl Connection {
             scratch.replies.clear(); // a panic may have left another connection's
             if !self.left.is_empty() {
                 let left = std::mem::take(&mut self.left);
-                return Poll::Ready(self.answer(&left, &mut scratch.replies, length));
+                return Poll::Ready(self.answer(&left, &mut scratch.replies, size));
             }
             if self.receiver.is_plain() && self.splitter.is_large() {
-                turns::pass_on_the_watch();
+                turn_permits::hand_over_io_driver();
                 self.use_spare_buffer();
             }
             let input = &mut scratch.input[..self.room];
@@ -370,7 +370,7 @@ impl Connection {
                     if count == self.room {
                         self.room = READ_BYTES.min(2 * self.room);
                     }
-                    let turn = self.take(bytes, count, &mut scratch.replies, length);
+                    let turn = self.take(bytes, count, &mut scratch.replies, size);
                     turn.map(|turn| if count < READ_BYTES { turn } else { Turn::Over })
                 }
                 Err(error) => Err((failure, error.to_string())),
@@ -396,13 +396,13 @@ impl Connection {
         bytes: &[u8],
         count: usize,
         replies: &mut Vec<u8>,
-        length: Length,
+        size: TurnSize,
     ) -> Result<Turn, End> {
         if self.is_fresh && !self.begin(bytes)? {
             return Ok(Turn::Done);
         }
         self.core.counters.bytes_in.add(count as u64);
-        self.answer(bytes, replies, length)
+        self.answer(bytes, replies, size)
     }
 
     /// Starts a TLS handshake and returns false if these bytes begin one.
@@ -457,17 +457,17 @@ impl Connection {
         &mut self,
         mut bytes: &[u8],
         replies: &mut Vec<u8>,
-        length: Length,
+        size: TurnSize,
     ) -> Result<Turn, End> {
         let now_ms = self.core.clock.monotonic_ms();
         let mut is_new = !self.splitter.is_partial();
-        let result = self.answer_frames(&mut bytes, &mut is_new, replies, length);
+        let result = self.answer_frames(&mut bytes, &mut is_new, replies, size);
         let (core, peer) = (&self.core, &self.peer);
         // Also before an error: requests before the bad frame get their replies.
         if !replies.is_empty() {
             let count = replies.len();
             send(core, peer, replies, now_ms);
-            self.fairness.note(core, peer, length, count);
+            self.fairness.note(core, peer, size, count);
         }
         result.map_err(|error| {
             core.counters.frames_bad.one();
@@ -499,10 +499,10 @@ impl Connection {
         bytes: &mut &[u8],
         is_new: &mut bool,
         replies: &mut Vec<u8>,
-        length: Length,
+        size: TurnSize,
     ) -> Result<(), FrameError> {
         let (core, peer) = (&self.core, &self.peer);
-        let allowance = self.fairness.allowance(core, length);
+        let allowance = self.fairness.allowance(core, size);
         loop {
             let before = *bytes;
             let Some(whole) = self.splitter.next(bytes)? else {

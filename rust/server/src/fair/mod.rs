@@ -3,13 +3,13 @@
 
 pub(crate) mod backpressure;
 pub(crate) mod share;
+mod slow_reader;
 pub(crate) mod spare_buffers;
-mod trial;
-pub(crate) mod turns;
+pub(crate) mod turn_permits;
 
 use crate::conn::peers::Peer;
-use crate::fair::trial::Trial;
-use crate::fair::turns::{Length, Place};
+use crate::fair::slow_reader::Trial;
+use crate::fair::turn_permits::{TurnPermit, TurnSize};
 use crate::shared::Shared;
 
 /// Limits of one connection that protect others.
@@ -19,7 +19,7 @@ pub(crate) struct Fairness {
 
 /// Limits of one turn.
 pub(crate) struct Allowance {
-    length: Length,
+    size: TurnSize,
     /// Whether the connection's pulls are left to a later, long turn.
     pub leaves_pulls: bool,
 }
@@ -35,38 +35,38 @@ impl Fairness {
     /// that its client has not read. `has_left`: requests are left from the last read.
     pub(crate) fn may_read(&self, shared: &Shared, owed: usize, has_left: bool) -> bool {
         let has_room = !share::is_full(&shared.peers, owed);
-        has_room && (owed == 0 || self.next_length(has_left) == Length::Long)
+        has_room && (owed == 0 || self.next_size(has_left) == TurnSize::Long)
     }
 
     /// Waits for a permit for a long turn.
-    pub(crate) async fn place<'s>(&self, shared: &'s Shared, has_left: bool) -> Place<'s> {
-        let turns = &shared.long_turns;
-        let length = self.next_length(has_left);
-        if !turns.are_taken(length == Length::Trial) {
-            tokio::task::yield_now().await; // else it waits for a place anyway
+    pub(crate) async fn permit<'s>(&self, shared: &'s Shared, has_left: bool) -> TurnPermit<'s> {
+        let permits = &shared.turn_permits;
+        let size = self.next_size(has_left);
+        if !permits.are_taken(size == TurnSize::Trial) {
+            tokio::task::yield_now().await; // otherwise it waits for a permit anyway
         }
-        turns.wait(length).await
+        permits.wait(size).await
     }
 
     /// Returns the limits of a turn.
-    pub(crate) fn allowance(&self, shared: &Shared, length: Length) -> Allowance {
+    pub(crate) fn allowance(&self, shared: &Shared, size: TurnSize) -> Allowance {
         Allowance {
-            length,
-            leaves_pulls: self.trial.must_wait(length, &shared.long_turns),
+            size,
+            leaves_pulls: self.trial.must_wait(size, &shared.turn_permits),
         }
     }
 
     /// Records a turn in which `answered` bytes of replies were sent to `peer` or queued for it.
-    pub(crate) fn note(&mut self, shared: &Shared, peer: &Peer, length: Length, answered: usize) {
-        self.trial.note(answered, length, peer, &shared.long_turns);
+    pub(crate) fn note(&mut self, shared: &Shared, peer: &Peer, size: TurnSize, answered: usize) {
+        self.trial.note(answered, size, peer, &shared.turn_permits);
     }
 
     /// Without requests left, the connection only sends much. That does not show whether its client
     /// reads replies, so the turn needs no trial.
-    fn next_length(&self, has_left: bool) -> Length {
+    fn next_size(&self, has_left: bool) -> TurnSize {
         match has_left {
-            true => self.trial.length(),
-            false => Length::Long,
+            true => self.trial.size(),
+            false => TurnSize::Long,
         }
     }
 }
@@ -74,6 +74,6 @@ impl Fairness {
 impl Allowance {
     /// Whether `answered` bytes of replies end the turn.
     pub(crate) fn is_used(&self, shared: &Shared, peer: &Peer, answered: usize) -> bool {
-        answered > self.length.bytes() || share::has_its_share(&shared.peers, peer, answered)
+        answered > self.size.bytes() || share::has_its_share(&shared.peers, peer, answered)
     }
 }

@@ -2,7 +2,7 @@
 //! it reads, it gets few replies at a time, and more only when it has read all.
 
 use crate::conn::peers::Peer;
-use crate::fair::turns::{Length, LongTurns};
+use crate::fair::turn_permits::{TurnPermits, TurnSize};
 use crate::limits::{BULK_BYTES, TAKEN_BYTES, UNSENT_BYTES_MAX};
 
 /// Knowledge about one client.
@@ -25,20 +25,26 @@ impl Trial {
     }
 
     /// Returns the kind of the client's next long turn.
-    pub(crate) fn length(&self) -> Length {
+    pub(crate) fn size(&self) -> TurnSize {
         match self.is_over {
-            true => Length::Long,
-            false => Length::Trial,
+            true => TurnSize::Long,
+            false => TurnSize::Trial,
         }
     }
 
-    /// Whether its pulls must wait for a permit in a turn of this length.
-    pub(crate) fn must_wait(&self, length: Length, turns: &LongTurns) -> bool {
-        length == Length::Short && self.is_bulk && turns.are_taken(!self.is_over)
+    /// Whether its pulls must wait for a permit in a turn of this size.
+    pub(crate) fn must_wait(&self, size: TurnSize, permits: &TurnPermits) -> bool {
+        size == TurnSize::Short && self.is_bulk && permits.are_taken(!self.is_over)
     }
 
     /// Records a turn in which `bytes` of replies were sent to `peer` or queued for it.
-    pub(crate) fn note(&mut self, bytes: usize, length: Length, peer: &Peer, turns: &LongTurns) {
+    pub(crate) fn note(
+        &mut self,
+        bytes: usize,
+        size: TurnSize,
+        peer: &Peer,
+        permits: &TurnPermits,
+    ) {
         self.is_bulk = bytes > BULK_BYTES;
         if self.is_over {
             return;
@@ -48,8 +54,8 @@ impl Trial {
         {
             self.is_over = true;
             peer.connection().keep_unsent(UNSENT_BYTES_MAX);
-        } else if self.is_bulk && length == Length::Short {
-            turns.note_trial();
+        } else if self.is_bulk && size == TurnSize::Short {
+            permits.note_trial();
         }
     }
 }
@@ -80,39 +86,42 @@ mod tests {
     #[tokio::test]
     async fn a_trial_ends_when_enough_was_read() {
         let (peer, _far) = peer().await;
-        let turns = LongTurns::new(2);
+        let permits = TurnPermits::new(2);
         let mut trial = Trial::new();
         for _ in 0..TAKEN_BYTES / MUCH {
-            trial.note(MUCH, Length::Trial, &peer, &turns);
-            assert_eq!(trial.length(), Length::Trial);
+            trial.note(MUCH, TurnSize::Trial, &peer, &permits);
+            assert_eq!(trial.size(), TurnSize::Trial);
         }
-        trial.note(MUCH, Length::Trial, &peer, &turns);
-        assert_eq!(trial.length(), Length::Long);
-        assert!(!trial.must_wait(Length::Long, &turns));
+        trial.note(MUCH, TurnSize::Trial, &peer, &permits);
+        assert_eq!(trial.size(), TurnSize::Long);
+        assert!(!trial.must_wait(TurnSize::Long, &permits));
     }
 
     #[tokio::test]
     async fn unread_replies_do_not_end_a_trial() {
         let (peer, _far) = peer().await;
-        let turns = LongTurns::new(2);
+        let permits = TurnPermits::new(2);
         let mut trial = Trial::new();
         while peer.owed() < TAKEN_BYTES {
             assert!(peer.send(&vec![0; TAKEN_BYTES]));
         }
-        trial.note(TAKEN_BYTES, Length::Trial, &peer, &turns);
-        assert_eq!(trial.length(), Length::Trial);
+        trial.note(TAKEN_BYTES, TurnSize::Trial, &peer, &permits);
+        assert_eq!(trial.size(), TurnSize::Trial);
     }
 
     #[tokio::test]
     async fn long_replies_in_a_short_turn_delay_other_trials() {
         let (peer, _far) = peer().await;
-        let turns = LongTurns::new(2);
+        let permits = TurnPermits::new(2);
         let (mut first, second) = (Trial::new(), Trial::new());
-        first.note(LITTLE, Length::Short, &peer, &turns);
-        assert!(!second.must_wait(Length::Short, &turns));
-        first.note(MUCH, Length::Short, &peer, &turns);
-        assert!(second.must_wait(Length::Short, &turns));
-        first.note(LITTLE, Length::Short, &peer, &turns);
-        assert!(!first.must_wait(Length::Short, &turns), "asks for little");
+        first.note(LITTLE, TurnSize::Short, &peer, &permits);
+        assert!(!second.must_wait(TurnSize::Short, &permits));
+        first.note(MUCH, TurnSize::Short, &peer, &permits);
+        assert!(second.must_wait(TurnSize::Short, &permits));
+        first.note(LITTLE, TurnSize::Short, &peer, &permits);
+        assert!(
+            !first.must_wait(TurnSize::Short, &permits),
+            "asks for little"
+        );
     }
 }

@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::time::sleep;
 
-use crate::counted::Counted;
 use crate::limits::{READ_BYTES, SHORT_TURN_BYTES, TRIAL_REST, TRIAL_TURN_BYTES};
+use crate::stats::Counted;
 
-/// Length of a turn.
+/// TurnSize of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Length {
+pub(crate) enum TurnSize {
     /// A turn that needs no permit. It may delay any other connection, so it is short.
     Short,
     /// The turn of a client that has not proven yet that it reads.
@@ -25,7 +25,7 @@ pub(crate) enum Length {
     Long,
 }
 
-impl Length {
+impl TurnSize {
     /// Bytes of replies after which the turn ends.
     pub(crate) fn bytes(self) -> usize {
         match self {
@@ -37,7 +37,7 @@ impl Length {
 }
 
 /// The permits of one server.
-pub(crate) struct LongTurns {
+pub(crate) struct TurnPermits {
     all: Semaphore,
     trial: Arc<Semaphore>,
     /// Number of clients that wait for the trial permit.
@@ -45,15 +45,15 @@ pub(crate) struct LongTurns {
 }
 
 /// A permit; released when it is dropped.
-pub(crate) struct Place<'t> {
+pub(crate) struct TurnPermit<'t> {
     /// The allowed length of the turn.
-    pub length: Length,
-    turns: &'t LongTurns,
+    pub size: TurnSize,
+    permits: &'t TurnPermits,
     _any: Option<SemaphorePermit<'t>>,
     trial: Option<OwnedSemaphorePermit>,
 }
 
-impl LongTurns {
+impl TurnPermits {
     /// Creates the permits for a machine with this number of cores.
     pub(crate) fn new(cores: usize) -> Self {
         Self {
@@ -69,10 +69,10 @@ impl LongTurns {
         is_taken(&self.all) || is_trial && is_taken(&self.trial)
     }
 
-    /// Waits for a permit for a turn of this length, in order of arrival.
-    pub(crate) async fn wait(&self, length: Length) -> Place<'_> {
+    /// Waits for a permit for a turn of this size, in order of arrival.
+    pub(crate) async fn wait(&self, size: TurnSize) -> TurnPermit<'_> {
         // An error would mean that the semaphore is closed, which never happens.
-        let trial = match length == Length::Trial {
+        let trial = match size == TurnSize::Trial {
             true => {
                 let _waiting = Counted::new(&self.waiting);
                 Arc::clone(&self.trial).acquire_owned().await.ok()
@@ -81,11 +81,11 @@ impl LongTurns {
         };
         let _any = self.all.acquire().await.ok();
         if trial.is_some() {
-            pass_on_the_watch();
+            hand_over_io_driver();
         }
-        Place {
-            length,
-            turns: self,
+        TurnPermit {
+            size,
+            permits: self,
             _any,
             trial,
         }
@@ -94,20 +94,20 @@ impl LongTurns {
     /// Counts a short turn with long replies as a trial: the next trial has to wait as after any
     /// other.
     pub(crate) fn note_trial(&self) {
-        if let Ok(place) = Arc::clone(&self.trial).try_acquire_owned() {
-            rest(place);
+        if let Ok(permit) = Arc::clone(&self.trial).try_acquire_owned() {
+            rest(permit);
         }
     }
 }
 
-impl Place<'_> {
+impl TurnPermit<'_> {
     /// Releases the permit. If others wait for a trial, the trial permit is released a little
     /// later.
     pub(crate) fn leave(self) {
-        if let Some(place) = self.trial
-            && self.turns.waiting.load(Ordering::Relaxed) > 0
+        if let Some(permit) = self.trial
+            && self.permits.waiting.load(Ordering::Relaxed) > 0
         {
-            rest(place);
+            rest(permit);
         }
     }
 }
@@ -115,15 +115,15 @@ impl Place<'_> {
 /// Hands the I/O driver to another worker. Only one worker polls the sockets, and tokio wakes no
 /// other for it while this one has at most one task. Without this call, long work here would delay
 /// the requests of others.
-pub(crate) fn pass_on_the_watch() {
+pub(crate) fn hand_over_io_driver() {
     tokio::spawn(std::future::ready(()));
 }
 
 /// Keeps the trial permit unused for a short time.
-fn rest(place: OwnedSemaphorePermit) {
+fn rest(permit: OwnedSemaphorePermit) {
     tokio::spawn(async move {
         sleep(TRIAL_REST).await;
-        drop(place);
+        drop(permit);
     });
 }
 
@@ -136,33 +136,33 @@ mod tests {
 
     #[tokio::test]
     async fn after_a_trial_only_readers_get_a_permit() {
-        let turns = LongTurns::new(2);
-        assert!(!turns.are_taken(true));
-        let trial = turns.wait(Length::Trial).await;
-        assert!(turns.are_taken(false), "two cores have one permit");
-        let mut next = Box::pin(turns.wait(Length::Trial));
+        let permits = TurnPermits::new(2);
+        assert!(!permits.are_taken(true));
+        let trial = permits.wait(TurnSize::Trial).await;
+        assert!(permits.are_taken(false), "two cores have one permit");
+        let mut next = Box::pin(permits.wait(TurnSize::Trial));
         assert!(poll_once(&mut next).is_none());
         trial.leave();
         // There is one thread, so the spawned task has not run yet.
-        assert!(turns.are_taken(true));
-        assert!(!turns.are_taken(false));
-        turns.wait(Length::Long).await.leave();
+        assert!(permits.are_taken(true));
+        assert!(!permits.are_taken(false));
+        permits.wait(TurnSize::Long).await.leave();
         next.await.leave();
         assert!(
-            !turns.are_taken(true),
+            !permits.are_taken(true),
             "no client waits, so there is no pause"
         );
     }
 
     #[tokio::test]
     async fn a_client_that_gave_up_does_not_wait() {
-        let turns = LongTurns::new(2);
-        let trial = turns.wait(Length::Trial).await;
-        let mut next = Box::pin(turns.wait(Length::Trial));
+        let permits = TurnPermits::new(2);
+        let trial = permits.wait(TurnSize::Trial).await;
+        let mut next = Box::pin(permits.wait(TurnSize::Trial));
         assert!(poll_once(&mut next).is_none());
         drop(next);
         trial.leave();
-        assert!(!turns.are_taken(true));
+        assert!(!permits.are_taken(true));
     }
 
     /// Returns the output of a future that is ready after one poll.
@@ -176,11 +176,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_trial_that_waits_for_a_core_delays_no_reader() {
-        let turns = LongTurns::new(3);
-        let _trial = turns.wait(Length::Trial).await;
-        assert!(turns.are_taken(true));
-        assert!(!turns.are_taken(false));
-        let _reader = turns.wait(Length::Long).await;
-        assert!(turns.are_taken(false));
+        let permits = TurnPermits::new(3);
+        let _trial = permits.wait(TurnSize::Trial).await;
+        assert!(permits.are_taken(true));
+        assert!(!permits.are_taken(false));
+        let _reader = permits.wait(TurnSize::Long).await;
+        assert!(permits.are_taken(false));
     }
 }
