@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::copy::copy_tree;
-use super::progress::{Step, Told, Watched};
+use super::progress::{ProgressReporter, ReportedLog, Step};
+use super::rebuild_options::RebuildOptions;
 use super::scan::{Layout, Scan};
-use super::wish::Wish;
 use mq_base::clock::{Clock, SystemClock};
 use mq_format::consume_queue::QueueEntry;
 use mq_format::delay_levels::DelayLevels;
@@ -40,16 +40,19 @@ pub(super) struct Site<'a, 't> {
     /// The store that the files are for.
     pub root: &'a Path,
     pub settings: &'a Settings,
-    pub told: &'a Told<'t>,
+    pub reporter: &'a ProgressReporter<'t>,
 }
 
-/// The settings of a store: file sizes from its files, the rest from `wish` and the defaults.
-pub(super) fn settings_of(scan: &Scan, wish: &Wish<'_>) -> Result<Settings, StoreError> {
+/// The settings of a store: file sizes from its files, the rest from `options` and the defaults.
+pub(super) fn settings_of(
+    scan: &Scan,
+    options: &RebuildOptions<'_>,
+) -> Result<Settings, StoreError> {
     let Layout {
         consume_queue_file_bytes,
         ..
     } = scan.layout;
-    let index = sizes_of_new_files(&scan.root, wish.index)?;
+    let index = sizes_of_new_files(&scan.root, options.index)?;
     let defaults = Settings::default();
     let settings = Settings {
         consume_queue_file_bytes,
@@ -66,7 +69,7 @@ pub(super) fn settings_of(scan: &Scan, wish: &Wish<'_>) -> Result<Settings, Stor
             lmq_enabled: true,
             ..defaults.multi_dispatch
         },
-        delay_levels: wish
+        delay_levels: options
             .delay_levels
             .map_or(defaults.delay_levels.clone(), str::to_owned),
         ..defaults
@@ -87,13 +90,13 @@ pub(super) fn levels(settings: &Settings) -> Result<DelayLevels, StoreError> {
 
 impl Site<'_, '_> {
     /// Builds everything from the records of `log`, which ends at `end`. Keeps queues of `old` that
-    /// have no record in the log any more. `healed` lists the ranges whose records were lost.
+    /// have no record in the log any more. `repaired` lists the ranges whose records were lost.
     pub(super) fn build(
         &self,
         log: &impl LogRead,
         end: u64,
         old: &Scan,
-        healed: &[(u64, u64)],
+        repaired: &[(u64, u64)],
     ) -> Result<Built, StoreError> {
         let settings = self.settings;
         let queues = Arc::new(self.open_queues()?);
@@ -104,9 +107,9 @@ impl Site<'_, '_> {
         let writer = IndexWriter::resume(Arc::clone(&index), clock)?;
         let derived = Derived::new(Arc::clone(&queues), Some(writer), levels(settings)?);
         let mut derived = derived.with_multi_dispatch(settings.multi_dispatch);
-        let watched = Watched {
+        let watched = ReportedLog {
             log,
-            told: self.told,
+            reporter: self.reporter,
             step: Step::Build,
             end,
         };
@@ -115,7 +118,7 @@ impl Site<'_, '_> {
         let records = derived.progress().records();
         drop(derived);
         let (old_queues, _) = old.load_queues()?;
-        pad_lost_tails(&queues, &old_queues, healed)?;
+        pad_lost_tails(&queues, &old_queues, repaired)?;
         let checkpoint = Checkpoint::open(self.folder)?;
         index.flush_all(&checkpoint)?;
         let log_start = log.min_offset().cast_signed();
@@ -162,7 +165,7 @@ impl Site<'_, '_> {
                 let inner = Path::new(of).join(topic).join(queue_id.to_string());
                 let (from, to) = (old_root.join(&inner), self.folder.join(&inner));
                 if from.is_dir() {
-                    copy_tree(&from, &to, self.told)?;
+                    copy_tree(&from, &to, self.reporter)?;
                 }
             }
             kept.push((topic.to_owned(), queue_id));
@@ -194,11 +197,11 @@ impl Site<'_, '_> {
 fn pad_lost_tails(
     queues: &ConsumeQueues,
     old_queues: &ConsumeQueues,
-    healed: &[(u64, u64)],
+    repaired: &[(u64, u64)],
 ) -> Result<(), StoreError> {
-    let is_healed = |unit: &QueueEntry| {
-        let at = unit.physical_offset.cast_unsigned();
-        healed.iter().any(|(from, to)| (*from..*to).contains(&at))
+    let is_repaired = |entry: &QueueEntry| {
+        let at = entry.physical_offset.cast_unsigned();
+        repaired.iter().any(|(from, to)| (*from..*to).contains(&at))
     };
     for old in old_queues.all() {
         let (topic, queue_id) = (old.topic(), old.queue_id());
@@ -206,17 +209,17 @@ fn pad_lost_tails(
         let (first, end) = old.written();
         let from = built.as_ref().map_or(first, |built| built.max_offset());
         let is_lost = |offset: &i64| {
-            let unit = old.unit(*offset);
-            unit.is_some_and(|unit| unit.is_filler() || is_healed(&unit))
+            let entry = old.unit(*offset);
+            entry.is_some_and(|entry| entry.is_filler() || is_repaired(&entry))
         };
         let lost = (from.max(first)..end).rev().find(is_lost);
         // A queue that has no record left is rebuilt only if damage took one of its records.
         // Otherwise `keep_expired` copies it or drops it as a whole.
         let is_wanted = built.is_some()
-            || !healed.is_empty()
+            || !repaired.is_empty()
                 && (first..end).any(|offset| {
                     old.unit(offset)
-                        .is_some_and(|unit| !unit.is_filler() && is_healed(&unit))
+                        .is_some_and(|entry| !entry.is_filler() && is_repaired(&entry))
                 });
         if let Some(lost) = lost.filter(|_| is_wanted)
             && let Some(queue) = queues.for_record(topic, queue_id)
@@ -231,7 +234,7 @@ fn pad_lost_tails(
 /// Whether the first entry of a queue points before the start of the log: its record has expired.
 fn has_expired(queue: &ConsumeQueue, log_start: i64) -> bool {
     let (first, end) = queue.written();
-    let mut units = (first..end).filter_map(|offset| queue.unit(offset));
-    let first = units.find(|unit: &QueueEntry| !unit.is_filler());
-    first.is_some_and(|unit| unit.physical_offset < log_start)
+    let mut entries = (first..end).filter_map(|offset| queue.unit(offset));
+    let first = entries.find(|entry: &QueueEntry| !entry.is_filler());
+    first.is_some_and(|entry| entry.physical_offset < log_start)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mq_render::{Choice, Collected, Columns, Feed};
 
-use crate::ahead::{Part, Work};
+use crate::pipeline::{ChunkRecords, Work};
 
 /// Builds the columns of chunks of the log.
 pub struct ColumnWork {
@@ -14,7 +14,7 @@ pub struct ColumnWork {
 
 /// The columns of a chunk, or its records if Python must build them.
 #[derive(Debug)]
-pub enum ColumnsMade {
+pub enum ColumnChunk {
     /// Columns.
     Columns(Collected),
     /// Records of which one body must be decompressed, or which exceed a column's limit.
@@ -29,12 +29,12 @@ impl ColumnWork {
 }
 
 impl Work for ColumnWork {
-    type Made = ColumnsMade;
+    type Output = ColumnChunk;
 
-    fn make(&mut self, part: &mut Part<'_>) -> ColumnsMade {
+    fn process(&mut self, records: &mut ChunkRecords<'_>) -> ColumnChunk {
         let mut feed = Feed::new(&mut self.columns, &self.choice);
         let mut outcome = Ok(());
-        part.visit(|record| {
+        records.visit(|record| {
             if outcome.is_ok() {
                 outcome = feed.add(record, &mut |_, _| Err(String::new()));
             }
@@ -43,8 +43,8 @@ impl Work for ColumnWork {
         drop(feed);
         let collected = self.columns.take();
         match outcome {
-            Ok(()) => ColumnsMade::Columns(collected),
-            Err(_) => ColumnsMade::Records(part.bytes().to_vec()),
+            Ok(()) => ColumnChunk::Columns(collected),
+            Err(_) => ColumnChunk::Records(records.bytes().to_vec()),
         }
     }
 }

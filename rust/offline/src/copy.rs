@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::log::LogDirectory;
-use super::progress::{Step, Told, stopped};
+use super::progress::{ProgressReporter, Step, stopped};
 use mq_log::fs::{self, File, OpenOptions, open_own};
 use mq_store::StoreError;
 use mq_store::inspect::LogRead;
@@ -29,7 +29,7 @@ pub(super) fn copy_log(
     log: &LogDirectory,
     to: &Path,
     end: u64,
-    told: &Told<'_>,
+    reporter: &ProgressReporter<'_>,
 ) -> Result<(), StoreError> {
     let directory = to.join("commitlog");
     create_directory(&directory)?;
@@ -43,7 +43,8 @@ pub(super) fn copy_log(
         let file = create(&path)?;
         let length = log.next_file_start(start) - start;
         file.set_len(length).map_err(io_error(&path))?;
-        let copied = |at: u64| told.tell(Step::Copy, start + at - range.start, end - range.start);
+        let copied =
+            |at: u64| reporter.report(Step::Copy, start + at - range.start, end - range.start);
         copy_data(&source.path, &path, &file, length.min(end - start), copied)?;
         file.sync_all().map_err(io_error(&path))?;
     }
@@ -51,21 +52,29 @@ pub(super) fn copy_log(
 }
 
 /// Copies all other files: state files, and files that we do not know.
-pub(super) fn copy_rest(root: &Path, to: &Path, told: &Told<'_>) -> Result<(), StoreError> {
+pub(super) fn copy_rest(
+    root: &Path,
+    to: &Path,
+    reporter: &ProgressReporter<'_>,
+) -> Result<(), StoreError> {
     for (name, path) in list(root)? {
         if !LEFT_OUT.contains(&name.as_str()) {
-            copy_tree(&path, &to.join(name), told)?;
+            copy_tree(&path, &to.join(name), reporter)?;
         }
     }
     sync_directory(to)
 }
 
 /// Copies a file or a folder. A link to a file stays a link: its target is not part of the store.
-pub(super) fn copy_tree(from: &Path, to: &Path, told: &Told<'_>) -> Result<(), StoreError> {
+pub(super) fn copy_tree(
+    from: &Path,
+    to: &Path,
+    reporter: &ProgressReporter<'_>,
+) -> Result<(), StoreError> {
     if from.is_dir() {
         create_directory(to)?;
         for (name, path) in list(from)? {
-            copy_tree(&path, &to.join(name), told)?;
+            copy_tree(&path, &to.join(name), reporter)?;
         }
         return sync_directory(to);
     }
@@ -75,7 +84,9 @@ pub(super) fn copy_tree(from: &Path, to: &Path, told: &Told<'_>) -> Result<(), S
     let length = fs::metadata(from).map_err(io_error(from))?.len();
     let file = create(to)?;
     file.set_len(length).map_err(io_error(to))?;
-    copy_data(from, to, &file, length, |_| told.tell(Step::Copy, 0, 0))?;
+    copy_data(from, to, &file, length, |_| {
+        reporter.report(Step::Copy, 0, 0)
+    })?;
     file.sync_all().map_err(io_error(to))
 }
 

@@ -33,7 +33,7 @@ pub(super) const STATE_FILES: [(&str, &[&str]); 6] = [
 /// Largest state file that is read, bytes.
 pub(super) const STATE_BYTES_MAX: u64 = 1 << 30;
 /// Bytes of queue entries read at once.
-const UNITS_BYTES: usize = 64 << 10;
+const ENTRIES_BYTES: usize = 64 << 10;
 
 /// The messages of a queue that a group will receive, repeat or miss.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,7 +163,7 @@ pub(super) fn outlook(
                 resumes_at,
                 pending: count_records(queue, resumes_at, max),
                 replayed: count_records(queue, resumes_at, reached.min(max)),
-                skipped: count_gone(queue, resumes_at) + lost + to_come,
+                skipped: count_deleted(queue, resumes_at) + lost + to_come,
             });
         }
     }
@@ -205,7 +205,7 @@ fn count_records(queue: Option<&ConsumeQueue>, from: i64, to: i64) -> i64 {
 }
 
 /// Queue offsets from `from` on without a record: expired, or lost to damage.
-fn count_gone(queue: Option<&ConsumeQueue>, from: i64) -> i64 {
+fn count_deleted(queue: Option<&ConsumeQueue>, from: i64) -> i64 {
     queue.map_or(0, |queue| {
         let (min, max) = (queue.min_offset(), queue.max_offset());
         (min - from).max(0) + count_holes(queue, from.max(min), max)
@@ -215,15 +215,15 @@ fn count_gone(queue: Option<&ConsumeQueue>, from: i64) -> i64 {
 /// Queue offsets of a range without a record.
 fn count_holes(queue: &ConsumeQueue, from: i64, to: i64) -> i64 {
     let (mut at, mut holes) = (from, 0);
-    let mut units = Vec::with_capacity(UNITS_BYTES);
+    let mut entries = Vec::with_capacity(ENTRIES_BYTES);
     while at < to {
-        units.clear();
-        let read = queue.read(at, UNITS_BYTES, ReadMode::Wait, &mut units);
-        if read != Ok(true) || units.is_empty() {
+        entries.clear();
+        let read = queue.read(at, ENTRIES_BYTES, ReadMode::Wait, &mut entries);
+        if read != Ok(true) || entries.is_empty() {
             break;
         }
-        for unit in QueueEntry::decode_all(&units) {
-            holes += i64::from(unit.is_filler() && at < to);
+        for entry in QueueEntry::decode_all(&entries) {
+            holes += i64::from(entry.is_filler() && at < to);
             at += 1;
         }
     }

@@ -1,6 +1,6 @@
 //! JSON lines of the log, rendered by background threads.
 
-use super::ahead::{Part, Work};
+use super::pipeline::{ChunkRecords, Work};
 use mq_render::{BodyText, Lines, Sink};
 
 /// Renders chunks of the log.
@@ -10,7 +10,7 @@ pub struct LineWork {
 
 /// The lines of a chunk, or its records if Python must render them.
 #[derive(Debug)]
-pub enum LinesMade {
+pub enum LineChunk {
     /// Lines.
     Lines(Sink),
     /// Records of which one body must be decompressed.
@@ -27,19 +27,19 @@ impl LineWork {
 }
 
 impl Work for LineWork {
-    type Made = LinesMade;
+    type Output = LineChunk;
 
-    fn make(&mut self, part: &mut Part<'_>) -> LinesMade {
+    fn process(&mut self, records: &mut ChunkRecords<'_>) -> LineChunk {
         let mut must_decompress = false;
         let lines = &mut self.lines;
-        part.visit(|record| {
+        records.visit(|record| {
             must_decompress |= lines.must_decompress(&record);
             lines.add(&record, &mut |_, _| Err(String::new()));
         });
         let rendered = self.lines.take();
         if must_decompress {
-            return LinesMade::Records(part.bytes().to_vec());
+            return LineChunk::Records(records.bytes().to_vec());
         }
-        LinesMade::Lines(rendered)
+        LineChunk::Lines(rendered)
     }
 }

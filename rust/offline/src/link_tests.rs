@@ -26,7 +26,7 @@ fn damaged_bytes_are_not_saved_through_a_link() {
     let (_folder, theirs) = outside();
     let (_place, to) = place();
     let done = run(unpack("store-damaged").path(), Some(&to), true).unwrap();
-    let saved = done.healed[0].2.file_name().unwrap();
+    let saved = done.repaired[0].2.file_name().unwrap();
     let root = unpack("store-damaged");
     let quarantine = root.path().join("mqstack/quarantine");
     fs::create_dir_all(&quarantine).unwrap();

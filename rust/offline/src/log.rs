@@ -19,7 +19,7 @@ use mq_store::inspect::{OffsetFile, offset_files, offset_name};
 /// Most files kept open; a scan reads them in order.
 const OPEN_FILES_MAX: usize = 16;
 /// Bytes read of a record whose length is not known yet.
-const GLANCE_BYTES: usize = 4 << 10;
+const FIRST_READ_BYTES: usize = 4 << 10;
 
 /// The commit log in a directory.
 #[derive(Debug)]
@@ -87,8 +87,8 @@ impl LogDirectory {
             return Ok(None);
         };
         let size = size.map(|size| usize::try_from(size).unwrap_or(0));
-        let glance = size.unwrap_or(GLANCE_BYTES).min(RECORD_BYTES_MAX);
-        let mut bytes = vec![0; glance.max(BLANK_BYTES)];
+        let first_read = size.unwrap_or(FIRST_READ_BYTES).min(RECORD_BYTES_MAX);
+        let mut bytes = vec![0; first_read.max(BLANK_BYTES)];
         let read = self.read_at(at, &mut bytes)?;
         bytes.truncate(read);
         let Head::Record(total) = Head::parse(&bytes) else {

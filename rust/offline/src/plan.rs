@@ -10,7 +10,7 @@ use mq_store::inspect::{LastSeen, next_record};
 use mq_store::inspect::{LogRead, Step, Walk};
 
 /// Bytes read at once after the end of the log.
-const LOOK_BYTES: usize = 1 << 20;
+const READ_BYTES: usize = 1 << 20;
 
 /// The result of reading a log.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub(super) struct Plan {
 
 /// How the last owner left a store.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct LeftAs {
+pub(super) struct LastStop {
     /// The store was closed cleanly.
     pub is_clean: bool,
     /// Store time up to which all records were flushed, milliseconds since the epoch.
@@ -36,7 +36,7 @@ pub(super) struct LeftAs {
 
 impl Plan {
     /// Reads the log up to `limit`.
-    pub(super) fn of(log: &impl LogRead, limit: u64, left: LeftAs) -> Result<Self, StoreError> {
+    pub(super) fn of(log: &impl LogRead, limit: u64, left: LastStop) -> Result<Self, StoreError> {
         let mut plan = Self::default();
         let mut last_seen = LastSeen::default();
         let mut doubts = 0;
@@ -54,7 +54,7 @@ impl Plan {
                         let end = offset + bytes.len() as u64;
                         let mut neighbours = Neighbours::new(log, limit, &mut doubts);
                         if neighbours.contradict(&last_seen, &record, end)? {
-                            plan.damaged = Some(contradicted(&record));
+                            plan.damaged = Some(describe_contradiction(&record));
                             break end;
                         }
                         // The checksum covers only the body. Properties that did not reach the disk
@@ -86,7 +86,7 @@ impl Plan {
 }
 
 /// Describes a record header that contradicts the records around it.
-fn contradicted(record: &RecordView<'_>) -> String {
+fn describe_contradiction(record: &RecordView<'_>) -> String {
     format!(
         "the record at offset {} of the commit log says queue offset {} of {}/{}, which the \
          records around it contradict",
@@ -95,11 +95,11 @@ fn contradicted(record: &RecordView<'_>) -> String {
 }
 
 /// The range of non-zero bytes after the end of the log.
-pub(super) fn bytes_behind(
+pub(super) fn bytes_after(
     log: &LogDirectory,
     log_end: u64,
 ) -> Result<Option<(u64, u64)>, StoreError> {
-    let mut bytes = vec![0; LOOK_BYTES];
+    let mut bytes = vec![0; READ_BYTES];
     let (mut at, mut last) = (log_end, None);
     let limit = log.max_offset();
     while at < limit {

@@ -33,11 +33,11 @@ impl Step {
 pub type Progress<'a> = dyn FnMut(Step, u64, u64) -> bool + Send + 'a;
 
 /// A progress callback that several parts of the work share.
-pub(super) struct Told<'a> {
+pub(super) struct ProgressReporter<'a> {
     progress: Mutex<&'a mut Progress<'a>>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> ProgressReporter<'a> {
     pub(super) fn new(progress: &'a mut Progress<'a>) -> Self {
         Self {
             progress: Mutex::new(progress),
@@ -45,7 +45,7 @@ impl<'a> Told<'a> {
     }
 
     /// Reports progress; fails if the caller wants to stop.
-    pub(super) fn tell(&self, step: Step, done: u64, all: u64) -> io::Result<()> {
+    pub(super) fn report(&self, step: Step, done: u64, all: u64) -> io::Result<()> {
         let mut progress = self.progress.lock();
         if progress(step, done, all) {
             return Ok(());
@@ -63,15 +63,15 @@ pub(super) fn stopped(source: io::Error) -> StoreError {
 }
 
 /// A log that reports how far it has been read.
-pub(super) struct Watched<'a, 't, L> {
+pub(super) struct ReportedLog<'a, 't, L> {
     pub(super) log: &'a L,
-    pub(super) told: &'a Told<'t>,
+    pub(super) reporter: &'a ProgressReporter<'t>,
     pub(super) step: Step,
     /// The offset at which reading ends.
     pub(super) end: u64,
 }
 
-impl<L: LogRead> LogRead for Watched<'_, '_, L> {
+impl<L: LogRead> LogRead for ReportedLog<'_, '_, L> {
     fn min_offset(&self) -> u64 {
         self.log.min_offset()
     }
@@ -87,7 +87,7 @@ impl<L: LogRead> LogRead for Watched<'_, '_, L> {
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<usize> {
         let start = self.min_offset();
         let (done, all) = (offset.saturating_sub(start), self.end.saturating_sub(start));
-        self.told.tell(self.step, done.min(all), all)?;
+        self.reporter.report(self.step, done.min(all), all)?;
         self.log.read_at(offset, out)
     }
 }

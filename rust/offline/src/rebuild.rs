@@ -7,11 +7,11 @@ use super::build::{Built, Site, settings_of};
 use super::copy::{copy_log, copy_rest};
 use super::groups::{Bounds, GroupOutlook, bounds_on_disk, outlook, restore_states};
 use super::log::LogDirectory;
-use super::mend::{Source, mend, rewrite};
-use super::plan::{LeftAs, Plan};
-use super::progress::{Progress, Step, Told, Watched};
+use super::log_repair::{Source, repair_log, rewrite};
+use super::plan::{LastStop, Plan};
+use super::progress::{Progress, ProgressReporter, ReportedLog, Step};
+use super::rebuild_options::RebuildOptions;
 use super::scan::{Scan, log_error};
-use super::wish::Wish;
 use mq_log::fs;
 use mq_store::StoreError;
 use mq_store::inspect::Deletions;
@@ -40,7 +40,7 @@ pub struct Rebuilt {
     /// Records kept.
     pub records: u64,
     /// Damaged ranges that were overwritten, and the files that keep their bytes.
-    pub healed: Vec<(u64, u64, PathBuf)>,
+    pub repaired: Vec<(u64, u64, PathBuf)>,
     /// Bytes after the end of the log that held no usable record and were removed.
     pub cut: Option<(u64, u64)>,
     /// Consume queues.
@@ -60,28 +60,32 @@ pub struct Rebuilt {
 /// Rebuilds or repairs the store at `root`.
 pub fn rebuild(
     root: &Path,
-    wish: &Wish<'_>,
+    options: &RebuildOptions<'_>,
     progress: &mut Progress<'_>,
 ) -> Result<Rebuilt, StoreError> {
-    let told = Told::new(progress);
-    match wish.to {
+    let reporter = ProgressReporter::new(progress);
+    match options.to {
         None => {
             // Open the scan first: a directory that is no store must not get a lock file.
             let scan = Scan::open(root)?;
             let _lock = StoreLock::acquire(root)?;
-            in_place(&scan, wish, &told)
+            in_place(&scan, options, &reporter)
         }
-        Some(to) => copied(&Scan::open(root)?, to, wish, &told),
+        Some(to) => copied(&Scan::open(root)?, to, options, &reporter),
     }
 }
 
 /// Works on the store itself. After a crash, the next open completes the work.
-fn in_place(scan: &Scan, wish: &Wish<'_>, told: &Told<'_>) -> Result<Rebuilt, StoreError> {
+fn in_place(
+    scan: &Scan,
+    options: &RebuildOptions<'_>,
+    reporter: &ProgressReporter<'_>,
+) -> Result<Rebuilt, StoreError> {
     let root = scan.root.as_path();
-    let settings = settings_of(scan, wish)?;
+    let settings = settings_of(scan, options)?;
     let state = scan.state()?;
     let before = bounds_on_disk(scan)?;
-    let plan = plan(scan, wish, told)?;
+    let plan = plan(scan, options, reporter)?;
     let site = root.join(SITE);
     remove_tree(&site)?;
     layout::mark_open(root)?;
@@ -100,36 +104,41 @@ fn in_place(scan: &Scan, wish: &Wish<'_>, told: &Told<'_>) -> Result<Rebuilt, St
             }
             plan.into_source()
         }
-        None => mend(scan, root, &settings, left, told)?,
+        None => repair_log(scan, root, &settings, left, reporter)?,
     };
     create_directory(&site)?;
     let work = Site {
         folder: &site,
         root,
         settings: &settings,
-        told,
+        reporter,
     };
     let built = work.build(
         &LogDirectory::open(root)?,
         source.log_end,
         scan,
-        &source.healed,
+        &source.repaired,
     )?;
     put_in_place(&site, root)?;
-    let done = finish(root, wish, source, &built, &before)?;
+    let done = finish(root, options, source, &built, &before)?;
     remove_tree(&site)?;
     Ok(done)
 }
 
 /// Builds a copy in a folder beside `to`, and renames it to `to` when it is complete.
-fn copied(scan: &Scan, to: &Path, wish: &Wish<'_>, told: &Told<'_>) -> Result<Rebuilt, StoreError> {
+fn copied(
+    scan: &Scan,
+    to: &Path,
+    options: &RebuildOptions<'_>,
+    reporter: &ProgressReporter<'_>,
+) -> Result<Rebuilt, StoreError> {
     let site = site_beside(to, &scan.root)?;
     remove_tree(&site)?;
-    let made = copy_and_build(scan, &site, wish, told).and_then(|mut done| {
+    let made = copy_and_build(scan, &site, options, reporter).and_then(|mut done| {
         fs::rename(&site, to).map_err(io_error(to))?;
         sync_directory(&parent_of(to))?;
         done.root = to.to_owned();
-        for (_, _, path) in &mut done.healed {
+        for (_, _, path) in &mut done.repaired {
             if let Ok(inner) = path.strip_prefix(&site) {
                 *path = to.join(inner);
             }
@@ -145,18 +154,18 @@ fn copied(scan: &Scan, to: &Path, wish: &Wish<'_>, told: &Told<'_>) -> Result<Re
 fn copy_and_build(
     scan: &Scan,
     site: &Path,
-    wish: &Wish<'_>,
-    told: &Told<'_>,
+    options: &RebuildOptions<'_>,
+    reporter: &ProgressReporter<'_>,
 ) -> Result<Rebuilt, StoreError> {
-    let settings = settings_of(scan, wish)?;
+    let settings = settings_of(scan, options)?;
     let state = scan.state()?;
-    let plan = plan(scan, wish, told)?;
+    let plan = plan(scan, options, reporter)?;
     let end = plan
         .as_ref()
         .map_or(scan.log.max_offset(), |plan| plan.log_end);
     create_directory(site)?;
-    copy_log(&scan.log, site, end, told)?;
-    copy_rest(&scan.root, site, told)?;
+    copy_log(&scan.log, site, end, reporter)?;
+    copy_rest(&scan.root, site, reporter)?;
     Deletions::read(&scan.root)?.copy_to(site)?;
     let source = match plan {
         Some(plan) => plan.into_source(),
@@ -167,40 +176,44 @@ fn copy_and_build(
             } else {
                 Left::Unclean(scan.safe_ms()?)
             };
-            mend(scan, site, &settings, left, told)?
+            repair_log(scan, site, &settings, left, reporter)?
         }
     };
     let work = Site {
         folder: site,
         root: site,
         settings: &settings,
-        told,
+        reporter,
     };
     let built = work.build(
         &LogDirectory::open(site)?,
         source.log_end,
         scan,
-        &source.healed,
+        &source.repaired,
     )?;
-    finish(site, wish, source, &built, &bounds_on_disk(scan)?)
+    finish(site, options, source, &built, &bounds_on_disk(scan)?)
 }
 
 /// Reads the whole log and refuses damage, which `rebuild` cannot repair. None for `repair`, which
 /// checks the log while it repairs it.
-fn plan(scan: &Scan, wish: &Wish<'_>, told: &Told<'_>) -> Result<Option<Plan>, StoreError> {
-    if wish.repairs {
+fn plan(
+    scan: &Scan,
+    options: &RebuildOptions<'_>,
+    reporter: &ProgressReporter<'_>,
+) -> Result<Option<Plan>, StoreError> {
+    if options.repairs {
         return Ok(None);
     }
     let state = scan.state()?;
     let limit = scan.log.max_offset();
-    let is_safe = state.is_clean || wish.to.is_some();
-    let left = LeftAs {
+    let is_safe = state.is_clean || options.to.is_some();
+    let left = LastStop {
         is_clean: state.is_clean,
         safe_ms: if is_safe { i64::MAX } else { scan.safe_ms()? },
     };
-    let watched = Watched {
+    let watched = ReportedLog {
         log: &scan.log,
-        told,
+        reporter,
         step: Step::Check,
         end: limit,
     };
@@ -218,7 +231,7 @@ fn plan(scan: &Scan, wish: &Wish<'_>, told: &Told<'_>) -> Result<Option<Plan>, S
 /// Writes state files, checkpoint and the marks of a clean stop, and returns the report.
 fn finish(
     root: &Path,
-    wish: &Wish<'_>,
+    options: &RebuildOptions<'_>,
     source: Source,
     built: &Built,
     before: &Bounds,
@@ -227,12 +240,12 @@ fn finish(
     for queue in built.queues.all() {
         queue.set_min_from(log.min_offset().cast_signed());
     }
-    let restored = if wish.repairs {
+    let restored = if options.repairs {
         restore_states(root)?
     } else {
         Vec::new()
     };
-    let groups = outlook(root, before, &built.queues, wish.repairs)?;
+    let groups = outlook(root, before, &built.queues, options.repairs)?;
     let time = source.last_store_timestamp_ms;
     built.checkpoint.set_log_timestamp(time);
     built.checkpoint.set_queue_timestamp(time);
@@ -248,19 +261,19 @@ fn finish(
         fs::remove_file(&abort).map_err(io_error(&abort))?;
     }
     sync_directory(root)?;
-    let healed = source.healed.iter();
-    let healed = healed.flat_map(|(from, to)| pieces(root, &log, *from, *to));
+    let repaired = source.repaired.iter();
+    let repaired = repaired.flat_map(|(from, to)| pieces(root, &log, *from, *to));
     Ok(Rebuilt {
         root: root.to_owned(),
         log_start: log.min_offset(),
         log_end: source.log_end,
         records: built.records,
-        healed: healed.collect(),
+        repaired: repaired.collect(),
         cut: source.cut,
         queues: built.queues.all().len(),
-        queue_entries: count_units(built),
+        queue_entries: count_queue_entries(built),
         kept_queues: built.kept.clone(),
-        index_entries: count_entries(built)?,
+        index_entries: count_index_entries(built)?,
         restored,
         groups,
     })
@@ -278,7 +291,7 @@ fn pieces(root: &Path, log: &LogDirectory, from: u64, to: u64) -> Vec<(u64, u64,
     found
 }
 
-fn count_units(built: &Built) -> u64 {
+fn count_queue_entries(built: &Built) -> u64 {
     let queues = built.queues.all();
     let counts = queues
         .iter()
@@ -286,7 +299,7 @@ fn count_units(built: &Built) -> u64 {
     counts.sum::<i64>().unsigned_abs()
 }
 
-fn count_entries(built: &Built) -> Result<u64, StoreError> {
+fn count_index_entries(built: &Built) -> Result<u64, StoreError> {
     let mut count = 0;
     for file in built.index.files() {
         let header = file.header().map_err(io_error(file.path()))?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::{Rebuilt, Scan, Wish, rebuild};
+use super::{RebuildOptions, Rebuilt, Scan, rebuild};
 use mq_base::clock::SystemClock;
 use mq_store::StoreError;
 use mq_store::inspect::StoreLock;
@@ -16,12 +16,12 @@ use mq_testing::stores::{directory, snapshot, unpack};
 const FILE: u64 = 65_536;
 
 pub(super) fn run(root: &Path, to: Option<&Path>, repairs: bool) -> Result<Rebuilt, StoreError> {
-    let wish = Wish {
+    let options = RebuildOptions {
         repairs,
         to,
-        ..Wish::default()
+        ..RebuildOptions::default()
     };
-    rebuild(root, &wish, &mut |_, _, _| true)
+    rebuild(root, &options, &mut |_, _, _| true)
 }
 
 /// A folder for a copy.
@@ -131,7 +131,7 @@ fn a_rebuild_in_place_repairs_queues_and_index_under_the_lock() {
     assert_eq!(done.queues, 37);
     assert!(!root.path().join("abort").exists());
     assert!(!root.path().join("mqstack/rebuild").exists());
-    assert!(done.healed.is_empty() && done.restored.is_empty());
+    assert!(done.repaired.is_empty() && done.restored.is_empty());
     assert_whole(root.path());
     assert_opens(root.path(), done.log_end);
 }
@@ -150,8 +150,8 @@ fn a_damaged_log_is_refused_by_rebuild_and_fixed_by_repair() {
 
     let done = run(root.path(), Some(&to), true).unwrap();
     assert!(snapshot(root.path()) == before);
-    let (from, end, saved) = &done.healed[0];
-    assert_eq!((done.healed.len(), *from), (1, 219_148));
+    let (from, end, saved) = &done.repaired[0];
+    assert_eq!((done.repaired.len(), *from), (1, 219_148));
     let log = fs::read(root.path().join("commitlog/00000000000000196608")).unwrap();
     let damaged = &log[(from - 196_608) as usize..(end - 196_608) as usize];
     assert!(fs::read(saved).unwrap() == damaged);
@@ -201,9 +201,9 @@ fn a_torn_tail_is_cut_and_a_missing_file_is_filled() {
         let done = run(root.path(), path, true).unwrap();
         assert_eq!((done.log_end, done.cut), (end, Some((end, end + 300))));
         assert!(
-            done.healed.iter().any(|(from, _, _)| *from == FILE),
+            done.repaired.iter().any(|(from, _, _)| *from == FILE),
             "{:?}",
-            done.healed
+            done.repaired
         );
         let result = path.unwrap_or(root.path());
         assert_whole(result);
@@ -228,7 +228,7 @@ fn queues_whose_messages_have_expired_keep_their_offsets() {
     }
     let (_folder, to) = place();
     let done = run(root.path(), Some(&to), true).unwrap();
-    assert!(done.healed.is_empty());
+    assert!(done.repaired.is_empty());
     assert!(!done.kept_queues.is_empty());
     let after = Scan::open(&to).unwrap().queues().unwrap();
     let next = |queues: &[super::QueueSummary]| -> Vec<_> {
@@ -299,13 +299,13 @@ fn a_stopped_rebuild_leaves_no_files() {
     let before = snapshot(root.path());
     let (folder, to) = place();
     for steps in [0, 1, 3, 5] {
-        let wish = Wish {
+        let options = RebuildOptions {
             repairs: true,
             to: Some(&to),
-            ..Wish::default()
+            ..RebuildOptions::default()
         };
         let mut left = steps;
-        let stopped = rebuild(root.path(), &wish, &mut |_, _, _| {
+        let stopped = rebuild(root.path(), &options, &mut |_, _, _| {
             left -= 1;
             left >= 0
         });
@@ -328,13 +328,13 @@ fn a_stopped_rebuild_leaves_no_files() {
 #[test]
 fn a_bad_delay_table_is_refused_before_any_change() {
     let root = unpack("store");
-    let wish = Wish {
+    let options = RebuildOptions {
         repairs: false,
         to: None,
         delay_levels: Some("1x"),
-        ..Wish::default()
+        ..RebuildOptions::default()
     };
-    let refused = rebuild(root.path(), &wish, &mut |_, _, _| true).unwrap_err();
+    let refused = rebuild(root.path(), &options, &mut |_, _, _| true).unwrap_err();
     assert!(
         refused.to_string().starts_with("messageDelayLevel"),
         "{refused}"
@@ -363,7 +363,7 @@ fn a_damaged_queue_offset_is_refused_by_rebuild_fixed_by_repair() {
             "{refused}"
         );
         let done = run(root.path(), Some(&to), true).unwrap();
-        assert_eq!(done.healed.len(), 1);
+        assert_eq!(done.repaired.len(), 1);
         assert!(units(&to) == before, "{flipped}");
         assert_whole(&to);
     }

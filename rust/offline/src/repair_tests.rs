@@ -22,7 +22,7 @@ fn repair_does_not_reuse_the_offset_of_a_lost_last_message() {
     write_at(root.path(), at + 4, &[0xEE; 80]);
     let (_folder, to) = place();
     let done = run(root.path(), Some(&to), true).unwrap();
-    assert_eq!(done.healed[0].0, at);
+    assert_eq!(done.repaired[0].0, at);
     assert_eq!(Scan::open(&to).unwrap().queues().unwrap(), queues);
     assert_whole(&to);
     assert_opens(&to, done.log_end);

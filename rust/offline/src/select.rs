@@ -10,7 +10,7 @@ use mq_store::inspect::{LastSeen, next_record};
 use mq_store::inspect::{LogRead, Step, Walk};
 
 /// Most bytes of log read for one chunk.
-const LOOK_BYTES: u64 = 64 << 20;
+const SCAN_BYTES_MAX: u64 = 64 << 20;
 /// Largest backward step of store times, milliseconds; brokers allow no larger one.
 const CLOCK_MARGIN_MS: i64 = 60_000;
 /// The search ends after this many records in a row beyond the last wanted time. A single record
@@ -73,9 +73,9 @@ pub struct Selected {
     pub ended: Ended,
 }
 
-/// The result of [`Scan::stretch`].
+/// The result of [`Scan::read_range`].
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stretch {
+pub(super) struct ByteRange {
     /// Bytes of records.
     pub(super) bytes: usize,
     /// Start of the next chunk.
@@ -129,7 +129,7 @@ impl Scan {
     ) -> Result<Selected, StoreError> {
         let start = offset.max(0).cast_unsigned();
         if filter.is_for_all()
-            && let Some(found) = self.whole(start, max_bytes, filter.stop, check_crc)?
+            && let Some(found) = self.select_all(start, max_bytes, filter.stop, check_crc)?
         {
             return Ok(found);
         }
@@ -144,7 +144,7 @@ impl Scan {
             ended: Ended::More,
         };
         let mut beyond = 0;
-        while found.bytes.len() < max_bytes.max(1) && walk.offset() - start < LOOK_BYTES {
+        while found.bytes.len() < max_bytes.max(1) && walk.offset() - start < SCAN_BYTES_MAX {
             let at = walk.offset().cast_signed();
             if walk.offset() >= stop && stop < end {
                 found.ended = Ended::Stop;
@@ -181,9 +181,9 @@ impl Scan {
         Ok(found)
     }
 
-    /// Like `select` if every record passes, but without copying the bytes. None if `stretch` finds
+    /// Like `select` if every record passes, but without copying the bytes. None if `read_range` finds
     /// no chunk, for example before a record that is longer than the chunk.
-    fn whole(
+    fn select_all(
         &self,
         start: u64,
         max_bytes: usize,
@@ -191,10 +191,10 @@ impl Scan {
         check_crc: CheckCrc,
     ) -> Result<Option<Selected>, StoreError> {
         let mut bytes = Vec::new();
-        let Some(stretch) = self.stretch(start, max_bytes, stop, &mut bytes)? else {
+        let Some(range) = self.read_range(start, max_bytes, stop, &mut bytes)? else {
             return Ok(None);
         };
-        bytes.truncate(stretch.bytes);
+        bytes.truncate(range.bytes);
         let (mut used, mut count) = (0, 0);
         while used < bytes.len() {
             let at = (start + used as u64).cast_signed();
@@ -211,12 +211,12 @@ impl Scan {
             bytes,
             count,
             next_offset: if is_whole {
-                stretch.next_offset
+                range.next_offset
             } else {
                 unreadable_at
             },
             ended: if is_whole {
-                stretch.ended
+                range.ended
             } else {
                 Ended::Unreadable
             },
@@ -226,13 +226,13 @@ impl Scan {
     /// Reads about `max_bytes` from `start` on into `bytes`, up to the end of the file. Follows
     /// only the sizes of the records; the caller must check the records. None if the first record
     /// is longer than `max_bytes`.
-    pub(super) fn stretch(
+    pub(super) fn read_range(
         &self,
         start: u64,
         max_bytes: usize,
         stop: Option<i64>,
         bytes: &mut Vec<u8>,
-    ) -> Result<Option<Stretch>, StoreError> {
+    ) -> Result<Option<ByteRange>, StoreError> {
         let next_file = self.log.next_file_start(start);
         let room = usize::try_from(next_file - start).unwrap_or(usize::MAX);
         bytes.resize(room.min(max_bytes.clamp(BLANK_BYTES, WHOLE_BYTES_MAX)), 0);
@@ -265,7 +265,7 @@ impl Scan {
         if next == start && ended == Ended::More {
             return Ok(None);
         }
-        Ok(Some(Stretch {
+        Ok(Some(ByteRange {
             bytes: used,
             next_offset: next.cast_signed(),
             ended,

@@ -75,12 +75,12 @@ impl Scan {
         offset: i64,
         max_count: usize,
     ) -> Result<Vec<u8>, StoreError> {
-        let mut units = Vec::new();
+        let mut entries = Vec::new();
         let Some(queue) = self.load_queue(topic, queue_id)? else {
-            return Ok(units);
+            return Ok(entries);
         };
-        read_units(&queue, offset, max_count, &mut units);
-        Ok(units)
+        read_entries(&queue, offset, max_count, &mut entries);
+        Ok(entries)
     }
 
     /// Records of one queue in queue order, at least one and about `max_bytes`. Skips entries
@@ -102,19 +102,19 @@ impl Scan {
         };
         chunk.next_offset = range.start.max(queue.min_offset());
         let end = queue.max_offset().min(range.stop.unwrap_or(i64::MAX));
-        let mut units = Vec::new();
+        let mut entries = Vec::new();
         while chunk.next_offset < end && chunk.bytes.len() < max_bytes.max(1) {
-            units.clear();
-            read_units(&queue, chunk.next_offset, UNITS_AT_ONCE, &mut units);
-            if units.is_empty() {
+            entries.clear();
+            read_entries(&queue, chunk.next_offset, ENTRIES_AT_ONCE, &mut entries);
+            if entries.is_empty() {
                 break;
             }
-            for unit in QueueEntry::decode_all(&units) {
+            for entry in QueueEntry::decode_all(&entries) {
                 if chunk.next_offset >= end || chunk.bytes.len() >= max_bytes.max(1) {
                     break;
                 }
                 chunk.next_offset += 1;
-                if let Some(bytes) = self.record_of(&unit, &queue, check)? {
+                if let Some(bytes) = self.record_of(&entry, &queue, check)? {
                     chunk.bytes.extend_from_slice(&bytes);
                     chunk.count += 1;
                 }
@@ -127,15 +127,15 @@ impl Scan {
     /// The record that a queue entry points to, if it belongs to that queue.
     fn record_of(
         &self,
-        unit: &QueueEntry,
+        entry: &QueueEntry,
         queue: &ConsumeQueue,
         check: CheckCrc,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        if unit.is_filler() || !unit.is_used() {
+        if entry.is_filler() || !entry.is_used() {
             return Ok(None);
         }
-        let at = unit.physical_offset;
-        let bytes = self.log.record(at, Some(unit.size_bytes), check);
+        let at = entry.physical_offset;
+        let bytes = self.log.record(at, Some(entry.size_bytes), check);
         Ok(bytes.map_err(log_error(at))?.filter(|bytes| {
             RecordView::parse(bytes, CheckCrc::No)
                 .is_ok_and(|record| is_in_queue(&record, queue.topic(), queue.queue_id()))
@@ -263,19 +263,19 @@ impl Scan {
 }
 
 /// Entries read at once for the records of a queue.
-const UNITS_AT_ONCE: usize = 4_096;
+const ENTRIES_AT_ONCE: usize = 4_096;
 
 /// Appends at most `max_count` entries from `offset` on; fewer if they cannot be read.
-fn read_units(queue: &ConsumeQueue, offset: i64, max_count: usize, units: &mut Vec<u8>) {
+fn read_entries(queue: &ConsumeQueue, offset: i64, max_count: usize, entries: &mut Vec<u8>) {
     let mut at = offset.max(queue.min_offset());
     let wanted = max_count.saturating_mul(ENTRY_BYTES);
-    while at < queue.max_offset() && units.len() < wanted {
-        let before = units.len();
-        let read = queue.read(at, wanted - before, ReadMode::Wait, units);
-        if read != Ok(true) || units.len() == before {
+    while at < queue.max_offset() && entries.len() < wanted {
+        let before = entries.len();
+        let read = queue.read(at, wanted - before, ReadMode::Wait, entries);
+        if read != Ok(true) || entries.len() == before {
             break;
         }
-        at += ((units.len() - before) / ENTRY_BYTES) as i64;
+        at += ((entries.len() - before) / ENTRY_BYTES) as i64;
     }
 }
 

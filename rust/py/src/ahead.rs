@@ -14,7 +14,9 @@ use pyo3::types::{PyBytes, PyDict};
 
 use super::errors::{file_error, raise};
 use super::offline::{Scan, body_text, check_of, decompress};
-use mq_offline::{self as scan, Ahead, ColumnWork, ColumnsMade, Ended, LineWork, LinesMade, Made};
+use mq_offline::{
+    self as scan, ChunkResult, ColumnChunk, ColumnWork, Ended, LineChunk, LineWork, Pipeline,
+};
 use mq_render::{
     Buffers, Choice, Collected, ColumnError, Columns, Sink, TextBuffers, column_layouts,
 };
@@ -72,8 +74,8 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    fn from(self, offset: i64, chunk_bytes: usize) -> scan::Wanted {
-        scan::Wanted {
+    fn from(self, offset: i64, chunk_bytes: usize) -> scan::ChunkRequest {
+        scan::ChunkRequest {
             offset,
             chunk_bytes,
             stop: self.stop,
@@ -88,10 +90,10 @@ impl Wanted {
 }
 
 /// Waits for the next result; Ctrl-C ends the wait.
-fn next<T: Send + 'static>(py: Python<'_>, ahead: &Ahead<T>) -> PyResult<Made<T>> {
+fn next<T: Send + 'static>(py: Python<'_>, pipeline: &Pipeline<T>) -> PyResult<ChunkResult<T>> {
     loop {
-        if let Some(made) = py.detach(|| ahead.take(POLL)) {
-            return made.map_err(raise);
+        if let Some(chunk) = py.detach(|| pipeline.take(POLL)) {
+            return chunk.map_err(raise);
         }
         py.check_signals()?;
     }
@@ -100,7 +102,7 @@ fn next<T: Send + 'static>(py: Python<'_>, ahead: &Ahead<T>) -> PyResult<Made<T>
 /// The records of the log as JSON lines, rendered ahead.
 #[pyclass(frozen, module = "mqstore._core")]
 pub struct LinesAhead {
-    ahead: Ahead<LinesMade>,
+    pipeline: Pipeline<LineChunk>,
     body: mq_render::BodyText,
 }
 
@@ -117,8 +119,9 @@ impl LinesAhead {
     ) -> PyResult<Self> {
         let body = body_text(body)?;
         let wanted = wanted.from(offset, chunk_bytes);
-        let ahead = Ahead::start(scan.shared(), wanted, || LineWork::new(body)).map_err(raise)?;
-        Ok(Self { ahead, body })
+        let pipeline =
+            Pipeline::start(scan.shared(), wanted, || LineWork::new(body)).map_err(raise)?;
+        Ok(Self { pipeline, body })
     }
 
     /// The next lines, the offset of the chunk after them, and why the lines ended.
@@ -149,14 +152,14 @@ impl LinesAhead {
 
 impl LinesAhead {
     fn take(&self, py: Python<'_>) -> PyResult<(Sink, i64, Ended)> {
-        let made = next(py, &self.ahead)?;
-        let lines = match made.made {
-            LinesMade::Lines(lines) => lines,
-            LinesMade::Records(records) => py
+        let chunk = next(py, &self.pipeline)?;
+        let lines = match chunk.output {
+            LineChunk::Lines(lines) => lines,
+            LineChunk::Records(records) => py
                 .detach(|| mq_render::json_lines(&records, self.body, &mut decompress))
                 .map_err(|error| PyValueError::new_err(error.to_string()))?,
         };
-        Ok((lines, made.next_offset, made.ended))
+        Ok((lines, chunk.next_offset, chunk.ended))
     }
 }
 
@@ -172,7 +175,7 @@ type Rows<'py> = (usize, Bound<'py, PyDict>);
 /// The records of the log as column buffers, built ahead.
 #[pyclass(frozen, module = "mqstore._core")]
 pub struct ColumnsAhead {
-    ahead: Ahead<ColumnsMade>,
+    pipeline: Pipeline<ColumnChunk>,
     names: Vec<String>,
     choice: Arc<Choice>,
 }
@@ -202,9 +205,9 @@ impl ColumnsAhead {
             let columns = Columns::new(&columns).unwrap_or_default();
             ColumnWork::new(columns, Arc::clone(&choice))
         };
-        let ahead = Ahead::start(scan.shared(), wanted, work).map_err(raise)?;
+        let pipeline = Pipeline::start(scan.shared(), wanted, work).map_err(raise)?;
         Ok(Self {
-            ahead,
+            pipeline,
             names: columns,
             choice,
         })
@@ -212,10 +215,10 @@ impl ColumnsAhead {
 
     /// The number of rows, their columns, the offset of the next chunk, and why this chunk ended.
     fn step<'py>(&self, py: Python<'py>) -> PyResult<(Rows<'py>, i64, &'static str)> {
-        let made = next(py, &self.ahead)?;
-        let collected = match made.made {
-            ColumnsMade::Columns(collected) => collected,
-            ColumnsMade::Records(records) => {
+        let chunk = next(py, &self.pipeline)?;
+        let collected = match chunk.output {
+            ColumnChunk::Columns(collected) => collected,
+            ColumnChunk::Records(records) => {
                 let mut columns = made_columns(&self.names)?;
                 py.detach(|| columns.add(&records, &self.choice, &mut decompress))
                     .map_err(|error| column_error(py, &error))?;
@@ -223,7 +226,7 @@ impl ColumnsAhead {
             }
         };
         let rows = (collected.rows, lent(py, collected)?);
-        Ok((rows, made.next_offset, made.ended.as_str()))
+        Ok((rows, chunk.next_offset, chunk.ended.as_str()))
     }
 }
 

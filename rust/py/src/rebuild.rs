@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 
 use super::errors::raise;
-use mq_offline::{self as scan, GroupOutlook, Rebuilt, SetSizes, Wish, WorkStep};
+use mq_offline::{self as scan, GroupOutlook, RebuildOptions, Rebuilt, SetSizes, WorkStep};
 
 /// Interval at which long work looks for Ctrl-C and reports its progress.
 const POLL: Duration = Duration::from_millis(50);
@@ -51,7 +51,7 @@ impl From<Rebuilt> for RepairReport {
             log_start: done.log_start,
             log_end: done.log_end,
             records: done.records,
-            healed: done.healed.iter().map(saved).collect(),
+            healed: done.repaired.iter().map(saved).collect(),
             cut: done.cut,
             queues: done.queues,
             queue_entries: done.queue_entries,
@@ -91,7 +91,7 @@ pub fn rebuild(
     index_slots: Option<u32>,
     index_entries: Option<u32>,
 ) -> PyResult<RepairReport> {
-    let wish = Wish {
+    let options = RebuildOptions {
         repairs,
         to: to.as_deref(),
         delay_levels,
@@ -100,13 +100,13 @@ pub fn rebuild(
             entries: index_entries,
         },
     };
-    run(py, &root, &wish, progress.as_ref())
+    run(py, &root, &options, progress.as_ref())
 }
 
 fn run(
     py: Python<'_>,
     root: &Path,
-    wish: &Wish<'_>,
+    options: &RebuildOptions<'_>,
     progress: Option<&Py<PyAny>>,
 ) -> PyResult<RepairReport> {
     let mut interrupted = None;
@@ -119,7 +119,7 @@ fn run(
         }
         interrupted.is_none()
     };
-    let outcome = py.detach(|| scan::rebuild(root, wish, &mut told));
+    let outcome = py.detach(|| scan::rebuild(root, options, &mut told));
     match interrupted {
         Some(error) => Err(error),
         None => outcome.map(RepairReport::from).map_err(raise),

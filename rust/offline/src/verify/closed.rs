@@ -48,11 +48,11 @@ impl Check<'_> {
             .clone()
             .map(|checked| checked.queue.max_offset())
             .sum();
-        let (count, told) = (queues.count(), (marker.queues, marker.queue_offsets));
-        if (count, offsets) != told {
+        let (count, stated) = (queues.count(), (marker.queues, marker.queue_offsets));
+        if (count, offsets) != stated {
             let what = format!(
                 "{count} queues with {offsets} offsets in all; at the clean stop {} with {}",
-                told.0, told.1
+                stated.0, stated.1
             );
             self.find("queue_missing", "consumequeue", -1, what);
         }

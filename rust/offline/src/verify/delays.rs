@@ -9,10 +9,10 @@ use mq_format::properties;
 
 /// The number of entries with each delay of a queue, and the first such entry.
 #[derive(Debug, Default)]
-pub(super) struct Delays(BTreeMap<(i32, i64), Met>);
+pub(super) struct Delays(BTreeMap<(i32, i64), Seen>);
 
 #[derive(Debug, Default)]
-struct Met {
+struct Seen {
     count: u64,
     first: i64,
     is_usual: bool,
@@ -48,9 +48,9 @@ impl Check<'_> {
             false => tags_code,
         };
         let delay_ms = due_ms.wrapping_sub(record.store_timestamp_ms);
-        let met = self.delays.0.entry((queue_id, delay_ms)).or_insert(Met {
+        let met = self.delays.0.entry((queue_id, delay_ms)).or_insert(Seen {
             first: offset,
-            ..Met::default()
+            ..Seen::default()
         });
         met.count += 1;
         met.is_usual = due_ms == usual_ms;

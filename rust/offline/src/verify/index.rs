@@ -55,15 +55,15 @@ impl Work<'_> {
 }
 
 /// Checks the links of an entry; `head` is the newest entry of its slot so far.
-fn linked(entry: &IndexEntry, at: i32, head: i32, last: Option<IndexEntry>) -> Option<String> {
+fn link_fault(entry: &IndexEntry, at: i32, head: i32, last: Option<IndexEntry>) -> Option<String> {
     let before = last.map_or(0, |last| last.physical_offset);
     if entry.key_hash < 0 || entry.time_difference_seconds < 0 {
         return Some(format!("entry {at} has a negative hash or time"));
     }
     if entry.previous != head {
-        let told = entry.previous;
+        let stated = entry.previous;
         return Some(format!(
-            "entry {at} links to entry {told} of its chain, expected entry {head}"
+            "entry {at} links to entry {stated} of its chain, expected entry {head}"
         ));
     }
     (entry.physical_offset < before)
@@ -82,7 +82,7 @@ pub(super) struct Keys {
     /// Keys of records before the first indexed one.
     before: u64,
     /// Keys of records after the last indexed one, and the first such record.
-    behind: u64,
+    after: u64,
     first_behind: i64,
 }
 
@@ -112,10 +112,10 @@ impl Keys {
             Some((first, last)) if at >= first && at <= last => self.between += count,
             Some((first, _)) if at < first => self.before += count,
             _ if count > 0 => {
-                if self.behind == 0 {
+                if self.after == 0 {
                     self.first_behind = at;
                 }
-                self.behind += count;
+                self.after += count;
             }
             _ => {}
         }
@@ -207,13 +207,13 @@ impl Check<'_> {
                 }
                 self.report.index_entries += 1;
                 let head = usize::try_from(layout.slot_of(entry.key_hash)).unwrap_or(0);
-                if let Some(what) = linked(&entry, at, heads[head], last) {
+                if let Some(what) = link_fault(&entry, at, heads[head], last) {
                     self.find("index_entry", place, offset, what);
                 }
                 heads[head] = at;
                 // Entries of expired records stay in the index.
                 if offset >= self.scan.min_physical_offset() {
-                    let (found, what) = self.look_at(&entry, at, work);
+                    let (found, what) = self.check_entry(&entry, at, work);
                     in_log += u64::from(found != Entry::Healed);
                     healed += u64::from(found == Entry::Healed);
                     if let Some(what) = what {
@@ -286,10 +286,10 @@ impl Check<'_> {
     ) -> Vec<String> {
         let mut wrong = Vec::new();
         let used = heads.iter().filter(|head| **head != 0).count() as i64;
-        let told = i64::from(header.hash_slot_count);
+        let stated = i64::from(header.hash_slot_count);
         // Older RocketMQ versions count entries instead of slots.
-        if self.state.is_clean && told != used && told != i64::from(header.index_count) - 1 {
-            wrong.push(format!("counts {told} used slots, found {used}"));
+        if self.state.is_clean && stated != used && stated != i64::from(header.index_count) - 1 {
+            wrong.push(format!("counts {stated} used slots, found {used}"));
         }
         let ends = [
             (
@@ -330,7 +330,12 @@ impl Check<'_> {
     }
 
     /// The target of an entry, and the entry's fault if it has one.
-    fn look_at(&self, entry: &IndexEntry, number: i32, work: &Work<'_>) -> (Entry, Option<String>) {
+    fn check_entry(
+        &self,
+        entry: &IndexEntry,
+        number: i32,
+        work: &Work<'_>,
+    ) -> (Entry, Option<String>) {
         let offset = entry.physical_offset;
         let wrong = || {
             Some(format!(
@@ -361,10 +366,11 @@ impl Check<'_> {
         if !has_key_hash(record.topic, record.properties, entry.key_hash) {
             return (Entry::Wrong, wrong());
         }
-        let (told, stored) = (entry.time_difference_seconds, record.store_timestamp_ms);
-        let is_time = work.header.time_difference_seconds(stored) == told
-            || number == 1 && work.first_seconds(stored) == told;
-        let late = || format!("entry {number} says {told} s, its record was stored at {stored} ms");
+        let (stated, stored) = (entry.time_difference_seconds, record.store_timestamp_ms);
+        let is_time = work.header.time_difference_seconds(stored) == stated
+            || number == 1 && work.first_seconds(stored) == stated;
+        let late =
+            || format!("entry {number} says {stated} s, its record was stored at {stored} ms");
         (Entry::Own, (!is_time).then(late))
     }
 
@@ -373,7 +379,7 @@ impl Check<'_> {
         let Keys {
             between,
             before,
-            behind,
+            after,
             first_behind,
             ..
         } = self.keys;
@@ -385,17 +391,17 @@ impl Check<'_> {
             let what = format!("{between} keys of records have {indexed} entries");
             self.find("index_missing", "index", -1, what);
         }
-        if behind == 0 {
+        if after == 0 {
             return;
         }
         if is_without {
-            let what = format!("there is no index: {behind} keys cannot be looked up");
+            let what = format!("there is no index: {after} keys cannot be looked up");
             self.notice("index_missing", "index", first_behind, what);
         } else if self.state.is_clean {
-            let what = format!("{behind} keys of records from here on are not indexed");
+            let what = format!("{after} keys of records from here on are not indexed");
             self.find("index_missing", "index", first_behind, what);
         } else {
-            let what = format!("{behind} keys of records from here on are not indexed yet");
+            let what = format!("{after} keys of records from here on are not indexed yet");
             self.notice("index_behind", "index", first_behind, what);
         }
     }

@@ -67,13 +67,13 @@ impl Check<'_> {
         let mut head = [0; 4];
         let log = &self.scan.log;
         log.read_at(offset, &mut head).map_err(log_error(at))?;
-        let (told, left) = (
+        let (stated, left) = (
             u32::from_be_bytes(head),
             log.next_file_start(offset) - offset,
         );
-        if u64::from(told) != left {
+        if u64::from(stated) != left {
             let what =
-                format!("the blank record says {told} bytes, the file has {left} bytes left");
+                format!("the blank record says {stated} bytes, the file has {left} bytes left");
             self.find("record", "commitlog", at, what);
         }
         Ok(())
@@ -111,10 +111,10 @@ impl Check<'_> {
         if sys_flag::is_queued(record.sys_flag) {
             let (topic, queue_id, offset) = (record.topic, record.queue_id, record.queue_offset);
             let tags_code = record.tags_code(&self.levels);
-            self.queued((topic, queue_id, offset), &record, bytes.len(), tags_code);
+            self.check_queued((topic, queue_id, offset), &record, bytes.len(), tags_code);
             for (name, offset) in multi_dispatch::dispatches(record.properties) {
                 let queue_id = multi_dispatch::queue_id_in(name, queue_id, true);
-                self.queued((name, queue_id, offset), &record, bytes.len(), tags_code);
+                self.check_queued((name, queue_id, offset), &record, bytes.len(), tags_code);
             }
         }
     }

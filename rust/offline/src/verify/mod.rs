@@ -45,7 +45,7 @@ struct Check<'a> {
     keys: Keys,
     /// Number of records after the ends of their queues in a store that was not closed, and the
     /// first one's physical offset.
-    behind: (u64, i64),
+    past_end: (u64, i64),
     /// Topics that the broker knows; None if no topic table can be read.
     topics: Option<HashSet<String>>,
     deletions: Deletions,
@@ -85,7 +85,7 @@ fn check_all(scan: &Scan, progress: &mut dyn FnMut(i64) -> bool) -> Result<Repor
         levels: levels(&Settings::default())?,
         queues: Queues::new(),
         keys: Keys::of(scan, !state.is_clean),
-        behind: (0, -1),
+        past_end: (0, -1),
         topics: states::topics(&scan.root)?,
         deletions: Deletions::read(&scan.root)?,
         deleted: BTreeMap::new(),
@@ -103,7 +103,7 @@ fn check_all(scan: &Scan, progress: &mut dyn FnMut(i64) -> bool) -> Result<Repor
         return Ok(check.report);
     };
     check.report.log_end = log_end;
-    check.tell_behind();
+    check.report_past_end();
     check.delay_times();
     check.checkpoint()?;
     check.deletions()?;

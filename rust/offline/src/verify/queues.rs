@@ -28,11 +28,11 @@ pub(super) struct Checked {
 
 impl Checked {
     /// The entry at a queue offset.
-    fn unit(&mut self, offset: i64) -> Option<QueueEntry> {
-        let (from, units) = &self.window;
+    fn entry(&mut self, offset: i64) -> Option<QueueEntry> {
+        let (from, entries) = &self.window;
         let at = usize::try_from(offset.checked_sub(*from)?).ok();
-        if let Some(unit) = at.and_then(|at| units.get(at)) {
-            return Some(*unit);
+        if let Some(entry) = at.and_then(|at| entries.get(at)) {
+            return Some(*entry);
         }
         let (first, end) = self.queue.written();
         if offset < first || offset >= end {
@@ -91,7 +91,7 @@ impl Check<'_> {
     }
 
     /// Compares a record with its entry in one queue, given as topic, queue id and queue offset.
-    pub(super) fn queued(
+    pub(super) fn check_queued(
         &mut self,
         (topic, queue_id, offset): (&str, i32, i64),
         record: &RecordView<'_>,
@@ -106,25 +106,27 @@ impl Check<'_> {
         let of_topic = self.queues.get_mut(topic);
         let checked = of_topic.and_then(|queues| queues.get_mut(&queue_id));
         let Some(checked) = checked else {
-            return self.without_queue((topic, queue_id, offset), start);
+            return self.on_missing_queue((topic, queue_id, offset), start);
         };
         checked.next_offset = checked.next_offset.max(offset.saturating_add(1));
         let at = (start, i32::try_from(size).unwrap_or(i32::MAX));
-        let wrong = match checked.unit(offset) {
-            Some(unit) if (unit.physical_offset, unit.size_bytes) == at => {
+        let wrong = match checked.entry(offset) {
+            Some(entry) if (entry.physical_offset, entry.size_bytes) == at => {
                 checked.seen += 1;
                 let queue = Arc::clone(&checked.queue);
                 self.sequences.jump((topic, queue_id, offset), start, None);
-                self.tags_code((&queue, offset), &unit, record, tags_code)
+                self.tags_code((&queue, offset), &entry, record, tags_code)
             }
             // The queue was deleted and created again, so its offsets started at 0 again.
-            Some(unit) if unit.is_used() && !unit.is_filler() && unit.physical_offset > start => {
+            Some(entry)
+                if entry.is_used() && !entry.is_filler() && entry.physical_offset > start =>
+            {
                 return self.superseded(start);
             }
-            Some(unit) if unit.is_used() => {
-                Some(format!("points to {unit:?}, the record is at {at:?}"))
+            Some(entry) if entry.is_used() => {
+                Some(format!("points to {entry:?}, the record is at {at:?}"))
             }
-            _ => return self.missing((topic, queue_id, offset), start),
+            _ => return self.on_missing_entry((topic, queue_id, offset), start),
         };
         if let Some(what) = wrong {
             self.find("queue_entry", format!("{topic}/{queue_id}"), offset, what);
@@ -144,21 +146,21 @@ impl Check<'_> {
     fn tags_code(
         &mut self,
         (queue, offset): (&ConsumeQueue, i64),
-        unit: &QueueEntry,
+        entry: &QueueEntry,
         record: &RecordView<'_>,
         expected: i64,
     ) -> Option<String> {
-        let mut found = unit.tags_code;
-        if unit.is_extension_address() {
+        let mut found = entry.tags_code;
+        if entry.is_extension_address() {
             let mut reader = queue.tags_codes(ReadMode::Wait);
-            let Ok(Some(ext)) = reader.unit(unit) else {
-                return Some(format!("{unit:?} points to nothing in the extension"));
+            let Ok(Some(ext)) = reader.unit(entry) else {
+                return Some(format!("{entry:?} points to nothing in the extension"));
             };
             self.report.extension_units += 1;
             if ext.store_timestamp_ms != record.store_timestamp_ms {
-                let (told, stored) = (ext.store_timestamp_ms, record.store_timestamp_ms);
+                let (stated, stored) = (ext.store_timestamp_ms, record.store_timestamp_ms);
                 return Some(format!(
-                    "its extension says it was stored at {told} ms, the record says {stored} ms"
+                    "its extension says it was stored at {stated} ms, the record says {stored} ms"
                 ));
             }
             found = ext.tags_code;
@@ -171,13 +173,13 @@ impl Check<'_> {
 
     /// Handles a record whose queue is not on disk: the topic was deleted, the store was not
     /// closed, or the queue was lost.
-    fn without_queue(&mut self, (topic, queue_id, offset): (&str, i32, i64), start: i64) {
+    fn on_missing_queue(&mut self, (topic, queue_id, offset): (&str, i32, i64), start: i64) {
         if !self.is_known(topic) {
             *self.deleted.entry(topic.to_owned()).or_default() += 1;
             return;
         }
         let starts_at_0 = self.scan.min_physical_offset() == 0;
-        self.behind((topic, queue_id, offset), start, starts_at_0.then_some(0));
+        self.past_end((topic, queue_id, offset), start, starts_at_0.then_some(0));
     }
 
     /// Whether a topic still exists. Messages of a deleted topic stay in the log.
@@ -192,7 +194,7 @@ impl Check<'_> {
     }
 
     /// Handles a record without an entry in an existing queue.
-    fn missing(&mut self, (topic, queue_id, offset): (&str, i32, i64), start: i64) {
+    fn on_missing_entry(&mut self, (topic, queue_id, offset): (&str, i32, i64), start: i64) {
         let checked = self.queues.get_mut(topic);
         let checked = checked.and_then(|queues| queues.get_mut(&queue_id));
         let Some(checked) = checked else {
@@ -202,14 +204,14 @@ impl Check<'_> {
         // A queue that starts at another offset than 0 has lost its first file.
         let is_anew = checked.queue.written().0 == 0;
         let begins_later = is_anew
-            && checked.unit(min).is_some_and(|first| {
+            && checked.entry(min).is_some_and(|first| {
                 first.is_used() && !first.is_filler() && first.physical_offset > start
             });
         if begins_later {
             return self.superseded(start);
         }
         if offset >= max {
-            return self.behind((topic, queue_id, offset), start, Some(max));
+            return self.past_end((topic, queue_id, offset), start, Some(max));
         }
         let what = format!("no entry for the record at {start}");
         self.find("queue_missing", format!("{topic}/{queue_id}"), offset, what);
@@ -217,7 +219,7 @@ impl Check<'_> {
 
     /// Handles a record after the end of its queue. That is damage if the store was closed, and
     /// normal after a crash. `least` is the end of the queue.
-    fn behind(
+    fn past_end(
         &mut self,
         (topic, queue_id, offset): (&str, i32, i64),
         start: i64,
@@ -232,16 +234,16 @@ impl Check<'_> {
             let what = format!("the record at {start} has queue offset {offset}, not {expected}");
             return self.find("queue_offset", place, offset, what);
         }
-        let first = if self.behind.0 == 0 {
+        let first = if self.past_end.0 == 0 {
             start
         } else {
-            self.behind.1
+            self.past_end.1
         };
-        self.behind = (self.behind.0 + 1, first);
+        self.past_end = (self.past_end.0 + 1, first);
     }
 
-    pub(super) fn tell_behind(&mut self) {
-        let (count, first) = self.behind;
+    pub(super) fn report_past_end(&mut self) {
+        let (count, first) = self.past_end;
         if count > 0 {
             let what = format!("{count} messages from here on are not in their queues yet");
             self.notice("queue_behind", "commitlog", first, what);
@@ -275,10 +277,10 @@ impl Check<'_> {
                     continue;
                 }
                 for offset in min..max {
-                    let Some(unit) = checked.unit(offset) else {
+                    let Some(entry) = checked.entry(offset) else {
                         continue;
                     };
-                    let what = self.stray((&checked.queue, offset), &unit, log_end);
+                    let what = self.entry_fault((&checked.queue, offset), &entry, log_end);
                     if let Some(what) = what {
                         self.find("queue_entry", format!("{topic}/{queue_id}"), offset, what);
                     }
@@ -288,22 +290,22 @@ impl Check<'_> {
     }
 
     /// The fault of an entry: it must point to a record with this queue and offset.
-    fn stray(
+    fn entry_fault(
         &self,
         (queue, offset): (&ConsumeQueue, i64),
-        unit: &QueueEntry,
+        entry: &QueueEntry,
         log_end: u64,
     ) -> Option<String> {
-        if unit.is_filler() {
+        if entry.is_filler() {
             return None;
         }
-        if !unit.is_used() {
+        if !entry.is_used() {
             return Some("was never written".to_owned());
         }
-        if unit.end_offset() > log_end.cast_signed() {
-            return Some(format!("points to {unit:?}, the log ends at {log_end}"));
+        if entry.end_offset() > log_end.cast_signed() {
+            return Some(format!("points to {entry:?}, the log ends at {log_end}"));
         }
-        let (at, size) = (unit.physical_offset, unit.size_bytes);
+        let (at, size) = (entry.physical_offset, entry.size_bytes);
         let record = self.scan.log.record(at, Some(size), CheckCrc::No);
         let is_own = matches!(record, Ok(Some(bytes)) if {
             let is_own = |record: RecordView<'_>| {
@@ -312,6 +314,6 @@ impl Check<'_> {
             };
             RecordView::parse(&bytes, CheckCrc::No).is_ok_and(is_own)
         });
-        (!is_own).then(|| format!("points to {unit:?}, which is no record of this queue offset"))
+        (!is_own).then(|| format!("points to {entry:?}, which is no record of this queue offset"))
     }
 }

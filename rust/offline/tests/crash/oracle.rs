@@ -57,7 +57,7 @@ pub struct Oracle {
 pub struct Found {
     pub messages: usize,
     pub unpromised: usize,
-    pub healed: usize,
+    pub repaired: usize,
 }
 
 /// Name of the state file that workloads save.
@@ -268,7 +268,7 @@ pub fn judge(
 ) -> Verdict<Found> {
     let store = rig.try_open(root)?;
     let mut found = oracle.check(&store, position)?;
-    found.healed = healed(&store);
+    found.repaired = repaired(&store);
     close(store)?;
     let before = content(root);
     // Make the store look as if it had been killed at once.
@@ -288,7 +288,7 @@ pub fn judge(
     Ok(found)
 }
 
-fn healed(store: &Store) -> usize {
+fn repaired(store: &Store) -> usize {
     let figures = store.runtime();
     figures
         .get("healedDamages")

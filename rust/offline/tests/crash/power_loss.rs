@@ -30,7 +30,7 @@ impl Totals {
         self.losses.names += losses.names;
         self.found.messages += found.messages;
         self.found.unpromised += found.unpromised;
-        self.found.healed += found.healed;
+        self.found.repaired += found.repaired;
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use mq_format::message::{CheckCrc, RecordView};
 use mq_store::inspect::MARGIN_MS;
 
-use crate::rig::{BODY_AT, LOG_FILE, Patient, Sent, delivered, healed};
+use crate::rig::{BODY_AT, LOG_FILE, Patient, Sent, delivered, repaired};
 use crate::short_file::spared;
 
 /// Position of the store time in a record.
@@ -69,7 +69,7 @@ fn a_store_time_before_the_previous_files_is_not_trusted() {
         let damaged = first_in(&whole, last - LOG_FILE);
         patient.flip(damaged.range.start + BODY_AT, 1);
         let store = patient.open();
-        assert_eq!(healed(&store), 1, "flipped: {is_flipped}");
+        assert_eq!(repaired(&store), 1, "flipped: {is_flipped}");
         assert_eq!(delivered(&store, &patient).len(), patient.sent.len() - 1);
     }
 }

@@ -11,7 +11,7 @@ use mq_store::inspect::layout::ABORT;
 use mq_store::testing::request;
 use mq_store::{GetRequest, GetStatus, PutStatus, ReadMode, Store, TagFilter};
 
-use crate::rig::{BODY_AT, LOG_FILE, Patient, healed};
+use crate::rig::{BODY_AT, LOG_FILE, Patient, repaired};
 
 const MESSAGES: i64 = 12;
 
@@ -64,7 +64,7 @@ fn delivered(store: &Store) -> BTreeSet<i64> {
 fn start(patient: &Patient, is_damaged: bool) -> BTreeSet<i64> {
     let store = patient.try_open();
     let store = store.unwrap();
-    assert_eq!(healed(&store) > 0, is_damaged);
+    assert_eq!(repaired(&store) > 0, is_damaged);
     let found = delivered(&store);
     let put = store.wait(store.put(&request("T", b"new")));
     assert_eq!((put.status, put.queue_offset), (PutStatus::Ok, MESSAGES));
@@ -93,7 +93,7 @@ fn a_store_with_another_checkpoint_opens_like_one_of_rocketmq() {
     bytes[7] ^= 1;
     fs::write(path, bytes).unwrap();
     patient.write(patient.end - 100, &[0; 100]);
-    assert_eq!(healed(&patient.open()), 0);
+    assert_eq!(repaired(&patient.open()), 0);
 }
 
 #[test]
@@ -151,13 +151,13 @@ fn without_crc_checks_only_the_tail_and_a_kill_reveal_damage() {
             fs::write(patient.root.path().join("checkpoint"), [0; 4096]).unwrap();
         }
         let what = (file, check_crc_on_recover, is_killed);
-        assert_eq!(healed(&patient.open()), count, "{what:?}");
+        assert_eq!(repaired(&patient.open()), count, "{what:?}");
     }
     // Sizes and positions are checked with every setting.
     let mut patient = whole.copy();
     patient.settings.check_crc_on_recover = false;
     patient.flip(body_in(last_file - LOG_FILE) - BODY_AT + 30, 1);
-    assert_eq!(healed(&patient.open()), 1);
+    assert_eq!(repaired(&patient.open()), 1);
 }
 
 proptest! {
@@ -176,7 +176,7 @@ proptest! {
         prop_assert!(!found.contains(&(MESSAGES - 1)));
         // The damage is repaired: the next start reports none.
         let store = patient.open();
-        prop_assert_eq!(healed(&store), 0);
+        prop_assert_eq!(repaired(&store), 0);
         prop_assert_eq!(delivered(&store), found);
     }
 }

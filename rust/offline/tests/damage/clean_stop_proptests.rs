@@ -11,7 +11,7 @@ use proptest::sample::Index;
 use mq_log::{Operation, Tape, Target, watch};
 use mq_testing::stores::snapshot;
 
-use crate::rig::{BODY_AT, LOG_FILE, Patient, Sent, delivered, healed};
+use crate::rig::{BODY_AT, LOG_FILE, Patient, Sent, delivered, repaired};
 
 /// Files that a start checks after a clean stop.
 const CHECKED_FILES: u64 = 3;
@@ -115,13 +115,13 @@ proptest! {
                 prop_assert!(is_found, "{:?} is lost", sent.range);
             }
         }
-        prop_assert!(revealed == 0 || healed(&store) > 0);
+        prop_assert!(revealed == 0 || repaired(&store) > 0);
         patient.assert_goes_on(&store);
         store.close().unwrap();
         if hidden == 0 {
             patient.assert_verified();
             let store = patient.open();
-            prop_assert_eq!(healed(&store), 0);
+            prop_assert_eq!(repaired(&store), 0);
             prop_assert_eq!(delivered(&store, &patient), found);
             store.close().unwrap();
         }

@@ -229,7 +229,7 @@ impl Patient {
 }
 
 /// Number of damaged ranges that the start of a store repaired.
-pub fn healed(store: &Store) -> usize {
+pub fn repaired(store: &Store) -> usize {
     store.runtime()["healedDamages"].parse().unwrap()
 }
 

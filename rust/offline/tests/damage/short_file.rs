@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use mq_offline::{Wish, rebuild};
+use mq_offline::{RebuildOptions, rebuild};
 use mq_store::inspect::LogFacts;
 use mq_store::{Settings, Store};
 
-use crate::rig::{LOG_FILE, Patient, delivered, healed};
+use crate::rig::{LOG_FILE, Patient, delivered, repaired};
 
 const LENGTHS: [u64; 8] = [0, 1, 8, 19, 4_096, LOG_FILE / 2, LOG_FILE - 9, LOG_FILE - 1];
 
@@ -34,12 +34,15 @@ fn a_short_file_loses_only_the_messages_it_lacks() {
             let kept = spared(&patient, start, length);
             assert_eq!(found.len(), kept, "{start} cut to {length}");
             let is_damaged = kept < patient.sent.len();
-            assert!(healed(&store) > 0 || !is_damaged, "{start} cut to {length}");
+            assert!(
+                repaired(&store) > 0 || !is_damaged,
+                "{start} cut to {length}"
+            );
             patient.assert_goes_on(&store);
             store.close().unwrap();
             patient.assert_verified();
             let store = patient.open();
-            assert_eq!(healed(&store), 0);
+            assert_eq!(repaired(&store), 0);
             assert_eq!(delivered(&store, &patient), found);
         }
     }
@@ -103,13 +106,13 @@ fn a_refused_short_file_is_named_with_sizes_and_repair_command() {
     assert!(LogFacts::read(root).unwrap().is_settled());
     let place = tempfile::tempdir().unwrap();
     let to = place.path().join("repaired");
-    let wish = Wish {
+    let options = RebuildOptions {
         repairs: true,
         to: Some(&to),
-        ..Wish::default()
+        ..RebuildOptions::default()
     };
-    let done = rebuild(root, &wish, &mut |_, _, _| true).unwrap();
-    assert!(!done.healed.is_empty());
+    let done = rebuild(root, &options, &mut |_, _, _| true).unwrap();
+    assert!(!done.repaired.is_empty());
     let repaired = Patient {
         root: place,
         ..patient

@@ -3,10 +3,10 @@
 //!
 //! 1. Load queues and index; determine where RocketMQ would start its check of the log.
 //! 2. Check records from there. Truncate the log at a torn tail; repair damage before valid
-//!   records.
+//!    records.
 //! 3. Truncate the log, zeroing the rest of its file. After an unclean stop, write and sync the
-//!   part after the checkpoint again, because a failed fsync may have left pages that are marked
-//!   clean but not on disk.
+//!    part after the checkpoint again, because a failed fsync may have left pages that are marked
+//!    clean but not on disk.
 //! 4. Truncate queues and index to the log; dispatch the records that they lack.
 
 mod blocks;

@@ -6,7 +6,7 @@ use mq_store::inspect::SetSizes;
 
 /// Options of a rebuild or repair.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Wish<'a> {
+pub struct RebuildOptions<'a> {
     /// Repair the log and the state files, too.
     pub repairs: bool,
     /// Directory for a complete copy; None works in place.

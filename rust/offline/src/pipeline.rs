@@ -2,7 +2,7 @@
 //!
 //! One thread at a time reads the next chunk; all threads process their chunks in parallel. The
 //! caller takes the results in log order. A thread ends at the end of the log, or after its current
-//! chunk once the [`Ahead`] is dropped. Dropping does not join the threads, so a [`Work`] must not
+//! chunk once the [`Pipeline`] is dropped. Dropping does not join the threads, so a [`Work`] must not
 //! block.
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ const THREADS_MAX: usize = 4;
 
 /// First offset, chunk size and the conditions that a record must meet; see [`Filter`].
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct ChunkRequest {
     /// Physical offset of the first record.
     pub offset: i64,
     /// Approximate bytes of records per chunk.
@@ -47,7 +47,7 @@ pub struct Wanted {
     pub check_crc: CheckCrc,
 }
 
-impl Wanted {
+impl ChunkRequest {
     fn filter(&self) -> Filter<'_> {
         Filter {
             stop: self.stop,
@@ -62,9 +62,9 @@ impl Wanted {
 
 /// The result of one chunk.
 #[derive(Debug)]
-pub struct Made<T> {
+pub struct ChunkResult<T> {
     /// The result.
-    pub made: T,
+    pub output: T,
     /// Start of the next chunk.
     pub next_offset: i64,
     /// Why the results end after this chunk; `More` if they do not.
@@ -72,7 +72,7 @@ pub struct Made<T> {
 }
 
 /// The records of one chunk.
-pub struct Part<'a> {
+pub struct ChunkRecords<'a> {
     bytes: &'a [u8],
     /// Log offset of `bytes`, for checking the offset in each record; None if already checked.
     start: Option<i64>,
@@ -81,7 +81,7 @@ pub struct Part<'a> {
     ended: Ended,
 }
 
-impl<'a> Part<'a> {
+impl<'a> ChunkRecords<'a> {
     /// The bytes of the whole chunk, as read from the log.
     pub(super) fn bytes(&self) -> &'a [u8] {
         self.bytes
@@ -112,19 +112,19 @@ impl<'a> Part<'a> {
 /// Processes chunks. Each thread has its own instance.
 pub trait Work: Send {
     /// The result for one chunk.
-    type Made: Send;
+    type Output: Send;
     /// Processes one chunk.
-    fn make(&mut self, part: &mut Part<'_>) -> Self::Made;
+    fn process(&mut self, records: &mut ChunkRecords<'_>) -> Self::Output;
 }
 
 /// Results in log order; see the module.
-pub struct Ahead<T> {
+pub struct Pipeline<T> {
     shared: Arc<Shared<T>>,
 }
 
 struct Shared<T> {
     scan: Arc<Scan>,
-    wanted: Wanted,
+    request: ChunkRequest,
     reading: Mutex<Reading>,
     results: Mutex<Results<T>>,
     /// Notified when a result is added or taken, and when the caller stops or a thread ends.
@@ -139,64 +139,64 @@ struct Reading {
 }
 
 struct Results<T> {
-    made: BTreeMap<u64, Result<Made<T>, StoreError>>,
+    by_number: BTreeMap<u64, Result<ChunkResult<T>, StoreError>>,
     /// Number of the chunk that the caller takes next.
     next: u64,
     is_stopped: bool,
     threads: usize,
 }
 
-impl<T: Send + 'static> Ahead<T> {
+impl<T: Send + 'static> Pipeline<T> {
     /// Starts one thread per processor, at most [`THREADS_MAX`], each with its own `work`.
     pub fn start<W>(
         scan: Arc<Scan>,
-        wanted: Wanted,
+        request: ChunkRequest,
         work: impl Fn() -> W,
     ) -> Result<Self, StoreError>
     where
-        W: Work<Made = T> + 'static,
+        W: Work<Output = T> + 'static,
     {
         let threads = thread::available_parallelism().map_or(1, usize::from);
         let shared = Arc::new(Shared {
             reading: Mutex::new(Reading {
-                offset: wanted.offset,
+                offset: request.offset,
                 number: 0,
                 is_over: false,
             }),
             results: Mutex::new(Results {
-                made: BTreeMap::new(),
+                by_number: BTreeMap::new(),
                 next: 0,
                 is_stopped: false,
                 threads: 0,
             }),
             changed: Condvar::new(),
             scan,
-            wanted,
+            request,
         });
-        let ahead = Self { shared };
+        let pipeline = Self { shared };
         for _ in 0..threads.min(THREADS_MAX) {
-            let (shared, work) = (Arc::clone(&ahead.shared), work());
+            let (shared, work) = (Arc::clone(&pipeline.shared), work());
             shared.results.lock().threads += 1;
-            let run = Running(shared);
+            let run = ThreadGuard(shared);
             let builder = thread::Builder::new().name("mqstore-ahead".into());
             let spawned = builder.spawn(move || run.0.work(work));
             spawned.map_err(io_error(
                 "cannot start a thread that reads the log".as_ref(),
             ))?;
         }
-        Ok(ahead)
+        Ok(pipeline)
     }
 
-    /// Returns the next result, or None if there is none within `patience`.
-    pub fn take(&self, patience: Duration) -> Option<Result<Made<T>, StoreError>> {
-        let until = Instant::now() + patience;
+    /// Returns the next result, or None if there is none within `timeout`.
+    pub fn take(&self, timeout: Duration) -> Option<Result<ChunkResult<T>, StoreError>> {
+        let until = Instant::now() + timeout;
         let mut results = self.shared.results.lock();
         let number = results.next;
         loop {
-            if let Some(made) = results.made.remove(&number) {
+            if let Some(result) = results.by_number.remove(&number) {
                 results.next += 1;
                 self.shared.changed.notify_all();
-                return Some(made);
+                return Some(result);
             }
             if results.threads == 0 {
                 let lost = std::io::Error::other("the threads that read the log have ended");
@@ -214,19 +214,19 @@ impl<T: Send + 'static> Ahead<T> {
     }
 }
 
-impl<T> Drop for Ahead<T> {
+impl<T> Drop for Pipeline<T> {
     fn drop(&mut self) {
         let mut results = self.shared.results.lock();
         results.is_stopped = true;
-        results.made.clear();
+        results.by_number.clear();
         self.shared.changed.notify_all();
     }
 }
 
 /// A running thread; counts itself out when it ends, also after a panic.
-struct Running<T>(Arc<Shared<T>>);
+struct ThreadGuard<T>(Arc<Shared<T>>);
 
-impl<T> Drop for Running<T> {
+impl<T> Drop for ThreadGuard<T> {
     fn drop(&mut self) {
         self.0.results.lock().threads -= 1;
         self.0.changed.notify_all();
@@ -234,34 +234,34 @@ impl<T> Drop for Running<T> {
 }
 
 impl<T: Send> Shared<T> {
-    fn work<W: Work<Made = T>>(&self, mut work: W) {
+    fn work<W: Work<Output = T>>(&self, mut work: W) {
         let mut buffer = Vec::new();
         loop {
             let mut reading = self.reading.lock();
             let number = reading.number;
-            if reading.is_over || !self.is_wanted(number) {
+            if reading.is_over || !self.await_turn(number) {
                 return;
             }
-            let part = self.read(reading.offset, &mut buffer);
+            let records = self.read(reading.offset, &mut buffer);
             reading.number += 1;
             reading.is_over = true;
-            if let Ok(part) = &part {
-                reading.offset = part.next_offset;
-                reading.is_over = part.ended != Ended::More;
+            if let Ok(records) = &records {
+                reading.offset = records.next_offset;
+                reading.is_over = records.ended != Ended::More;
             }
             drop(reading);
-            let made = part.map(|mut part| Made {
-                made: work.make(&mut part),
-                next_offset: part.next_offset,
-                ended: part.ended,
+            let result = records.map(|mut records| ChunkResult {
+                output: work.process(&mut records),
+                next_offset: records.next_offset,
+                ended: records.ended,
             });
-            self.results.lock().made.insert(number, made);
+            self.results.lock().by_number.insert(number, result);
             self.changed.notify_all();
         }
     }
 
     /// Waits until the chunk is within [`CHUNKS_MAX`] of the caller; false if the caller stopped.
-    fn is_wanted(&self, number: u64) -> bool {
+    fn await_turn(&self, number: u64) -> bool {
         let mut results = self.results.lock();
         while !results.is_stopped && number >= results.next + CHUNKS_MAX {
             self.changed.wait(&mut results);
@@ -269,31 +269,35 @@ impl<T: Send> Shared<T> {
         !results.is_stopped
     }
 
-    fn read<'a>(&self, offset: i64, buffer: &'a mut Vec<u8>) -> Result<Part<'a>, StoreError> {
-        let wanted = &self.wanted;
-        let filter = wanted.filter();
+    fn read<'a>(
+        &self,
+        offset: i64,
+        buffer: &'a mut Vec<u8>,
+    ) -> Result<ChunkRecords<'a>, StoreError> {
+        let request = &self.request;
+        let filter = request.filter();
         let start = offset.max(0);
         if filter.is_for_all() {
             let at = start.cast_unsigned();
-            let stretch = self
+            let range = self
                 .scan
-                .stretch(at, wanted.chunk_bytes, wanted.stop, buffer)?;
-            if let Some(stretch) = stretch {
-                return Ok(Part {
-                    bytes: &buffer[..stretch.bytes],
+                .read_range(at, request.chunk_bytes, request.stop, buffer)?;
+            if let Some(range) = range {
+                return Ok(ChunkRecords {
+                    bytes: &buffer[..range.bytes],
                     start: Some(start),
-                    check_crc: wanted.check_crc,
-                    next_offset: stretch.next_offset,
-                    ended: stretch.ended,
+                    check_crc: request.check_crc,
+                    next_offset: range.next_offset,
+                    ended: range.ended,
                 });
             }
         }
-        let chunk_bytes = wanted.chunk_bytes;
+        let chunk_bytes = request.chunk_bytes;
         let found = self
             .scan
-            .select(offset, chunk_bytes, &filter, wanted.check_crc)?;
+            .select(offset, chunk_bytes, &filter, request.check_crc)?;
         *buffer = found.bytes;
-        Ok(Part {
+        Ok(ChunkRecords {
             bytes: buffer,
             start: None,
             check_crc: CheckCrc::No,

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::plan::{Plan, bytes_behind};
-use super::progress::{Step, Told, stopped};
+use super::plan::{Plan, bytes_after};
+use super::progress::{ProgressReporter, Step, stopped};
 use super::scan::{Scan, log_error};
 use mq_log::Segments;
 use mq_store::Settings;
@@ -21,28 +21,28 @@ pub(super) struct Source {
     /// Store time of its last record, milliseconds since the epoch.
     pub last_store_timestamp_ms: i64,
     /// Damaged ranges that were overwritten.
-    pub healed: Vec<(u64, u64)>,
+    pub repaired: Vec<(u64, u64)>,
     /// Bytes after the end that held no record and were removed.
     pub cut: Option<(u64, u64)>,
 }
 
 /// Repairs the log as recovery does, from its first byte, and truncates it after its last record.
-pub(super) fn mend(
+pub(super) fn repair_log(
     scan: &Scan,
     root: &Path,
     settings: &Settings,
     left: Left,
-    told: &Told<'_>,
+    reporter: &ProgressReporter<'_>,
 ) -> Result<Source, StoreError> {
     let log = log_files::open_log(root, settings)?;
     let all = log.max_offset() - log.min_offset();
-    told.tell(Step::Check, 0, all).map_err(stopped)?;
+    reporter.report(Step::Check, 0, all).map_err(stopped)?;
     let check = LogCheck::new(root, &log, true, left);
     let mut check = check.with_multi_dispatch(settings.multi_dispatch);
     let log_end = check.run(log.min_offset(), None, |_| ())?;
-    told.tell(Step::Check, all, all).map_err(stopped)?;
+    reporter.report(Step::Check, all, all).map_err(stopped)?;
     // Look now: if `root` is the source itself, truncation removes these bytes.
-    let cut = bytes_behind(&scan.log, log_end)?;
+    let cut = bytes_after(&scan.log, log_end)?;
     let failed = || log_error(log_end.cast_signed());
     log.truncate_to(log_end).map_err(failed())?;
     if let Left::Unclean(safe_ms) = left
@@ -54,7 +54,7 @@ pub(super) fn mend(
     Ok(Source {
         log_end,
         last_store_timestamp_ms: check.last_store_timestamp_ms(),
-        healed: check.healed_ranges().to_vec(),
+        repaired: check.healed_ranges().to_vec(),
         cut,
     })
 }
@@ -65,7 +65,7 @@ impl Plan {
         Source {
             log_end: self.log_end,
             last_store_timestamp_ms: self.last_store_timestamp_ms,
-            healed: Vec::new(),
+            repaired: Vec::new(),
             cut: None,
         }
     }
