@@ -7,6 +7,8 @@ from pathlib import Path, PurePosixPath
 
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUPS = Path("/proc/self/cgroup")
+REPLY_BYTES = 64 << 20
+"""Bytes of unread replies of all clients, above which large replies are refused."""
 PARTS = 8
 """A budget gets at most one of this many parts of the limit."""
 

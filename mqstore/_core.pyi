@@ -212,6 +212,8 @@ class Store:
         """Copy a group's offsets in a topic to another group; returns the number of queues."""
     def remove_group(self, group: str, topic: str | None = None) -> int:
         """Delete a group's committed offsets, in one topic or all; returns the number of queues."""
+    def remove_offset(self, group: str, topic: str, queue_id: int) -> bool:
+        """Delete a group's committed offset in one queue; returns whether there was one."""
     def save_state(self, name: str, text: bytes) -> None:
         """Write `config/{name}` atomically and durably, keeping the previous copy as .bak."""
     @overload
@@ -500,6 +502,8 @@ class Server:
     settings: kind ("broker" or "namesrv") and port (0 for a free one). Optional are:
     - host, fast_port, worker_threads, max_connections, data_plane ("native" or "python");
     - max_frame_bytes; max_unfinished_bytes of all connections, at least twice max_frame_bytes;
+      max_reply_bytes of unread replies of all clients, at least max_frame_bytes: above it, large
+      replies are refused;
     - idle_timeout in seconds;
     - families (name to queue capacity), routes (code to family), default_family (of the other
       codes; None leaves them unanswered);

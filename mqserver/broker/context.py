@@ -172,6 +172,10 @@ class StoreDoor(Protocol):
         """Delete the offsets of a group."""
         ...
 
+    def remove_offset(self, group: str, topic: str, queue_id: int) -> bool:
+        """Delete the offset of a group in one queue; whether there was one."""
+        ...
+
     def clean_unused_topics(self, topics: set[str]) -> tuple[int, int, int]:
         """Delete the messages of all topics except these, durably."""
         ...

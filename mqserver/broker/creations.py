@@ -15,7 +15,8 @@ class Creations:
     """Holds a request until the NameServers know its topic and the topics' file is saved.
 
     announce: tells the NameServers; waits for a bounded time. saved: calls back when the file is
-    saved. Requests that arrive during an announcement share the next one.
+    saved, which happens during the announcement. Requests that arrive during an announcement share
+    the next one.
     """
 
     def __init__(
@@ -56,9 +57,40 @@ class Creations:
                 waiting, self._waiting = self._waiting, []
                 if not waiting:
                     return
+            batch = _Batch(waiting)
+            self._saved(batch.saved)
             try:
                 self._announce()
             except Exception:
                 log.exception("new topics could not be announced to the NameServers")
-            for done in waiting:
-                self._saved(done)
+            batch.announced()
+
+
+class _Batch:
+    """Requests that go on when their topics are both announced and saved."""
+
+    def __init__(self, waiting: list[Done]) -> None:
+        self._waiting = waiting
+        self._lock = threading.Lock()
+        self._is_half_done = False
+        self._failure: Exception | None = None
+
+    def saved(self, failure: Exception | None) -> None:
+        """The file is saved, or could not be."""
+        self._failure = failure
+        self._one_half()
+
+    def announced(self) -> None:
+        """The NameServers know the topics, or were asked for long enough."""
+        self._one_half()
+
+    def _one_half(self) -> None:
+        with self._lock:
+            if not self._is_half_done:
+                self._is_half_done = True
+                return
+        for done in self._waiting:
+            try:
+                done(self._failure)
+            except Exception:
+                log.exception("a request could not go on after its topic was created")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mqserver.broker.context import BrokerContext
 from mqserver.config.settings import BrokerSettings
 from mqserver.descriptors import connections_max
-from mqserver.memory import memory_limit, within_memory
+from mqserver.memory import REPLY_BYTES, memory_limit, within_memory
 from mqserver.tls import plane_tls
 
 
@@ -33,6 +33,7 @@ def plane_settings(
         "frame_timeout": float(settings.max_frame_seconds),
         "min_frame_rate": settings.min_frame_bytes_per_second,
         "max_large_bytes": within_memory(settings.max_large_request_bytes, limit),
+        "max_reply_bytes": within_memory(REPLY_BYTES, limit),
         "max_unfinished_bytes": within_memory(settings.max_unfinished_frame_bytes, limit),
         "idle_timeout": float(settings.server_channel_max_idle_time_seconds),
         "max_connections": connections_max(settings.max_connections, servers),

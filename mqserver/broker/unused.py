@@ -1,10 +1,11 @@
-"""Takes back topics and groups that were made unasked and never used."""
+"""Takes back topics, groups and offsets that were made unasked and never used."""
 
 from __future__ import annotations
 
 import logging
 
 from mqserver.broker.context import BrokerContext
+from mqserver.broker.processors.offset import why_unknown
 from mqserver.broker.state import groups, topics
 from mqstore import names
 
@@ -14,13 +15,18 @@ HOUR_MS = 3_600_000
 
 def take_back_unused(broker: BrokerContext) -> None:
     """Delete topics and groups that clients had made, and that had no message, no committed offset
-    and no member for `unusedUnaskedHours`."""
+    and no member for `unusedUnaskedHours`; and committed offsets whose group, topic or queue does
+    not exist after this time."""
     hours = broker.settings.unused_unasked_hours
     for group in broker.unasked.names("groups"):
         if broker.consumers.get(group) is not None:
             broker.unasked.touch("groups", group)
+    _forget_known_offsets(broker)
     if hours == 0:
         return
+    for name in broker.unasked.older_than("offsets", hours * HOUR_MS):
+        broker.store.remove_offset(*_place(name))
+        broker.unasked.forget("offsets", name)
     for group in broker.unasked.older_than("groups", hours * HOUR_MS):
         _take_back_group(broker, group)
     committed = {key.partition("@")[0] for key in broker.store.committed_all()}
@@ -29,6 +35,21 @@ def take_back_unused(broker: BrokerContext) -> None:
             broker.unasked.touch("topics", topic)
         else:
             _take_back_topic(broker, topic)
+
+
+def _forget_known_offsets(broker: BrokerContext) -> None:
+    """Give back the shares of offsets that are gone, or whose group, topic and queue exist now."""
+    for name in broker.unasked.names("offsets"):
+        place = _place(name)
+        if broker.store.committed(*place) is None or why_unknown(broker, *place) is None:
+            broker.unasked.forget("offsets", name)
+
+
+def _place(name: str) -> tuple[str, str, int]:
+    """The group, topic and queue of an offset's name."""
+    rest, _, queue_id = name.rpartition("@")
+    topic, _, group = rest.rpartition("@")
+    return group, topic, int(queue_id)
 
 
 def _take_back_group(broker: BrokerContext, group: str) -> None:

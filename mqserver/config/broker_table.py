@@ -102,14 +102,17 @@ class BrokerSettings(StoreSettings, ListenerSettings):
         "many; an administrator can still create more", online=True)
     source_share_percent: int = ours("sourceSharePercent", 50,
         "largest part of a bound that the clients of one source address may take: of "
-        "autoCreateTopicMax, autoCreateGroupMax, queueLockMax and maxSubscriptionBytes; 100: no "
-        "address has a share. Clients on this machine and in adminAllowAddresses have none. Raise "
-        "it when most clients come through one NAT or proxy",
+        "autoCreateTopicMax, autoCreateTopicPerSecond, autoCreateGroupMax, unknownGroupOffsetMax, "
+        "queueLockMax and maxSubscriptionBytes; 100: no address has a share. Clients on this "
+        "machine and in adminAllowAddresses have none. Raise it when most clients come through one "
+        "NAT or proxy",
         unit="percent", floor=1, ceiling=100, online=True)
     unused_unasked_hours: int = ours("unusedUnaskedHours", 24,
         "delete a topic that a send created, or a group that a client created, when it has had no "
-        "message, no committed offset and no member for this long; 0: never. What an "
-        "administrator created or changed stays",
+        "message, no committed offset and no member for this long; also delete a committed offset "
+        "whose group, topic or queue does not exist after this time, unless a client of this "
+        "machine or of adminAllowAddresses made it. 0: never. What an administrator created or "
+        "changed stays",
         unit="hours", ceiling=87_600, online=True)
     consumer_offset_max: int = ours("consumerOffsetMax", 1_000_000,
         "refuse new committed offsets when the broker stores this many, one per group and queue; "

@@ -46,6 +46,12 @@ class NamesrvSettings(ListenerSettings):
     topic_route_max: int = ours("topicRouteMax", 2_000_000,
         "most topics of all broker names, where a topic on two brokers counts twice; the "
         "NameServer leaves more out of registrations", floor=1, online=True)
+    source_share_percent: int = ours("sourceSharePercent", 50,
+        "largest part of a bound that the brokers of one source address may take: of "
+        "brokerRegistrationMax, brokerIdMax and topicRouteMax; 100: no address has a share. "
+        "Brokers on this machine and in adminAllowAddresses have none. Raise it when most brokers "
+        "register through one NAT or proxy",
+        unit="percent", floor=1, ceiling=100, online=True)
     cluster_test: bool = setting("clusterTest", False,
         "ask the NameServers of the product environment, over plain connections, for routes that "
         "are not known here; routes then always have the configuration of ordered topics")

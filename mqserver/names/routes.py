@@ -120,18 +120,35 @@ class Routes:
         self.bounds.check_texts(texts, new.filter_servers)
         known = self._brokers.get(new.broker_name)
         ids = known.broker_addrs if known else {}
+        mine = self._addresses_of(new.source)
         if new.broker_id not in ids:
-            self.bounds.check_ids(new.broker_name, len(ids))
-            count = sum(len(broker.broker_addrs) for broker in self._brokers.values())
-            if count >= self.bounds.brokers:
-                raise self.bounds.too_many_brokers("addresses of brokers")
+            own = sum(address in mine for address in ids.values())
+            self.bounds.check_ids(new.broker_name, new.source, own, len(ids))
+            placed = [a for broker in self._brokers.values() for a in broker.broker_addrs.values()]
+            own = sum(address in mine for address in placed)
+            self.bounds.check_brokers("addresses of brokers", new.source, own, len(placed))
         if new.address not in self._live and len(self._live) >= self.bounds.brokers:
             self._forget_unplaced()
         if new.broker_name not in self._clusters.get(new.cluster, {}):
             if sum(map(len, self._clusters.values())) >= self.bounds.brokers:
                 self._forget_empty()
-            if sum(map(len, self._clusters.values())) >= self.bounds.brokers:
-                raise self.bounds.too_many_brokers("brokers in clusters")
+            members = [name for names in self._clusters.values() for name in names]
+            names = {self._live[address].broker_name for address in mine}
+            own = sum(name in names for name in members)
+            self.bounds.check_brokers("brokers in clusters", new.source, own, len(members))
+
+    def _addresses_of(self, source: str) -> set[str]:
+        """The live addresses that a source registered; none of a source without a share."""
+        if not self.bounds.has_share(source):
+            return set()
+        return {address for address, live in self._live.items() if live.source == source}
+
+    def _topics_of_source(self, new: Registration) -> int | None:
+        """The number of topics of the brokers of a source; None for one without a share."""
+        if not self.bounds.has_share(new.source):
+            return None
+        names = {self._live[address].broker_name for address in self._addresses_of(new.source)}
+        return sum(self._topic_counts[name] for name in names | {new.broker_name})
 
     def _forget_unplaced(self) -> None:
         """Forget addresses whose broker has registered another address since."""
@@ -212,7 +229,8 @@ class Routes:
     def _take_topics(self, new: Registration, touched: set[str]) -> Refused | None:
         """Apply new and changed topics; returns a refusal if some were left out."""
         name, known, counts = new.broker_name, self._topics, self._topic_counts
-        room, setting, limit = self.bounds.room_for_topics(counts[name], counts.total())
+        of_source = self._topics_of_source(new)
+        room, setting, why = self.bounds.room_for_topics(counts[name], of_source, counts.total())
         added = left_out = 0
         flaws: list[str] = []
         for topic, row in new.topics.items():
@@ -238,7 +256,7 @@ class Routes:
             return self.bounds.topics_refused(name, flaws)
         if not left_out:
             return None
-        return self.bounds.topics_left_out(name, left_out, setting, limit)
+        return self.bounds.topics_left_out(name, left_out, setting, why)
 
     def _take_filters(self, new: Registration) -> None:
         if new.filter_servers:

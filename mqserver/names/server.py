@@ -16,7 +16,7 @@ from mqserver.config.settings import NamesrvSettings, namesrv_settings
 from mqserver.descriptors import connections_max
 from mqserver.guard import Guard, guarded
 from mqserver.listener import Listener
-from mqserver.memory import memory_limit, within_memory
+from mqserver.memory import REPLY_BYTES, memory_limit, within_memory
 from mqserver.names.answers import LEGACY, STANDARD, answer_key
 from mqserver.names.bounds import Bounds
 from mqserver.names.kv import KeyValues
@@ -61,7 +61,7 @@ class NameServer:
                 time.monotonic,
                 self.settings.broker_expiry / 1000,
                 self._forget_answers,
-                Bounds(lambda: self.settings),
+                Bounds(lambda: self.settings, lambda host: self._admin.trusts(f"{host}:0")),
             ),
             kv=KeyValues(self.settings.kv_config_path),
             online=OnlineSettings(
@@ -225,6 +225,7 @@ def _plane_settings(settings: NamesrvSettings, servers: int) -> dict[str, object
         "frame_timeout": float(settings.max_frame_seconds),
         "min_frame_rate": settings.min_frame_bytes_per_second,
         "max_large_bytes": within_memory(settings.max_large_request_bytes, limit),
+        "max_reply_bytes": within_memory(REPLY_BYTES, limit),
         "max_unfinished_bytes": within_memory(settings.max_unfinished_frame_bytes, limit),
         "idle_timeout": float(settings.server_channel_max_idle_time_seconds),
         "max_connections": connections_max(settings.max_connections, servers),

@@ -12,6 +12,7 @@ from mqserver.broker.state import producers as producers_module
 from mqserver.broker.state.bounds import (
     BURST_SECONDS,
     MEMBERSHIP_BYTES,
+    SOURCES_MAX,
     Bounds,
     Bucket,
     DefaultLimits,
@@ -111,7 +112,7 @@ def test_sends_create_topics_at_a_rate() -> None:
 
 def test_a_bucket_is_full_after_a_pause_and_never_fuller() -> None:
     clock = Clock()
-    bucket = Bucket(lambda: 3, clock)
+    bucket = Bucket(lambda: 3, lambda rate: rate, clock)
     for _ in range(2):
         clock.now += 1_000
         assert [bucket.take() for _ in range(3 * BURST_SECONDS + 1)].count(True) == 30
@@ -276,6 +277,37 @@ def test_this_machine_has_no_share_and_100_percent_is_none() -> None:
     assert code == 17
     assert "clients at 203.0.113.1 had 3 made" in remark
     assert topics.create_for_send("T4", TEMPLATE, True, OTHER)
+
+
+def test_one_address_creates_topics_at_half_of_the_rate_and_others_go_on() -> None:
+    clock, limits = Clock(), DefaultLimits(auto_create_topic_per_second=4)
+    bounds = Bounds(lambda: limits, clock, lambda by: by.startswith("127."))
+    topics = topics_of(bounds)
+
+    def made(by: str, name: str) -> int:
+        """How many topics the clients of an address make before they are refused."""
+        for number in range(100):
+            try:
+                topics.create_for_send(f"{name}{number}", TEMPLATE, True, by)
+            except Refused as refused:
+                assert refused.response.code == 2
+                assert "(sourceSharePercent=50)" in (refused.response.remark or "")
+                return number
+        raise AssertionError("never refused")
+
+    assert made(STRANGER, "S") == 2 * BURST_SECONDS
+    assert made(OURS, "L") == 2 * BURST_SECONDS, "what the stranger left, of 4 a second"
+    clock.now += 1
+    assert [made(STRANGER, "Later"), made(OTHER, "O")] == [2, 2]
+    clock.now += BURST_SECONDS
+    assert made(OURS, "More") == 4 * BURST_SECONDS, "this machine has no share"
+
+
+def test_a_bucket_remembers_a_bounded_number_of_addresses() -> None:
+    bucket = Bucket(lambda: 1_000_000, lambda rate: rate // 2, Clock())
+    for number in range(3 * SOURCES_MAX):
+        assert bucket.take(f"10.0.{number // 256}.{number % 256}")
+    assert len(bucket._of_sources) == SOURCES_MAX
 
 
 def test_a_share_is_remembered_over_a_restart_and_given_back() -> None:

@@ -1,12 +1,13 @@
 """A save that fails is tried again."""
 
 import threading
+import time
 
 import pytest
 
-from mqserver.broker.state.saving import Saver
+from mqserver.broker.state.saving import DELAY_S, Saver
 from mqserver.services import Services
-from tests.waiting import until
+from tests.waiting import DEADLINE, until
 
 
 def test_a_failed_save_is_tried_again_without_another_change() -> None:
@@ -49,3 +50,23 @@ def test_a_failed_save_with_a_waiting_caller_is_retried() -> None:
     assert written.wait(30.0)
     assert until(lambda: services.unready() is None)
     saver.stop()
+
+
+def test_a_marked_file_is_not_written_with_each_file_that_is_waited_for() -> None:
+    saves: list[str] = []
+    saver = Saver(lambda name, _: saves.append(name))
+    saver.add("marked", bytes)
+    saver.add("waited", bytes)
+    saver.start()
+    began = time.monotonic()
+    for _ in range(200):
+        saved = threading.Event()
+        saver.mark("marked")
+        saver.when_saved("waited", lambda _, saved=saved: saved.set())
+        assert saved.wait(DEADLINE)
+    periods = (time.monotonic() - began) / DELAY_S
+    assert saves.count("waited") == 200
+    assert until(lambda: "marked" in saves)
+    assert saves.count("marked") <= periods + 2
+    saver.stop()
+    assert saves[-1] == "marked"

@@ -7,9 +7,12 @@ from pathlib import Path
 
 from mqclient.wire.frame import Frame
 from mqserver.broker.context import BrokerContext
+from mqserver.broker.processors.offset import update_offset
 from mqserver.broker.unused import HOUR_MS, take_back_unused
 from mqserver.probe import Probe, ask
+from mqserver.replies import Refused, Response
 from mqserver.standalone import Standalone
+from tests.fakes import FakeRequest
 from tests.inside import context_of
 
 
@@ -25,7 +28,7 @@ def send(broker: str, topic: str, body: bytes = b"x") -> int:
 
 def a_day_later(context: BrokerContext) -> None:
     unasked = context.unasked
-    for kind in ("groups", "topics"):
+    for kind in ("groups", "topics", "offsets"):
         for made in unasked._made[kind].values():
             made.at_ms -= 25 * HOUR_MS
     take_back_unused(context)
@@ -56,3 +59,46 @@ def test_what_was_made_unasked_and_never_used_goes_after_a_day(tmp_path: Path) -
         assert ask(broker, Frame(25, {}, b"unusedUnaskedHours=0")).code == 0
         a_day_later(context)
         assert context.groups.get("idle"), "0 hours: never"
+
+
+STRANGER, OTHER = "203.0.113.1:9", "203.0.113.2:9"
+
+
+def commit(context: BrokerContext, by: str, group: str, topic: str = "T", queue_id: int = 0) -> int:
+    """The code that a commit of a client of that address is answered."""
+    fields = {"consumerGroup": group, "topic": topic, "queueId": str(queue_id), "commitOffset": "5"}
+    try:
+        reply = update_offset(context, FakeRequest(15, fields, remote=by))
+    except Refused as refused:
+        assert "(sourceSharePercent=50)" in (refused.response.remark or "")
+        return refused.response.code
+    assert isinstance(reply, Response)
+    return reply.code
+
+
+def test_one_address_commits_half_of_the_unknown_offsets_and_they_are_taken_back(
+    tmp_path: Path,
+) -> None:
+    settings = {"unknownGroupOffsetMax": "8"}
+    with Standalone(tmp_path / "store", settings=settings) as mq:
+        context, topic = context_of(mq), mq.topic(queues=1)
+        assert ask(mq.broker_address, heartbeat("known")).code == 0
+        assert commit(context, STRANGER, "known", topic) == 0
+        assert commit(context, STRANGER, "known", topic, 7) == 0, "there is no queue 7"
+        codes = [commit(context, STRANGER, f"nobody{number}") for number in range(4)]
+        assert codes == [0, 0, 0, 26]
+        assert commit(context, STRANGER, "nobody2") == 0, "what is there goes on"
+        assert commit(context, OTHER, "elsewhere") == 0
+        assert commit(context, "127.0.0.1:9", "ours") == 0
+        assert ask(mq.broker_address, heartbeat("nobody1")).code == 0
+        mq.topic("T", queues=1)
+        take_back_unused(context)
+        assert commit(context, STRANGER, "nobody3") == 0, "group nobody1 exists now"
+        forget = {"groupName": "nobody0", "removeOffset": "true"}
+        assert ask(mq.broker_address, Frame(207, forget)).code == 0
+        take_back_unused(context)
+        assert commit(context, STRANGER, "nobody4") == 0, "an administrator deleted nobody0"
+        a_day_later(context)
+        rows = context.store.committed_all()
+        assert rows == {f"{topic}@known": {0: 5}, "T@nobody1": {0: 5}, "T@ours": {0: 5}}
+        assert context.unasked.names("offsets") == []

@@ -31,13 +31,14 @@ class SocketlessNames:
             NAMESRV, flags=pairs({"kvConfigPath": str(folder / "kv.json"), **settings}, "--set")
         )
         frozen = namesrv_settings(loaded)
+        admin = Guard("adminAllowAddresses", frozen.admin_allow_addresses)
         self.names = Names(
             settings=frozen,
             routes=Routes(
                 lambda: self.time,
                 frozen.broker_expiry / 1000,
                 self._forget,
-                Bounds(lambda: self.names.settings),
+                Bounds(lambda: self.names.settings, lambda host: admin.trusts(f"{host}:0")),
             ),
             kv=KeyValues(folder / "kv.json"),
             online=OnlineSettings(
@@ -52,7 +53,6 @@ class SocketlessNames:
             publish=self._publish,
             is_open=lambda _connection: True,
         )
-        admin = Guard("adminAllowAddresses", frozen.admin_allow_addresses)
         self.processors = guarded(processors_of(self.names), admin)
 
     def __call__(self, request: FakeRequest) -> Reply:

@@ -271,3 +271,33 @@ def test_deliveries_of_delayed_messages_are_counted(broker: Broker) -> None:
     times, messages, size, *_ = rows[delivered]
     assert (times, messages) == (1, 1)
     assert size == len(broker.pull(0).body)
+
+
+def test_a_client_that_asks_for_much_does_not_keep_another_waiting(servers: Servers) -> None:
+    gate = Gate()
+    listener, port = servers.start({1: gate}, threads=1, also=[Family("large", 100, 1)])
+    flood, operator = servers.connect(port), servers.connect(port)
+    flood.send(*(json_frame(1, number, body=bytes(LONG_BYTES)) for number in range(10)))
+    assert gate.entered.acquire(timeout=DEADLINE)
+    assert until(lambda: listener.counters()["waiting.large"] == 9)
+    operator.send(json_frame(1, 99, body=bytes(LONG_BYTES)))
+    assert until(lambda: listener.counters()["waiting.large"] == 10)
+    gate.open.set()
+    assert operator.read()[:2] == (0, 99)
+    assert gate.served.index(99) <= 2, "clients take turns"
+    assert {flood.read().opaque for _ in range(10)} == set(range(10))
+
+
+def test_a_client_fills_half_of_a_queue_and_others_find_room(servers: Servers) -> None:
+    gate = Gate()
+    listener, port = servers.start({1: gate}, threads=1, also=[Family("large", 10, 1)])
+    flood, operator = servers.connect(port), servers.connect(port)
+    flood.send(json_frame(1, 0, body=bytes(LONG_BYTES)))
+    assert gate.entered.acquire(timeout=DEADLINE)
+    flood.send(*(json_frame(1, number, body=bytes(LONG_BYTES)) for number in range(1, 20)))
+    refused = [flood.read() for _ in range(14)]
+    assert {reply.code for reply in refused} == {2}
+    operator.send(json_frame(1, 99, body=bytes(LONG_BYTES)))
+    assert until(lambda: listener.counters()["waiting.large"] == 6)
+    gate.open.set()
+    assert operator.read()[:2] == (0, 99)

@@ -54,22 +54,45 @@ def update_offset(broker: BrokerContext, request: Request) -> Reply:
     """UPDATE_CONSUMER_OFFSET (15): commits an offset, which may be lower than the last one.
 
     RocketMQ accepts any names. This broker refuses the first commit of a group in a queue when it
-    stores too many offsets; it never refuses a later commit.
+    stores too many offsets, or when the clients of one address made too many for groups, topics or
+    queues that do not exist. It never refuses a later commit.
     """
     header = UpdateConsumerOffsetRequestHeader.from_fields(request.fields)
     place = (header.consumer_group, header.topic, header.queue_id)
     if broker.store.commit(*place, header.commit_offset, entries_max=0):
         return Response(fields={})
     _check_names(broker, header.consumer_group, header.topic)
-    unknown = _unknown(broker, *place)
-    setting, limit = "consumerOffsetMax", broker.settings.consumer_offset_max
+    unknown = why_unknown(broker, *place)
     if unknown is not None:
-        setting, limit = "unknownGroupOffsetMax", broker.settings.unknown_group_offset_max
+        return _commit_unknown(broker, request.remote, header, unknown)
+    limit = broker.settings.consumer_offset_max
     if broker.store.commit(*place, header.commit_offset, entries_max=limit):
         return Response(fields={})
-    code, what = unknown or (ResponseCode.SYSTEM_ERROR, "the broker accepts no new offsets")
-    remark = f"{what}; the broker stores {setting}={limit} committed offsets"
-    raise broker.bounds.refused(code, setting, remark)
+    setting = "consumerOffsetMax"
+    remark = (
+        f"the broker accepts no new offsets; the broker stores {setting}={limit} committed offsets"
+    )
+    raise broker.bounds.refused(ResponseCode.SYSTEM_ERROR, setting, remark)
+
+
+def _commit_unknown(
+    broker: BrokerContext,
+    by: str,
+    header: UpdateConsumerOffsetRequestHeader,
+    unknown: tuple[ResponseCode, str],
+) -> Reply:
+    """Store the first offset of a group, topic or queue that does not exist, within the limits."""
+    group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+    setting, limit = "unknownGroupOffsetMax", broker.settings.unknown_group_offset_max
+    code, what = unknown
+    if why := broker.unasked.share_is_full("offsets", by, limit):
+        raise broker.bounds.refused(code, setting, f"{what}; {why} of {setting}={limit}")
+    if not broker.store.commit(group, topic, queue_id, header.commit_offset, entries_max=limit):
+        remark = f"{what}; the broker stores {setting}={limit} committed offsets"
+        raise broker.bounds.refused(code, setting, remark)
+    if broker.bounds.source_of(by):
+        broker.unasked.note("offsets", f"{topic}@{group}@{queue_id}", by)
+    return Response(fields={})
 
 
 def _check_names(broker: BrokerContext, group: str, topic: str) -> None:
@@ -84,7 +107,7 @@ def _check_names(broker: BrokerContext, group: str, topic: str) -> None:
         raise system_error(illegal)
 
 
-def _unknown(
+def why_unknown(
     broker: BrokerContext, group: str, topic: str, queue_id: int
 ) -> tuple[ResponseCode, str] | None:
     """The code and remark for a commit to a group, topic or queue that does not exist, or None."""

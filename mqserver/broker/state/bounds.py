@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
@@ -21,6 +21,8 @@ log = logging.getLogger("mqserver.broker")
 
 BURST_SECONDS = 10
 """Time in which an unused bucket fills up, in seconds."""
+SOURCES_MAX = 1_024
+"""Source addresses with a bucket of their own; the one used longest ago is forgotten."""
 MEMBERSHIP_BYTES = 256
 """Assumed size of a membership or a subscription without its texts."""
 CLIENT_HEARTBEATS = 2
@@ -94,7 +96,9 @@ class Bounds(Refusals):
         super().__init__(log, clock)
         self._limits = limits
         self._trusts = trusts
-        self.creations = Bucket(lambda: self.limits.auto_create_topic_per_second, clock)
+        self.creations = Bucket(
+            lambda: self.limits.auto_create_topic_per_second, self.share_of, clock
+        )
 
     @property
     def limits(self) -> Limits:
@@ -117,25 +121,61 @@ class Bounds(Refusals):
 
 
 class Bucket:
-    """A token bucket. per_second: returns the present rate. clock: monotonic seconds."""
+    """A token bucket for all clients, and a smaller one for each source address.
 
-    def __init__(self, per_second: Callable[[], int], clock: Callable[[], float]) -> None:
+    per_second: returns the present rate of all clients. share_of: returns the share of one source
+    address in a rate. clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        per_second: Callable[[], int],
+        share_of: Callable[[int], int],
+        clock: Callable[[], float],
+    ) -> None:
         self._per_second = per_second
+        self._share_of = share_of
         self._clock = clock
         self._lock = threading.Lock()
-        self._at = clock()
-        self._tokens: float | None = None
+        self._all = _Tokens()
+        self._of_sources: OrderedDict[str, _Tokens] = OrderedDict()
 
-    def take(self) -> bool:
-        """Take one token; False if there is none."""
+    def take(self, source: str = "") -> bool:
+        """Take one token; False if there is none. source: the client's source address, empty for
+        a client without a share."""
         rate = self._per_second()
         with self._lock:
-            now, full = self._clock(), float(rate * BURST_SECONDS)
-            left = full if self._tokens is None else self._tokens + (now - self._at) * rate
-            left, self._at = min(full, left), now
-            is_there = left >= 1
-            self._tokens = left - is_there
+            now = self._clock()
+            buckets = [(self._all, rate)]
+            if source:
+                buckets.append((self._of_source(source), self._share_of(rate)))
+            is_there = min(tokens.fill(per_second, now) for tokens, per_second in buckets) >= 1
+            for tokens, _ in buckets:
+                tokens.left -= is_there
             return is_there
+
+    def _of_source(self, source: str) -> _Tokens:
+        tokens = self._of_sources.setdefault(source, _Tokens())
+        self._of_sources.move_to_end(source)
+        if len(self._of_sources) > SOURCES_MAX:
+            self._of_sources.popitem(last=False)
+        return tokens
+
+
+class _Tokens:
+    """The tokens of one bucket; a new bucket is full."""
+
+    __slots__ = ("at", "left")
+
+    def __init__(self) -> None:
+        self.left = float("inf")
+        self.at = 0.0
+
+    def fill(self, per_second: int, now: float) -> float:
+        """Add the tokens since the last call; returns the number of tokens."""
+        self.left = min(per_second * BURST_SECONDS, self.left + (now - self.at) * per_second)
+        self.at = now
+        return self.left
 
 
 class _Own:

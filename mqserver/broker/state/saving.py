@@ -34,6 +34,7 @@ class Saver:
         self._services = services or Services()
         self._renders: dict[str, Callable[[], bytes]] = {}
         self._dirty: set[str] = set()
+        self._due_at = 0.0
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._hurry = threading.Event()
@@ -54,6 +55,8 @@ class Saver:
     def mark(self, name: str) -> None:
         """Save this file soon."""
         with self._lock:
+            if not self._dirty:
+                self._due_at = time.monotonic() + DELAY_S
             self._dirty.add(name)
         self._wake.set()
 
@@ -106,19 +109,27 @@ class Saver:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._wake.wait(self._pause_s if self._failed else None)
+            if not self._dirty:
+                self._wake.wait(self._pause_s if self._failed else None)
             self._wake.clear()
-            self._hurry.wait(DELAY_S)
+            self._hurry.wait(max(0.0, self._due_at - time.monotonic()))
             if not self._stopping.is_set():
                 self._hurry.clear()
             self._save_dirty()
 
     def _save_dirty(self) -> None:
+        """Save the files that callers wait for, and the marked files once they are due.
+
+        A marked file is not written each time a caller waits for another file.
+        """
         with self._lock:
-            names = self._dirty | self._waiting.keys()
-            if self._stopping.is_set() or time.monotonic() >= self._retry_at:
+            now, is_last = time.monotonic(), self._stopping.is_set()
+            names = set(self._waiting)
+            if is_last or now >= self._due_at:
+                names |= self._dirty
+            if is_last or now >= self._retry_at:
                 names |= self._failed
-            self._dirty = set()
+            self._dirty -= names
             waiting, self._waiting = self._waiting, {}
         for name in sorted(names):
             failure = self._saved(name)

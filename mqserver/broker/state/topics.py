@@ -231,11 +231,12 @@ class Topics:
                 f"as {why}"
             )
             raise self._bounds.refused(ResponseCode.TOPIC_NOT_EXIST, "autoCreateTopicMax", remark)
-        if not self._bounds.creations.take():
+        if not self._bounds.creations.take(self._bounds.source_of(by)):
+            rate = limits.auto_create_topic_per_second
             remark = (
                 f"[FLOW CONTROL]topic[{topic}] is not created now, try again later: sends may "
-                f"create autoCreateTopicPerSecond={limits.auto_create_topic_per_second} topics a "
-                "second"
+                f"create autoCreateTopicPerSecond={rate} topics a second, of which "
+                f"{self._bounds.share_text(rate)}"
             )
             raise self._bounds.refused(ResponseCode.SYSTEM_BUSY, "autoCreateTopicPerSecond", remark)
 

@@ -1,4 +1,5 @@
-"""What clients had the broker make unasked: topics by their first send, groups by a heartbeat.
+"""What clients had the broker make unasked: topics by their first send, groups by a heartbeat, and
+committed offsets of groups, topics or queues that do not exist.
 
 The state file says which client's address made each, so that no address takes more than its share
 of a bound, also over a restart. What an administrator creates or changes is not in the file.
@@ -16,7 +17,7 @@ import msgspec
 from mqserver.broker.state.bounds import Bounds
 
 FILE = "unasked.json"
-Kind = Literal["groups", "topics"]
+Kind = Literal["groups", "topics", "offsets"]
 
 
 class Made(msgspec.Struct, array_like=True):
@@ -30,6 +31,11 @@ class Made(msgspec.Struct, array_like=True):
 class _Content(msgspec.Struct):
     groups: dict[str, Made] = msgspec.field(default_factory=dict)
     topics: dict[str, Made] = msgspec.field(default_factory=dict)
+    offsets: dict[str, Made] = msgspec.field(default_factory=dict)
+
+    def by_kind(self) -> dict[Kind, dict[str, Made]]:
+        """The rows of each kind."""
+        return {"groups": self.groups, "topics": self.topics, "offsets": self.offsets}
 
 
 class Unasked:
@@ -42,7 +48,7 @@ class Unasked:
         self._now_ms = now_ms
         self._save = save
         self._lock = threading.Lock()
-        self._made: dict[Kind, dict[str, Made]] = {"groups": {}, "topics": {}}
+        self._made = _Content().by_kind()
         self._counts: Counter[tuple[Kind, str]] = Counter()
 
     def load(self, text: bytes | None) -> None:
@@ -52,7 +58,7 @@ class Unasked:
         except (msgspec.DecodeError, UnicodeDecodeError):
             content = _Content()
         with self._lock:
-            self._made = {"groups": content.groups, "topics": content.topics}
+            self._made = content.by_kind()
             self._counts = Counter(
                 (kind, made.source) for kind, rows in self._made.items() for made in rows.values()
             )
@@ -60,7 +66,7 @@ class Unasked:
     def render(self) -> bytes:
         """The text of the file."""
         with self._lock:
-            return msgspec.json.encode(_Content(self._made["groups"], self._made["topics"]))
+            return msgspec.json.encode(_Content(**self._made))
 
     def share_is_full(self, kind: Kind, by: str, limit: int) -> str | None:
         """Why a client, "ip:port", may have no more made; None if it may."""

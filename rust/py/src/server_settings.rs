@@ -19,7 +19,7 @@ use mq_server::{
 use mq_store::Marks;
 
 /// The keys of `Server`; any other key is an error.
-const KEYS: [&str; 21] = [
+const KEYS: [&str; 22] = [
     "kind",
     "host",
     "port",
@@ -32,6 +32,7 @@ const KEYS: [&str; 21] = [
     "frame_timeout",
     "min_frame_rate",
     "max_large_bytes",
+    "max_reply_bytes",
     "max_unfinished_bytes",
     "idle_timeout",
     "max_connections",
@@ -66,6 +67,8 @@ pub(super) fn settings(map: &Bound<'_, PyMapping>) -> PyResult<Settings> {
         Some(bytes @ 64..=0x7FFF_FFFF) => bytes,
         Some(bytes) => return Err(bad("max_frame_bytes", bytes, "64 bytes to 2 GiB")),
     };
+    let replies: Option<usize> = optional(map, "max_reply_bytes")?;
+    let replies = replies.unwrap_or(defaults.reply_bytes_max);
     let unfinished: Option<usize> = optional(map, "max_unfinished_bytes")?;
     let unfinished = unfinished.unwrap_or(defaults.unfinished_bytes_max);
     Ok(Settings {
@@ -94,6 +97,8 @@ pub(super) fn settings(map: &Bound<'_, PyMapping>) -> PyResult<Settings> {
                 .unwrap_or(defaults.frame.bytes_per_second),
         },
         large_bytes_max: optional(map, "max_large_bytes")?.unwrap_or(defaults.large_bytes_max),
+        // A reply of the largest size must have room while no client is owed anything.
+        reply_bytes_max: replies.max(frame_bytes_max),
         // A buffer doubles as it grows, and must be able to hold a frame of the largest size.
         unfinished_bytes_max: unfinished.max(2 * frame_bytes_max),
         idle_timeout: idle.map_or(defaults.idle_timeout, seconds),

@@ -386,6 +386,17 @@ impl Store {
         self.run(py, |store| store.remove_group(group, topic))
     }
 
+    /// Deletes the committed offset of a group in one queue; returns whether there was one.
+    fn remove_offset(
+        &self,
+        py: Python<'_>,
+        group: &str,
+        topic: &str,
+        queue_id: i32,
+    ) -> PyResult<bool> {
+        self.run(py, |store| store.remove_offset(group, topic, queue_id))
+    }
+
     /// Writes `config/{name}` atomically and durably, keeping the previous copy as .bak.
     fn save_state(&self, py: Python<'_>, name: &str, text: &[u8]) -> PyResult<()> {
         self.run(py, |store| store.save_state(name, text))?

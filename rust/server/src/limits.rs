@@ -61,16 +61,16 @@ pub const PARKED_BYTES_MAX: usize = HANDOFF_BYTES_MAX / 2;
 /// A connection with more unread replies than this, bytes, is closed: its client does not read.
 pub const UNREAD_BYTES_MAX: usize = 64 << 20;
 
-/// If the unread replies of all clients exceed this, bytes, a client with more unread replies than
-/// `OWED_SHARE_BYTES` is not read or served until it has read some.
-pub const OWED_BYTES_BUDGET: usize = 32 << 20;
+/// A reply of more than `LARGE_REPLY_BYTES` is replaced by code 2 if the unread replies of all
+/// clients would then exceed this, bytes, unless the settings set another limit.
+pub const REPLY_BYTES_MAX: usize = 64 << 20;
+
+/// If the unread replies of all clients exceed the limit divided by this, a client with more unread
+/// replies than `OWED_SHARE_BYTES` is not read or served until it has read some.
+pub const OWED_PARTS: usize = 2;
 
 /// Unread replies that a client may always have, bytes.
 pub const OWED_SHARE_BYTES: usize = 64 << 10;
-
-/// A reply of more than `LARGE_REPLY_BYTES` is replaced by code 2 if the unread replies of all
-/// clients would then exceed this, bytes.
-pub const LARGE_REPLY_BUDGET: usize = 2 * OWED_BYTES_BUDGET;
 
 /// Size of a reply that is never replaced for that reason, bytes: the most that a pull may
 /// transfer.

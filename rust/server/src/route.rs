@@ -18,6 +18,10 @@ use mq_format::codes::{
 /// other, and no other client waits for them.
 pub const LARGE: &str = "large";
 
+/// Families whose requests may take long or have large replies. Their clients take turns, so that a
+/// client that sends many requests does not keep an operator's request waiting.
+pub const FAIR: [&str; 4] = ["query", "admin", "names", LARGE];
+
 /// Requests that native code can answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Native {

@@ -108,6 +108,8 @@ pub struct Settings {
     pub unfinished_bytes_max: usize,
     /// Budget for requests over 1 MiB of all connections while they are received or served, bytes.
     pub large_bytes_max: usize,
+    /// Limit on the unread replies of all clients, bytes; above it, large replies are refused.
+    pub reply_bytes_max: usize,
     /// Idle time in both directions after which a connection is closed.
     pub idle_timeout: Duration,
     /// Connections at once.
@@ -139,6 +141,7 @@ impl Default for Settings {
             frame: FrameLimits::default(),
             unfinished_bytes_max: limits::UNFINISHED_BYTES_MAX,
             large_bytes_max: limits::LARGE_BYTES_MAX,
+            reply_bytes_max: limits::REPLY_BYTES_MAX,
             idle_timeout: Duration::from_secs(120),
             connections_max: limits::CONNECTIONS_MAX,
             families: Vec::new(),

@@ -248,6 +248,11 @@ impl Store {
         self.upkeep.offsets.remove(group, topic)
     }
 
+    /// Deletes the committed offset of a group in one queue; returns whether there was one.
+    pub fn remove_offset(&self, group: &str, topic: &str, queue_id: i32) -> bool {
+        self.upkeep.offsets.remove_queue(group, topic, queue_id)
+    }
+
     /// Replaces `config/{name}` atomically and keeps the previous copy as .bak.
     pub fn save_state(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         self.upkeep.state.save(name, bytes)

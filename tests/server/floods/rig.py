@@ -6,15 +6,17 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from statistics import median
 from typing import Self
 
-from mqclient.cli.bench import run_produce
+from mqclient.cli.bench import run_latency, run_produce
 from mqserver.child import Child
 from mqserver.standalone import Standalone
+from tests.server.floods.control_group import ControlGroup
 from tests.server.raw import Raw, Reply
 
 HEALTHY_TOPIC = "Healthy"
@@ -53,27 +55,49 @@ class Seen:
         """The p99 of the worst slice."""
         return max(self.p99_ms, default=0.0)
 
+    @property
+    def usual_p99_ms(self) -> float:
+        """The p99 of the slice in the middle."""
+        return median(self.p99_ms) if self.p99_ms else 0.0
+
     def __str__(self) -> str:
         return (
             f"memory {self.before_mb:.0f} MB, peak {self.peak_mb:.0f} MB, after "
-            f"{self.after_mb:.0f} MB; p99 alone {self.alone_p99_ms:.1f} ms, worst beside "
-            f"{self.worst_p99_ms:.1f} ms; {self.seconds:.1f} s"
+            f"{self.after_mb:.0f} MB; p99 alone {self.alone_p99_ms:.1f} ms, beside "
+            f"{self.usual_p99_ms:.1f} ms, worst {self.worst_p99_ms:.1f} ms; {self.seconds:.1f} s"
         )
 
 
 class Rig:
-    """A NameServer and a broker in one process of their own; a context manager."""
+    """A NameServer and a broker in one process of their own; a context manager.
 
-    def __init__(self, settings: dict[str, str] | None = None) -> None:
+    memory_bytes: the memory limit of the control group of the process; None, or without the right
+    to make control groups: no limit. slice_seconds: of the healthy client, which reads what it
+    sends if `reads` is set; its p99 is then from when a message was due to its reader.
+    """
+
+    def __init__(
+        self,
+        settings: dict[str, str] | None = None,
+        memory_bytes: int | None = None,
+        slice_seconds: float = SLICE_SECONDS,
+        reads: bool = False,
+    ) -> None:
         self.mq = Standalone(process=True, settings=settings)
+        self.group = ControlGroup.made(memory_bytes) if memory_bytes else None
+        self._slice_seconds = slice_seconds
+        self._reads = reads
 
     def __enter__(self) -> Self:
-        self.mq.start()
+        with self.group.entered() if self.group else nullcontext():
+            self.mq.start()
         self.mq.topic(HEALTHY_TOPIC)
         return self
 
     def __exit__(self, *raised: object) -> None:
         self.mq.stop()
+        if self.group:
+            self.group.remove()
 
     @property
     def port(self) -> int:
@@ -134,9 +158,13 @@ class Rig:
 
     def _healthy_slice(self, seen: Seen) -> None:
         load: dict[str, object] = {"namesrv": self.mq.namesrv, "topic": HEALTHY_TOPIC}
-        times = {"warmup_s": WARMUP_SECONDS, "duration_s": SLICE_SECONDS}
+        times = {"warmup_s": WARMUP_SECONDS, "duration_s": self._slice_seconds}
         try:
-            report = run_produce({**load, **times}, rate=RATE_PER_SECOND)
+            if self._reads:
+                sends = {"load": {**load, **times}, "rate": RATE_PER_SECOND}
+                report = run_latency(sends, readers=1, group="healthy")
+            else:
+                report = run_produce({**load, **times}, rate=RATE_PER_SECOND)
         except (ConnectionError, RuntimeError) as error:
             seen.problems.append(str(error))
             return

@@ -237,8 +237,10 @@ impl Peer {
 }
 
 /// All open connections by id.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Peers {
+    /// Limit on the unread replies of all clients, bytes; above it, large replies are refused.
+    pub(crate) reply_bytes_max: usize,
     open: RwLock<HashMap<u64, Arc<Peer>>>,
     last_id: AtomicU64,
     /// Bytes of replies that no client has read yet.
@@ -250,6 +252,17 @@ pub struct Peers {
 }
 
 impl Peers {
+    pub(crate) fn new(reply_bytes_max: usize) -> Self {
+        Self {
+            reply_bytes_max,
+            open: RwLock::default(),
+            last_id: AtomicU64::default(),
+            owed: Arc::default(),
+            looked_ms: AtomicI64::default(),
+            unfinished: AllUnfinished::default(),
+        }
+    }
+
     pub(crate) fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }

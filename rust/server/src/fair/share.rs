@@ -1,9 +1,7 @@
 //! Limits on the unread replies of a client.
 
 use crate::conn::peers::{Peer, Peers};
-use crate::limits::{
-    LARGE_REPLY_BUDGET, LARGE_REPLY_BYTES, OWED_BYTES_BUDGET, OWED_SHARE_BYTES, UNREAD_BYTES_PAUSE,
-};
+use crate::limits::{LARGE_REPLY_BYTES, OWED_PARTS, OWED_SHARE_BYTES, UNREAD_BYTES_PAUSE};
 
 /// Remark of the reply that replaces a large one.
 pub(crate) const NO_ROOM: &str =
@@ -12,7 +10,12 @@ pub(crate) const NO_ROOM: &str =
 /// Whether a client must read replies before the server reads from it again. `owed`: bytes of
 /// replies that it has not read.
 pub(crate) fn is_full(peers: &Peers, owed: usize) -> bool {
-    owed > OWED_SHARE_BYTES && (owed >= UNREAD_BYTES_PAUSE || peers.owed() > OWED_BYTES_BUDGET)
+    owed > OWED_SHARE_BYTES && (owed >= UNREAD_BYTES_PAUSE || are_owed_much(peers))
+}
+
+/// Whether the unread replies of all clients are so many that each client may have only its share.
+fn are_owed_much(peers: &Peers) -> bool {
+    peers.owed() > peers.reply_bytes_max / OWED_PARTS
 }
 
 /// Whether a client must read some replies before it gets more.
@@ -23,10 +26,10 @@ pub(crate) fn must_wait(peers: &Peers, peer: &Peer) -> bool {
 /// Whether `more` bytes would exceed the client's share while the unread replies of all clients
 /// exceed their budget.
 pub(crate) fn has_its_share(peers: &Peers, peer: &Peer, more: usize) -> bool {
-    peers.owed() > OWED_BYTES_BUDGET && peer.owed() + more > OWED_SHARE_BYTES
+    are_owed_much(peers) && peer.owed() + more > OWED_SHARE_BYTES
 }
 
 /// Whether a reply of `bytes` fits beside the unread replies of all clients.
 pub(crate) fn has_room(peers: &Peers, bytes: usize) -> bool {
-    bytes <= LARGE_REPLY_BYTES || peers.owed() + bytes <= LARGE_REPLY_BUDGET
+    bytes <= LARGE_REPLY_BYTES || peers.owed() + bytes <= peers.reply_bytes_max
 }

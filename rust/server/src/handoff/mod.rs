@@ -2,6 +2,7 @@
 
 pub(crate) mod gate;
 pub(crate) mod job;
+mod lanes;
 pub(crate) mod late;
 pub(crate) mod load;
 pub(crate) mod order;
@@ -34,6 +35,11 @@ impl Handoff {
             families: queues
                 .map(|(name, capacity)| {
                     let queue = BoundedQueue::new(*capacity, Arc::clone(clock));
+                    let is_fair = route::FAIR.contains(&name.as_str());
+                    let queue = match is_fair {
+                        true => queue.fair(|request: &Request| request.peer.id),
+                        false => queue,
+                    };
                     (name.clone(), queue)
                 })
                 .collect(),
@@ -61,12 +67,12 @@ impl Handoff {
     /// Milliseconds that the oldest request of each family has waited; 0 without one.
     pub fn head_waits_ms(&self, now_ms: i64) -> impl Iterator<Item = (&str, i64)> {
         self.families.iter().map(move |(name, queue)| {
-            let waited = queue.with_oldest(|request| now_ms - request.queued_ms());
+            let waited = queue.most_of_oldest(|request| now_ms - request.queued_ms());
             (name.as_str(), waited.unwrap_or(0).max(0))
         })
     }
 
-    /// Returns the oldest request of a family if it has waited for `limit_ms`, and the number left.
+    /// Returns the oldest request of a client if it has waited for `limit_ms`, and the number left.
     pub(crate) fn pop_late(
         &self,
         family: Family,

@@ -6,15 +6,21 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::handoff::lanes::Lanes;
 use mq_base::clock::Clock;
 
-/// An empty queue keeps memory for this many items.
-const KEPT_ITEMS: usize = 1_024;
+/// The client of all items in a queue that is not fair.
+const ALL: u64 = 0;
 /// The longest wait for an item.
 const WAIT_MAX: Duration = Duration::from_secs(86_400);
 
 /// Many producers, many consumers, at most `capacity` items.
+///
+/// A fair queue serves its clients in turn. The items of one client may take as much room as is
+/// free, at most half of the queue, so that there is always room for an item of another client.
 pub struct BoundedQueue<T> {
+    /// The client of an item, for a fair queue.
+    client_of: Option<fn(&T) -> u64>,
     clock: Arc<dyn Clock>,
     state: Mutex<State<T>>,
     ready: Condvar,
@@ -23,25 +29,14 @@ pub struct BoundedQueue<T> {
 
 #[derive(Debug)]
 struct State<T> {
-    items: VecDeque<T>,
+    items: Lanes<T>,
     closed: bool,
-}
-
-impl<T> State<T> {
-    /// Removes the oldest item. The last item of a flood also frees the flood's memory.
-    fn take_oldest(&mut self) -> Option<T> {
-        let item = self.items.pop_front()?;
-        if self.items.is_empty() && self.items.capacity() > KEPT_ITEMS {
-            self.items = VecDeque::new();
-        }
-        Some(item)
-    }
 }
 
 /// Result of a wait for an item.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Popped<T> {
-    /// The oldest item.
+    /// The next item.
     Item(T),
     /// No item arrived in time.
     Timeout,
@@ -53,10 +48,11 @@ impl<T> BoundedQueue<T> {
     /// Creates an empty queue for `capacity` items; waits are measured with `clock`.
     pub fn new(capacity: usize, clock: Arc<dyn Clock>) -> Self {
         let state = State {
-            items: VecDeque::new(),
+            items: Lanes::new(),
             closed: false,
         };
         Self {
+            client_of: None,
             clock,
             state: Mutex::new(state),
             ready: Condvar::new(),
@@ -64,39 +60,52 @@ impl<T> BoundedQueue<T> {
         }
     }
 
-    /// Adds an item, or returns it if the queue is full or closed.
+    /// Makes the queue fair between the clients of its items.
+    pub fn fair(self, client_of: fn(&T) -> u64) -> Self {
+        Self {
+            client_of: Some(client_of),
+            ..self
+        }
+    }
+
+    /// Adds an item, or returns it if the queue or the part of its client is full, or the queue is
+    /// closed.
     pub fn push(&self, item: T) -> Result<(), T> {
+        let client = self.client_of.map(|of| of(&item));
         let mut state = self.state.lock();
-        if state.closed || state.items.len() >= self.capacity {
+        let free = self.capacity.saturating_sub(state.items.len());
+        let has_its_part = client.is_some_and(|client| state.items.len_of(client) >= free);
+        if state.closed || free == 0 || has_its_part {
             return Err(item);
         }
-        state.items.push_back(item);
+        state.items.push(client.unwrap_or(ALL), item);
         drop(state);
         self.ready.notify_one();
         Ok(())
     }
 
-    /// Adds an item. If the queue is full, the oldest item is removed and returned.
+    /// Adds an item. If the queue is full, the next item is removed and returned.
     pub fn push_over(&self, item: T) -> Option<T> {
         let mut state = self.state.lock();
         if state.closed {
             return Some(item);
         }
         let full = state.items.len() >= self.capacity;
-        let lost = if full { state.items.pop_front() } else { None };
-        state.items.push_back(item);
+        let lost = if full { state.items.pop() } else { None };
+        let client = self.client_of.map_or(ALL, |of| of(&item));
+        state.items.push(client, item);
         drop(state);
         self.ready.notify_one();
         lost
     }
 
-    /// Waits for the oldest item, for at most `timeout` or one day, whichever is shorter.
+    /// Waits for the next item, for at most `timeout` or one day, whichever is shorter.
     pub fn pop(&self, timeout: Duration) -> Popped<T> {
         let timeout_ns = timeout.min(WAIT_MAX).as_nanos();
         let deadline_ms = self.clock.monotonic_ms() + timeout_ns.div_ceil(1_000_000) as i64;
         let mut state = self.state.lock();
         loop {
-            if let Some(item) = state.take_oldest() {
+            if let Some(item) = state.items.pop() {
                 return Popped::Item(item);
             }
             if state.closed {
@@ -104,7 +113,7 @@ impl<T> BoundedQueue<T> {
             }
             let left_ms = deadline_ms - self.clock.monotonic_ms();
             let left = Duration::from_millis(u64::try_from(left_ms).unwrap_or(0));
-            if self.ready.wait_for(&mut state, left).timed_out() && state.items.is_empty() {
+            if self.ready.wait_for(&mut state, left).timed_out() && state.items.len() == 0 {
                 return if state.closed {
                     Popped::Closed
                 } else {
@@ -114,19 +123,16 @@ impl<T> BoundedQueue<T> {
         }
     }
 
-    /// Removes the oldest item if it is `late`; also returns the number of items left.
-    pub fn pop_if(&self, late: impl FnOnce(&T) -> bool) -> Option<(T, usize)> {
+    /// Removes the oldest item of a client if it is `late`; also returns the number of items left.
+    pub fn pop_if(&self, late: impl Fn(&T) -> bool) -> Option<(T, usize)> {
         let mut state = self.state.lock();
-        if !late(state.items.front()?) {
-            return None;
-        }
-        let item = state.take_oldest()?;
+        let item = state.items.pop_if(late)?;
         Some((item, state.items.len()))
     }
 
-    /// Calls `read` with the oldest item.
-    pub fn with_oldest<R>(&self, read: impl FnOnce(&T) -> R) -> Option<R> {
-        self.state.lock().items.front().map(read)
+    /// Calls `read` with the oldest item of each client; returns the largest result.
+    pub fn most_of_oldest<R: Ord>(&self, read: impl Fn(&T) -> R) -> Option<R> {
+        self.state.lock().items.fronts().map(read).max()
     }
 
     /// Whether the queue is closed.
@@ -138,7 +144,7 @@ impl<T> BoundedQueue<T> {
     pub fn close(&self) -> VecDeque<T> {
         let mut state = self.state.lock();
         state.closed = true;
-        let left = std::mem::take(&mut state.items);
+        let left = state.items.drain();
         drop(state);
         self.ready.notify_all();
         left
@@ -177,15 +183,33 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_is_empty_again_keeps_no_memory_of_a_flood() {
-        let queue = BoundedQueue::new(usize::MAX, SystemClock::shared());
-        for item in 0..100_000 {
+    fn a_client_that_floods_a_fair_queue_keeps_no_other_waiting() {
+        let queue = BoundedQueue::new(100, SystemClock::shared()).fair(|(client, _)| *client);
+        let mut taken = 0;
+        while queue.push((1, taken)).is_ok() {
+            taken += 1;
+        }
+        assert_eq!(taken, 50, "half of it");
+        for client in 2..20 {
+            assert_eq!(queue.push((client, 0)), Ok(()));
+        }
+        assert_eq!(queue.push((1, taken)), Err((1, taken)));
+        assert_eq!(queue.pop(SHORT), Popped::Item((1, 0)));
+        for client in 2..20 {
+            assert_eq!(queue.pop(SHORT), Popped::Item((client, 0)));
+        }
+        assert_eq!(queue.pop(SHORT), Popped::Item((1, 1)));
+    }
+
+    #[test]
+    fn a_queue_that_is_not_fair_is_first_in_first_out() {
+        let queue = BoundedQueue::new(100, SystemClock::shared());
+        for item in 0..100 {
             queue.push(item).unwrap();
         }
-        for item in 0..100_000 {
-            assert_eq!(queue.pop_if(|_| true), Some((item, 99_999 - item)));
+        for item in 0..100 {
+            assert_eq!(queue.pop(SHORT), Popped::Item(item));
         }
-        assert_eq!(queue.state.lock().items.capacity(), 0);
     }
 
     #[test]
@@ -195,7 +219,7 @@ mod tests {
         for item in [1, 2, 3] {
             queue.push(item).unwrap();
         }
-        assert_eq!(queue.with_oldest(|item| item * 10), Some(10));
+        assert_eq!(queue.most_of_oldest(|item| item * 10), Some(10));
         assert_eq!(queue.pop_if(|item| *item == 1), Some((1, 2)));
         assert_eq!(queue.pop_if(|item| *item == 3), None);
         assert_eq!(queue.len(), 2);

@@ -73,6 +73,33 @@ impl Offsets {
         }
         count
     }
+
+    /// Deletes the committed offset of a group in one queue; returns whether there was one.
+    pub fn remove_queue(&self, group: &str, topic: &str, queue_id: i32) -> bool {
+        let queue_id = self.queue_id_in(group, queue_id);
+        self.resets
+            .forget(|known| *known == place(group, topic, queue_id));
+        let mut groups = self.groups.write();
+        let Some(topics) = groups.get_mut(group) else {
+            return false;
+        };
+        let Some(queues) = topics.get_mut(topic) else {
+            return false;
+        };
+        if queues.remove(&queue_id).is_none() {
+            return false;
+        }
+        if queues.is_empty() {
+            topics.remove(topic);
+        }
+        if topics.is_empty() {
+            groups.remove(group);
+        }
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        drop(groups);
+        self.version.fetch_add(1, Ordering::Release);
+        true
+    }
 }
 
 #[cfg(test)]
@@ -101,6 +128,17 @@ mod tests {
         assert_eq!(offsets.take_reset("g", "T", 0), None);
         offsets.commit("g", "T", 0, 3, usize::MAX);
         assert_eq!(offsets.get("g", "T", 0), Some(3));
+    }
+
+    #[test]
+    fn one_queue_is_forgotten_and_the_others_stay() {
+        let offsets = offsets();
+        assert!(offsets.remove_queue("g", "T", 0));
+        assert!(!offsets.remove_queue("g", "T", 0), "it is gone");
+        assert!(!offsets.remove_queue("nobody", "T", 0));
+        assert_eq!(offsets.of_group("g")["T"], BTreeMap::from([(1, 7)]));
+        assert!(offsets.remove_queue("g", "T", 1) && offsets.remove_queue("g", "U", 0));
+        assert_eq!((offsets.count(), offsets.all().len()), (1, 1));
     }
 
     #[test]

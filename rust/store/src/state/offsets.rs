@@ -195,7 +195,7 @@ impl Offsets {
         self.count.load(Ordering::Relaxed)
     }
 
-    fn queue_id_in(&self, group: &str, queue_id: i32) -> i32 {
+    pub(super) fn queue_id_in(&self, group: &str, queue_id: i32) -> i32 {
         multi_dispatch::queue_id_in(group, queue_id, self.lmq_enabled)
     }
 
