@@ -74,6 +74,7 @@ class Rig:
     memory_bytes: the memory limit of the control group of the process; None, or without the right
     to make control groups: no limit. slice_seconds: of the healthy client, which reads what it
     sends if `reads` is set; its p99 is then from when a message was due to its reader.
+    alone_slices: before a flood and, if there are several, again after it.
     """
 
     def __init__(
@@ -82,11 +83,13 @@ class Rig:
         memory_bytes: int | None = None,
         slice_seconds: float = SLICE_SECONDS,
         reads: bool = False,
+        alone_slices: int = 1,
     ) -> None:
         self.mq = Standalone(process=True, settings=settings)
         self.group = ControlGroup.made(memory_bytes) if memory_bytes else None
         self._slice_seconds = slice_seconds
         self._reads = reads
+        self._alone_slices = alone_slices
 
     def __enter__(self) -> Self:
         with self.group.entered() if self.group else nullcontext():
@@ -123,11 +126,11 @@ class Rig:
     @contextmanager
     def watching(self) -> Iterator[Seen]:
         """Watch memory and the healthy client during the `with` block; figures are there after."""
-        seen, over = Seen(), threading.Event()
+        seen, alone, over = Seen(), Seen(), threading.Event()
         self._healthy_slice(Seen())
-        alone = Seen()
-        self._healthy_slice(alone)
-        seen.alone_p99_ms, seen.before_mb = alone.worst_p99_ms, self.memory_mb()
+        for _ in range(self._alone_slices):
+            self._healthy_slice(alone)
+        seen.before_mb = self.memory_mb()
         watchers = [
             threading.Thread(target=self._watch_memory, args=(seen, over)),
             threading.Thread(target=self._stay_healthy, args=(seen, over)),
@@ -143,6 +146,9 @@ class Rig:
             for watcher in watchers:
                 watcher.join()
         seen.after_mb = self.memory_mb()
+        for _ in range(self._alone_slices - 1):
+            self._healthy_slice(alone)
+        seen.alone_p99_ms = alone.usual_p99_ms
 
     def _watch_memory(self, seen: Seen, over: threading.Event) -> None:
         while True:
