@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::conn::listener;
 use crate::conn::memory;
 use crate::core::Core;
-use crate::handoff::late;
+use crate::handoff::queue_timeout;
 use crate::limits::{COLD_THREADS, HOLD_SWEEP_TICKS, HOLD_TICK_MS};
 use crate::requests::{cold, dispatch, parking};
 use crate::settings::Kind;
@@ -73,7 +73,7 @@ impl Server {
         runtime.spawn(supervise::supervise(
             Arc::clone(&core),
             "queues",
-            late::keep_queues,
+            queue_timeout::keep_queues,
         ));
         runtime.spawn(memory::keep_low());
         drop(context);

@@ -1,19 +1,19 @@
 //! Hands requests to Python: one bounded queue per family, and exactly one reply per request.
 
 pub(crate) mod gate;
+pub(crate) mod in_flight;
 pub(crate) mod job;
 mod lanes;
-pub(crate) mod late;
-pub(crate) mod load;
 pub(crate) mod order;
 pub(crate) mod overload;
 pub(crate) mod queue;
+pub(crate) mod queue_timeout;
 pub(crate) mod request;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::handoff::load::Load;
+use crate::handoff::in_flight::InFlight;
 use crate::handoff::queue::{BoundedQueue, Popped};
 use crate::handoff::request::Request;
 use crate::limits::{HANDOFF_BYTES_MAX, LARGE_HANDOFF_BYTES_MAX};
@@ -24,7 +24,7 @@ use mq_base::clock::Clock;
 pub struct Handoff {
     families: Vec<(String, BoundedQueue<Request>)>,
     /// Number and bytes of the requests.
-    pub(crate) load: Load,
+    pub(crate) load: InFlight,
 }
 
 impl Handoff {
@@ -43,7 +43,7 @@ impl Handoff {
                     (name.clone(), queue)
                 })
                 .collect(),
-            load: Load::default(),
+            load: InFlight::default(),
         }
     }
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::conn::frames::Whole;
 use crate::conn::peers::Peer;
 use crate::fair::share::NO_ROOM;
-use crate::handoff::load::Load;
+use crate::handoff::in_flight::InFlight;
 use crate::requests::known_heartbeats::Beat;
 use crate::route::Family;
 use crate::shared::Shared;
@@ -58,7 +58,7 @@ pub struct Request {
     turn: Option<String>,
     /// The heartbeat, if the request is one.
     beat: Option<Beat>,
-    /// Whether it is counted in `Load::open`.
+    /// Whether it is counted in `InFlight::open`.
     counted: bool,
     answered: bool,
 }
@@ -66,7 +66,7 @@ pub struct Request {
 impl Request {
     /// `turn`: the topic whose later sends wait for this one.
     pub(crate) fn new(
-        (shared, load): (&Shared, &Load),
+        (shared, load): (&Shared, &InFlight),
         peer: &Arc<Peer>,
         whole: Whole<'_>,
         frame: &Frame<'_>,
@@ -134,14 +134,14 @@ impl Request {
 
     /// Records that the request became a long poll. A stop does not wait for it, and its reply is
     /// written as RocketMQ writes the reply to a woken long poll.
-    pub(crate) fn note_held(&mut self, load: &Load) {
+    pub(crate) fn note_held(&mut self, load: &InFlight) {
         self.attempt = 1;
         self.reply_as = Serialize::Json;
         self.uncount(load);
     }
 
     /// Records that the long poll was woken.
-    pub(crate) fn note_woken(&mut self, load: &Load) {
+    pub(crate) fn note_woken(&mut self, load: &InFlight) {
         load.count();
         self.counted = true;
     }
@@ -194,7 +194,7 @@ impl Request {
     /// Ends the request, with code 1 if it has no reply yet. Returns the topic whose later sends
     /// wait for it; the caller must resume them.
     #[must_use = "later sends of the topic wait"]
-    pub(crate) fn end(mut self, shared: &Shared, load: &Load) -> Option<String> {
+    pub(crate) fn end(mut self, shared: &Shared, load: &InFlight) -> Option<String> {
         if !self.answered {
             shared.counters.unanswered.one();
             self.fail(shared, "the request ended without a reply");
@@ -249,7 +249,7 @@ impl Request {
         }
     }
 
-    fn uncount(&mut self, load: &Load) {
+    fn uncount(&mut self, load: &InFlight) {
         if mem::replace(&mut self.counted, false) {
             load.uncount();
         }

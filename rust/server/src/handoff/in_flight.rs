@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The requests of one server.
 #[derive(Debug, Default)]
-pub(crate) struct Load {
+pub(crate) struct InFlight {
     /// Number of requests without long polls. A stop waits for these.
     open: AtomicUsize,
     /// Bytes of the frames of all requests and long polls, and of sends that wait for a request.
     pub(crate) bytes: AtomicUsize,
 }
 
-impl Load {
+impl InFlight {
     /// Counts a request on its way to Python.
     pub(crate) fn count(&self) {
         self.open.fetch_add(1, Ordering::AcqRel);
