@@ -149,9 +149,11 @@ impl FileDisk {
         }
         let mut at = start;
         for slice in slices {
-            // SAFETY: the range was checked against the map's length above. The map is raw, so no
-            // reference to it exists. The blocks are allocated, so the store cannot fault for lack
-            // of space; the check below notices a lost page.
+            // SAFETY: the range was checked against the map's length above, and the map is raw, so
+            // no reference to it exists. A page that cannot be had, because the file was truncated,
+            // the disk fails or has no room (blocks are allocated, but some file systems copy on
+            // write), raises SIGBUS: the guard puts a page of zeros there, and the check below
+            // reports it.
             unsafe {
                 let target = map.as_mut_ptr().add(at);
                 std::ptr::copy_nonoverlapping(slice.as_ptr(), target, slice.len());
@@ -216,7 +218,8 @@ impl FileDisk {
     /// if the read would wait for the disk or the file ends before the pieces do.
     ///
     /// A copy from the map costs a third of a read. It is done only if all pages are in memory just
-    /// before, so that the copy does not wait for the disk. A page that is lost in between reads as
+    /// before. If the system evicts one of them in between, the copy reads that page again from the
+    /// disk and waits for it. A page that is lost (a truncated file, a failing disk) reads as
     /// zeros; then the file is read instead, which returns an error or the bytes that are still
     /// there.
     pub fn copy_from_memory(&self, pieces: &[(u64, usize)], out: &mut Vec<u8>) -> io::Result<bool> {

@@ -14,7 +14,7 @@ use std::ptr;
 use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
-    compiler_fence,
+    compiler_fence, fence,
 };
 
 use libc::{SIGBUS, c_int, c_void, siginfo_t};
@@ -108,8 +108,11 @@ impl<M> Guarded<M> {
     #[inline]
     pub fn is_whole(&self) -> bool {
         // The compiler must not move an access to the map to a place after this check of the mark.
+        // Nor may the processor move a read there: another thread may have lost the page and set
+        // the mark. An acquiring load alone holds back only what follows it.
         compiler_fence(SeqCst);
-        !self.guard.0.is_damaged.load(Acquire)
+        fence(Acquire);
+        !self.guard.0.is_damaged.load(Relaxed)
     }
 
     /// Returns an error after a page was lost. Call it after using the map.

@@ -37,7 +37,7 @@ use crate::state::transactions::Transactions;
 use crate::store::{Running, Store};
 use crate::threads::periodic::{Every, Pause, Periodic};
 use crate::types::{Arrival, StoreError};
-use crate::upkeep::Upkeep;
+use crate::upkeep::{EndsSaver, Upkeep};
 use crate::write::ack::Acks;
 use crate::write::append::{Appender, Counters, Tail};
 use crate::write::encode::Encoder;
@@ -154,6 +154,7 @@ impl Parts<'_> {
             save_delay_every: Every::new(settings.flush_delay_offsets_interval_ms),
             rates: Rates::default(),
             unflushed_rounds: AtomicU32::new(0),
+            ends: EndsSaver::from(log_end, self.clock.monotonic_ms()),
         };
         let room = Room::new(&upkeep.space, &puts.flusher.appended);
         let dispatcher = self.dispatcher(derived, log_end, room, acks)?;

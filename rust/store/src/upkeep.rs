@@ -5,10 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use parking_lot::Mutex;
+
 use crate::delay::deliver::Delay;
 use crate::derive::dispatch::Progress;
 use crate::derive::index::files::IndexFiles;
 use crate::derive::queues::table::ConsumeQueues;
+use crate::directory::queue_ends::QueueEnds;
 use crate::files::io_error;
 use crate::rates::Rates;
 use crate::records::walk::LogRead;
@@ -25,6 +28,8 @@ use mq_base::services;
 
 /// If many queues receive messages, they are flushed once per this many rounds.
 const MANY_QUEUES_ROUNDS: u32 = 3;
+/// How often the ends of the queues are recorded, milliseconds: 40,000 queues take some 10 ms.
+const SAVE_ENDS_MS: u64 = 60_000;
 
 /// Writes all files other than the log.
 pub(crate) struct Upkeep {
@@ -45,6 +50,34 @@ pub(crate) struct Upkeep {
     pub(crate) rates: Rates,
     /// Rounds since the last flush of the queues.
     pub(crate) unflushed_rounds: AtomicU32,
+    pub(crate) ends: EndsSaver,
+}
+
+/// Records where the queues end, once their records are durable.
+pub(crate) struct EndsSaver {
+    every: Every,
+    state: Mutex<Ends>,
+}
+
+#[derive(Default)]
+struct Ends {
+    /// Ends whose records may not be durable yet.
+    waiting: Option<QueueEnds>,
+    /// Where the log ended when the ends were taken last.
+    log_end: u64,
+}
+
+impl EndsSaver {
+    /// Start-up has recorded the ends of a log that ends at `log_end`.
+    pub(crate) fn from(log_end: u64, now_ms: i64) -> Self {
+        let every = Every::new(SAVE_ENDS_MS);
+        every.is_due(now_ms);
+        let state = Mutex::new(Ends {
+            waiting: None,
+            log_end,
+        });
+        Self { every, state }
+    }
 }
 
 impl Upkeep {
@@ -81,6 +114,20 @@ impl Upkeep {
         if self.save_delay_every.is_due(now_ms) {
             told(self.save_delay());
         }
+        told(self.save_ends(now_ms));
+    }
+
+    /// Records where the queues end, if messages came since the last time.
+    fn save_ends(&self, now_ms: i64) -> Result<(), StoreError> {
+        let mut state = self.ends.state.lock();
+        let dispatched = self.progress.dispatched();
+        if self.ends.every.is_due(now_ms) && dispatched != state.log_end {
+            state.log_end = dispatched;
+            state.waiting = Some(self.queues.ends(dispatched));
+        }
+        let flushed = self.acks.flushed();
+        let durable = state.waiting.take_if(|ends| ends.log_end <= flushed);
+        durable.map_or(Ok(()), |ends| ends.save(&self.queues.shared.root))
     }
 
     /// Writes the queues if only few received messages, so that tools that read their files see
@@ -167,6 +214,7 @@ impl Upkeep {
         let index = self.index.as_deref();
         let end = LogEnd::of(log, log.max_offset(), self.progress.store_timestamp_ms());
         let end = end.map_err(io_error(&root.join("commitlog")))?;
+        self.queues.ends(end.log_end).save(root)?;
         Marker::of(end, self.checkpoint.crc()?, &self.queues, index).save(root)
     }
 }
@@ -174,6 +222,6 @@ impl Upkeep {
 /// Logs a failed save. The files keep their old content, and the next round tries again.
 fn told(saved: Result<(), StoreError>) {
     if let Err(error) = saved {
-        tracing::error!(%error, "cannot save offsets or checkpoint");
+        tracing::error!(%error, "cannot save offsets, checkpoint or the ends of queues");
     }
 }

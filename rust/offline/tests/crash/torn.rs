@@ -84,8 +84,9 @@ impl Whole {
         let file = OpenOptions::new().write(true).open(log).unwrap();
         file.write_all_at(&tail, self.start + cut as u64).unwrap();
         fs::write(copy.path().join("abort"), b"").unwrap();
-        // A checkpoint would cover only records that are completely on the disk.
+        // Checkpoint and queue ends would cover only records that are completely on the disk.
         fs::write(copy.path().join("checkpoint"), [0; 4096]).unwrap();
+        fs::remove_file(copy.path().join("mqstack/queue_ends")).unwrap();
         copy
     }
 

@@ -6,4 +6,5 @@ pub(crate) mod lock;
 pub(crate) mod log_facts;
 pub(crate) mod log_files;
 pub(crate) mod log_place;
+pub(crate) mod queue_ends;
 pub(crate) mod recognise;

@@ -70,7 +70,9 @@ impl Reader {
             // The next pull starts with the message that could not be read.
             scanned = selection.places[failed_at];
         }
-        let behind = self.max_physical_offset() - selection.last_physical_offset;
+        let behind = self
+            .max_physical_offset()
+            .saturating_sub(selection.last_physical_offset);
         Ok(GetResult {
             message_count: read.count,
             suggest_slave: behind > self.limits.hot_bytes,

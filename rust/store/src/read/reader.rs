@@ -72,7 +72,11 @@ impl Reader {
     }
 
     pub(crate) fn is_cold(&self, entry: &QueueEntry) -> bool {
-        self.max_physical_offset() - entry.physical_offset > self.limits.hot_bytes
+        // A damaged entry may say any offset.
+        let behind = self
+            .max_physical_offset()
+            .saturating_sub(entry.physical_offset);
+        behind > self.limits.hot_bytes
     }
 
     /// Start and end of the log. Call it once for many entries, because reading the start takes a

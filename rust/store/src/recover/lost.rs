@@ -73,7 +73,7 @@ impl<'a> LostUnits<'a> {
     }
 
     /// Whether a topic still exists. Messages of a deleted topic stay in the log.
-    fn is_known(&self, topic: &str) -> bool {
+    pub(super) fn is_known(&self, topic: &str) -> bool {
         let is_system = topic == SCHEDULE_TOPIC || topic.starts_with("RMQ_SYS_");
         // Light queues are not in the topic table.
         let is_light = multi_dispatch::is_lmq(topic);
@@ -103,6 +103,7 @@ impl<'a> LostUnits<'a> {
                         first_physical: offset,
                         last: record.queue_offset,
                         last_physical: offset,
+                        is_even: true,
                     };
                     let lost = self.from(record.topic, record.queue_id, met);
                     from = from.into_iter().chain(lost).min();

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use super::log_check::Queued;
 use crate::derive::queues::queue::ConsumeQueue;
+use mq_format::message::RecordView;
 
 /// The records of each queue that the check of the log found.
 #[derive(Debug, Default)]
@@ -17,6 +18,8 @@ pub(super) struct Met {
     pub first_physical: u64,
     pub last: i64,
     pub last_physical: u64,
+    /// Whether the queue offsets rise by one from the first to the last.
+    pub is_even: bool,
 }
 
 impl MetQueues {
@@ -27,14 +30,33 @@ impl MetQueues {
         }
         if let Some(queues) = topics.get_mut(queued.topic) {
             let met = Met::from(queued);
-            let of_queue = queues.entry(queued.queue_id).or_insert(met);
+            let mut is_first = false;
+            let of_queue = queues.entry(queued.queue_id).or_insert_with(|| {
+                is_first = true;
+                met
+            });
+            of_queue.is_even &= is_first || met.first == of_queue.last.wrapping_add(1);
             (of_queue.last, of_queue.last_physical) = (met.last, met.last_physical);
         }
     }
 
     pub(super) fn of(&self, queue: &ConsumeQueue) -> Option<Met> {
-        let topics = self.0.borrow();
-        topics.get(queue.topic())?.get(&queue.queue_id()).copied()
+        self.get(queue.topic(), queue.queue_id())
+    }
+
+    fn get(&self, topic: &str, queue_id: i32) -> Option<Met> {
+        self.0.borrow().get(topic)?.get(&queue_id).copied()
+    }
+
+    /// Whether a record, after the first one of its queue that was met, has the queue offset that
+    /// follows, as all others of its queue do.
+    pub(super) fn is_in_sequence(&self, record: &RecordView<'_>) -> bool {
+        let place = record.physical_offset.cast_unsigned();
+        let met = self.get(record.topic, record.queue_id);
+        met.is_some_and(|met| {
+            let after_first = met.first_physical + 1..=met.last_physical;
+            met.is_even && after_first.contains(&place)
+        })
     }
 
     /// Calls `look` for each queue; returns the smallest offset.
@@ -56,6 +78,7 @@ impl From<&Queued<'_>> for Met {
             first_physical: queued.first_physical,
             last: queued.last,
             last_physical: queued.last_physical,
+            is_even: true,
         }
     }
 }

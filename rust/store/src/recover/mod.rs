@@ -14,6 +14,7 @@ pub mod damage;
 pub mod header;
 mod heal;
 mod index_check;
+mod known_ends;
 pub(super) mod log_check;
 mod log_end;
 mod lost;
@@ -41,6 +42,7 @@ use crate::derive::index::files::IndexFiles;
 use crate::derive::index::writer::IndexWriter;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::directory::log_facts::LogFacts;
+use crate::directory::queue_ends::QueueEnds;
 use crate::files::io_error;
 use crate::records::walk::Walk;
 use crate::types::StoreError;
@@ -75,6 +77,8 @@ struct CheckedLog<'a> {
     check: LogCheck<'a>,
     lost: LostUnits<'a>,
     met: MetQueues,
+    /// The ends of the queues that an earlier run recorded.
+    ends: QueueEnds,
     /// Whether a clean stop recorded more entries than exist.
     misses_units: bool,
 }
@@ -113,6 +117,7 @@ impl Recovery<'_> {
         let index = settings.index_enabled.then(|| Arc::new(index));
         let marker = self.marker()?;
         let facts = LogFacts::read(self.root)?;
+        let ends = self.known_ends()?;
         let is_as_left = match &marker {
             Some(marker) if facts.is_settled() && self.is_index_whole(index.as_deref())? => marker
                 .fits(self.log, &queues, index.as_deref())
@@ -136,6 +141,7 @@ impl Recovery<'_> {
         check.tell_end(log_end);
         self.log.truncate_to(log_end).map_err(log_io)?;
         if let Some(marker) = marker.as_ref().filter(|_| is_as_left && check.is_sound())
+            && self.has_known_ends(&queues, &ends, &lost)
             && !self.cut_wrong_ends(&queues)?
         {
             return self.untouched(marker, Arc::clone(&queues), index);
@@ -147,6 +153,7 @@ impl Recovery<'_> {
             check,
             lost,
             met,
+            ends,
             misses_units,
         };
         self.completed(checked, marker.as_ref(), &queues, index)
@@ -191,6 +198,7 @@ impl Recovery<'_> {
             mut check,
             lost,
             met,
+            ends: known_ends,
             misses_units,
         } = checked;
         self.heal_contradicted(&mut check, queues, &met, start)?;
@@ -205,7 +213,8 @@ impl Recovery<'_> {
         if self.was_clean && marker.is_none() {
             dispatch_from = dispatch_from.min(lost.sample(self.log, start)?.unwrap_or(log_end));
         }
-        if lost.remove_headless()? || misses_units {
+        let misses_queue = self.misses_queue(queues, &known_ends, &lost);
+        if lost.remove_headless()? || misses_queue || misses_units {
             dispatch_from = 0;
         }
         let (changes, healed) = self.changes(&check, &facts, start, &lost)?;
@@ -220,7 +229,7 @@ impl Recovery<'_> {
             true => log_end,
             false => start,
         };
-        let settled_to = self.settle_queues(queues, &met, trusted_to, log_end)?;
+        let settled_to = self.settle_queues(queues, (&met, &known_ends), trusted_to, log_end)?;
         dispatch_from = dispatch_from.min(settled_to);
         let mut feed = Feed {
             from: dispatch_from,
@@ -239,9 +248,14 @@ impl Recovery<'_> {
         let mut derived = self.derived(queues, writer)?;
         derived.follow(self.log, &mut Walk::from(from), log_end, None)?;
         Self::put_back(queues, ends)?;
+        Self::reach_known_ends(queues, &known_ends)?;
         queues.flush()?;
         queues.clear_stale()?;
         Self::remove_unused(queues)?;
+        let ends_now = queues.ends(log_end);
+        if ends_now != known_ends {
+            ends_now.save(self.root)?;
+        }
         let last_ms = check.last_store_timestamp_ms();
         self.checkpoint.lower_to(last_ms)?;
         LogFacts::settle(self.root)?;

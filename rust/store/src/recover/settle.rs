@@ -8,6 +8,7 @@ use crate::derive::queues::progress::QueueProgress;
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::directory::log_facts::QueueEnd;
+use crate::directory::queue_ends::QueueEnds;
 use crate::records::walk::RECORD_BYTES_MAX;
 use crate::types::StoreError;
 use mq_format::consume_queue::QueueEntry;
@@ -24,7 +25,7 @@ impl Recovery<'_> {
     pub(super) fn settle_queues(
         &self,
         queues: &ConsumeQueues,
-        met: &MetQueues,
+        (met, ends): (&MetQueues, &QueueEnds),
         trusted_to: u64,
         log_end: u64,
     ) -> Result<u64, StoreError> {
@@ -48,6 +49,7 @@ impl Recovery<'_> {
                 continue;
             }
             let before = queue.max_offset();
+            let is_short = self.is_short(queues, &queue, ends);
             let keep_to = match self.can_make_again(&queue) {
                 true => trusted_to,
                 false => self.fitting_to(&queue, trusted_to, log_end)?,
@@ -59,8 +61,9 @@ impl Recovery<'_> {
             } else if queue.is_without_units() {
                 // The queue was created for a message that was lost, or damage emptied it.
                 Some(0)
-            } else if self.was_clean {
-                (queue.max_offset() < before).then(|| queue.end_physical().cast_unsigned())
+            } else if is_short || self.was_clean {
+                let is_cut = is_short || queue.max_offset() < before;
+                is_cut.then(|| queue.end_physical().cast_unsigned())
             } else {
                 self.gap_before(&queue, met.of(&queue), before, &levels)?
             };

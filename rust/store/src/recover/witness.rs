@@ -16,6 +16,13 @@ use crate::types::StoreError;
 use mq_format::consume_queue::QueueEntry;
 use mq_format::message::sys_flag;
 
+/// A record that an entry contradicts.
+struct Contradiction {
+    range: Damage,
+    /// Whether the record follows the one before in the queue that it names.
+    is_in_sequence: bool,
+}
+
 impl Recovery<'_> {
     /// Repairs records at or after `start` whose headers are damaged according to their queues.
     pub(super) fn heal_contradicted(
@@ -30,19 +37,20 @@ impl Recovery<'_> {
             if !has_doubts && !self.is_suspect(queues, &queue, met, start)? {
                 continue;
             }
-            for damage in self.contradictions(queues, &queue, start)? {
+            for damage in self.contradictions(queues, &queue, met, start)? {
                 check.mend(damage)?;
             }
         }
         Ok(())
     }
 
-    /// The records that a queue contradicts; none if it contradicts most of them, because then the
-    /// queue is wrong.
+    /// The records that a queue contradicts. None if it contradicts most of them, or one that
+    /// follows the record before it in its queue: then the queue is wrong.
     fn contradictions(
         &self,
         queues: &ConsumeQueues,
         queue: &ConsumeQueue,
+        met: &MetQueues,
         start: u64,
     ) -> Result<Vec<Damage>, StoreError> {
         let (mut found, mut asked) = (Vec::new(), 0);
@@ -54,10 +62,14 @@ impl Recovery<'_> {
                 break;
             }
             asked += 1;
-            found.extend(self.contradiction(queues, queue, offset, &unit)?);
+            found.extend(self.contradiction(queues, queue, met, (offset, &unit))?);
         }
-        let is_believed = found.len() <= 1.max(asked / 2);
-        Ok(if is_believed { found } else { Vec::new() })
+        let is_believed = found.len() <= 1.max(asked / 2)
+            && !found
+                .iter()
+                .any(|contradiction| contradiction.is_in_sequence);
+        let found = found.into_iter().filter(|_| is_believed);
+        Ok(found.map(|contradiction| contradiction.range).collect())
     }
 
     /// Whether the first or last entry of a queue in the checked log contradicts the log.
@@ -81,19 +93,19 @@ impl Recovery<'_> {
         let is_unmet = met
             .of(queue)
             .is_none_or(|met| met.first > queue.written().0 && is_early(met.first));
-        let contradiction = self.contradiction(queues, queue, last_offset, &last)?;
+        let contradiction = self.contradiction(queues, queue, met, (last_offset, &last))?;
         Ok(is_unmet || contradiction.is_some())
     }
 
-    /// The range of a valid record with the size in the entry, but with another queue or queue
-    /// offset. A record that another entry confirms is no contradiction.
+    /// A valid record with the size in the entry, but with another queue or queue offset. A record
+    /// that another entry confirms is no contradiction.
     fn contradiction(
         &self,
         queues: &ConsumeQueues,
         queue: &ConsumeQueue,
-        offset: i64,
-        unit: &QueueEntry,
-    ) -> Result<Option<Damage>, StoreError> {
+        met: &MetQueues,
+        (offset, unit): (i64, &QueueEntry),
+    ) -> Result<Option<Contradiction>, StoreError> {
         let from = unit.physical_offset.cast_unsigned();
         let size = usize::try_from(unit.size_bytes).unwrap_or(0);
         let mut bytes = vec![0; size.min(self.log.file_size() as usize)];
@@ -118,11 +130,16 @@ impl Recovery<'_> {
         {
             return Ok(None);
         }
-        Ok(Some(Damage {
+        let range = Damage {
             from,
             to: from + size as u64,
             last: None,
             store_timestamp_ms: record.store_timestamp_ms,
+        };
+        let is_in_sequence = met.is_in_sequence(&record);
+        Ok(Some(Contradiction {
+            range,
+            is_in_sequence,
         }))
     }
 }

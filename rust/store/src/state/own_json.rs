@@ -34,17 +34,21 @@ pub(crate) fn write(path: &Path, content: &impl Serialize) -> Result<(), StoreEr
     let failed = || io_error(path);
     let content = serde_json::to_value(content).map_err(io::Error::other);
     let text = serde_json::to_vec(&Sealed::of(content.map_err(failed())?));
-    let text = text.map_err(io::Error::other).map_err(failed())?;
+    replace(path, &text.map_err(io::Error::other).map_err(failed())?)
+}
+
+/// Replaces a file of any content, durably.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     let Some(directory) = path.parent() else {
         return Ok(());
     };
     create_directory(directory)?;
     let temporary = path.with_extension("tmp");
     let file = fs::create_own(&temporary).map_err(io_error(&temporary))?;
-    file.write_all_at(&text, 0)
+    file.write_all_at(bytes, 0)
         .and_then(|()| file.sync_all())
         .and_then(|()| fs::rename(&temporary, path))
-        .map_err(failed())?;
+        .map_err(io_error(path))?;
     sync_directory(directory)
 }
 

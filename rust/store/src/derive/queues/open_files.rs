@@ -26,6 +26,8 @@ pub struct OpenFiles {
 struct Inner {
     files: HashMap<FileKey, (Arc<File>, u64)>,
     uses: u64,
+    /// How many times files were forgotten: what was opened before may be gone.
+    forgets: u64,
 }
 
 impl OpenFiles {
@@ -56,8 +58,13 @@ impl OpenFiles {
         if let Some(file) = self.find(key) {
             return Ok(file);
         }
+        let forgets = self.inner.lock().forgets;
         let file = Arc::new(open()?);
         let mut inner = self.inner.lock();
+        if inner.forgets != forgets {
+            // The file may be removed meanwhile. The next use opens it again, if it is there.
+            return Ok(file);
+        }
         inner.uses += 1;
         let uses = inner.uses;
         let closed = match inner.files.len() >= self.limit {
@@ -72,13 +79,19 @@ impl OpenFiles {
 
     /// Closes one file, because it was removed.
     pub(crate) fn forget(&self, queue: u64, start: u64) {
-        let closed = self.inner.lock().files.remove(&(queue, start));
+        let mut inner = self.inner.lock();
+        inner.forgets += 1;
+        let closed = inner.files.remove(&(queue, start));
+        drop(inner);
         drop(closed);
     }
 
     /// Closes all files of a queue, because they are about to be removed.
     pub(crate) fn forget_all(&self, queue: u64) {
-        let closed = self.inner.lock().take(|key, _| key.0 == queue);
+        let mut inner = self.inner.lock();
+        inner.forgets += 1;
+        let closed = inner.take(|key, _| key.0 == queue);
+        drop(inner);
         drop(closed);
     }
 }
@@ -123,6 +136,23 @@ mod tests {
         files.forget_all(0);
         assert!(files.inner.lock().files.is_empty());
         first.metadata().unwrap();
+    }
+
+    #[test]
+    fn a_file_removed_while_it_is_opened_is_not_kept() {
+        let files = OpenFiles::new(8);
+        let removed = |forget: &dyn Fn()| {
+            let open = || {
+                let file = File::open_directory("/");
+                forget();
+                file
+            };
+            files.get((7, 0), open).unwrap();
+            files.find((7, 0)).is_none()
+        };
+        assert!(removed(&|| files.forget(7, 0)));
+        assert!(removed(&|| files.forget_all(7)));
+        assert!(!removed(&|| ()));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::progress::QueueProgress;
 use super::queue::ConsumeQueue;
 use super::sparse_files::{QueueFiles, SparseFiles};
 use crate::directory::deleted::Deletions;
+use crate::directory::queue_ends::{EndOfQueue, QueueEnds};
 use crate::files::{io_error, list_directories, offset_files};
 use crate::settings::{MultiDispatch, QueueExt, Settings};
 use crate::types::StoreError;
@@ -282,6 +283,25 @@ impl ConsumeQueues {
             .flat_map(BTreeMap::values)
             .cloned()
             .collect()
+    }
+
+    /// The ends of all queues that have an entry. The log ends at `log_end`, or later if messages
+    /// arrive meanwhile.
+    pub(crate) fn ends(&self, log_end: u64) -> QueueEnds {
+        let mut ends = QueueEnds::at(log_end);
+        let mut all = self.all();
+        all.sort_unstable_by(|a, b| (a.topic(), a.queue_id).cmp(&(b.topic(), b.queue_id)));
+        for queue in all.iter().filter(|queue| queue.max_offset() > 0) {
+            let end_physical = queue.end_physical();
+            ends.log_end = ends.log_end.max(end_physical.cast_unsigned());
+            ends.push(EndOfQueue {
+                topic: queue.topic(),
+                queue_id: queue.queue_id,
+                end: queue.max_offset(),
+                end_physical,
+            });
+        }
+        ends
     }
 
     /// Whether a queue can have this name.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -352,4 +353,20 @@ fn forget_pages(rig: &Rig) -> bool {
     let log = &rig.store.log;
     let read = log.read_at_nowait(2 * LOG_FILE, &mut [0; 16]).unwrap();
     read.is_none()
+}
+
+#[test]
+fn an_entry_with_a_damaged_offset_breaks_no_arithmetic() {
+    let rig = rig();
+    put_tags(&rig, &["a", "b"]);
+    rig.store.flush().unwrap();
+    let file = rig.root.path().join("consumequeue/T/1");
+    let file = fs::File::options()
+        .write(true)
+        .open(file.join(offset_name(0)))
+        .unwrap();
+    file.write_all_at(&i64::MIN.to_be_bytes(), 20).unwrap();
+    // The first pull may find the entry damaged, and repairs it.
+    let is_found = |_| get(&rig, 1, 1).status == GetStatus::Found;
+    assert!((0..3).any(is_found));
 }

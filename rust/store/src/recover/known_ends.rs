@@ -1,0 +1,103 @@
+//! Queues that are shorter than an earlier run recorded (see [`QueueEnds`]).
+
+use super::lost::LostUnits;
+use super::recovery::Recovery;
+use crate::derive::queues::queue::ConsumeQueue;
+use crate::derive::queues::table::ConsumeQueues;
+use crate::directory::log_facts::LogFacts;
+use crate::directory::queue_ends::{EndOfQueue, QueueEnds};
+use crate::types::StoreError;
+
+impl Recovery<'_> {
+    /// The recorded ends; none where the file is missing or damaged.
+    pub(super) fn known_ends(&self) -> Result<QueueEnds, StoreError> {
+        let ends = QueueEnds::read(self.root)?;
+        if ends.is_none() && LogFacts::is_there(self.root) && !self.log.starts().is_empty() {
+            tracing::warn!(
+                "mqstack/queue_ends is missing or damaged: the start cannot tell whether the \
+                 last entries of quiet consume queues are there; mqstore verify can"
+            );
+        }
+        Ok(ends.unwrap_or_default())
+    }
+
+    /// Whether a queue lacks entries at its recorded end of which the log has the records.
+    pub(super) fn is_short(
+        &self,
+        queues: &ConsumeQueues,
+        queue: &ConsumeQueue,
+        ends: &QueueEnds,
+    ) -> bool {
+        let end = ends.of(queue.topic(), queue.queue_id());
+        end.is_some_and(|end| {
+            queue.max_offset() < end.end
+                && self.is_in_log(queues, &end)
+                && !is_new_since(queue, ends)
+        })
+    }
+
+    /// Whether all queues are there, and none is short.
+    pub(super) fn has_known_ends(
+        &self,
+        queues: &ConsumeQueues,
+        ends: &QueueEnds,
+        lost: &LostUnits<'_>,
+    ) -> bool {
+        let mut all = queues.all().into_iter();
+        all.all(|queue| !self.is_short(queues, &queue, ends))
+            && !self.misses_queue(queues, ends, lost)
+    }
+
+    /// Whether a queue is gone of which the log has records.
+    pub(super) fn misses_queue(
+        &self,
+        queues: &ConsumeQueues,
+        ends: &QueueEnds,
+        lost: &LostUnits<'_>,
+    ) -> bool {
+        let missing = ends.all().find(|end| {
+            queues.get(end.topic, end.queue_id).is_none()
+                && self.is_in_log(queues, end)
+                && lost.is_known(end.topic)
+        });
+        if let Some(end) = missing {
+            tracing::warn!(
+                topic = end.topic,
+                queue_id = end.queue_id,
+                "a consume queue is missing, building it anew from the log"
+            );
+        }
+        missing.is_some()
+    }
+
+    /// Whether the log may still have the last record before an end, which was not deleted.
+    fn is_in_log(&self, queues: &ConsumeQueues, end: &EndOfQueue<'_>) -> bool {
+        let log_start = self.log.min_offset().cast_signed();
+        end.end_physical > log_start.max(queues.deletions.log_end_of(end.topic))
+    }
+
+    /// Gives holes to the queues that are still short because damage took records from the log:
+    /// none of their offsets is given again.
+    pub(super) fn reach_known_ends(
+        queues: &ConsumeQueues,
+        ends: &QueueEnds,
+    ) -> Result<(), StoreError> {
+        for end in ends.all() {
+            let Some(queue) = queues.get(end.topic, end.queue_id) else {
+                continue;
+            };
+            if queue.max_offset() < end.end && !is_new_since(&queue, ends) {
+                queue.pad_to(end.end)?;
+                queues.flush_later(&queue);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a queue began anew since the ends were recorded, as when RocketMQ deleted its topic.
+fn is_new_since(queue: &ConsumeQueue, ends: &QueueEnds) -> bool {
+    let (first, end) = queue.written();
+    let unit = queue.unit(first).filter(|_| first < end);
+    unit.is_some_and(|unit| !unit.is_filler() && unit.physical_offset >= ends.log_end.cast_signed())
+}
