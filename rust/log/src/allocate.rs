@@ -95,7 +95,7 @@ impl Worker {
             let failure = self.work_or_say_why().err();
             if let Some(error) = &failure {
                 // The writer gets the same error when it needs the file or the blocks.
-                tracing::warn!(%error, "could not prepare room in the commit log; appends may fail");
+                tracing::warn!(%error, "could not prepare room in the log; appends may fail");
             }
             self.ahead.tell(failure);
         }

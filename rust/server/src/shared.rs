@@ -62,7 +62,7 @@ pub struct Shared {
     pub peers: Peers,
     /// Heartbeats that Python has acknowledged.
     pub heartbeats: Heartbeats,
-    /// What was counted.
+    /// Counters since the start.
     pub counters: Counters,
     /// Messages stored and read, for the statistics.
     pub traffic: Traffic,
