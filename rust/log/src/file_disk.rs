@@ -12,9 +12,9 @@ use memmap2::{Advice, MmapOptions, MmapRaw};
 
 use super::PAGE_BYTES;
 use super::fs::{File, OpenOptions, open_own};
+use super::io_hooks::Operation;
 use super::lost_pages::Guarded;
 use super::resident::{self, copy_from_map, is_resident, prefetch_append};
-use super::tape::Operation;
 use super::warm::{self, WarmPace, ZEROS, write_zeros};
 
 /// A longer append is not copied into one buffer; each slice is its own `pwrite`.

@@ -22,7 +22,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
-use super::tape::{Operation, Tape, Target, tape_of, taped};
+use super::io_hooks::{IoHook, Operation, Target, hook_of, hooked};
 
 /// Permission bits of a new file; the umask of the process removes bits from them.
 static FILE_MODE: AtomicU32 = AtomicU32::new(0o640);
@@ -47,7 +47,7 @@ pub struct File {
 
 #[derive(Debug)]
 struct Watched {
-    tape: Arc<dyn Tape>,
+    hook: Arc<dyn IoHook>,
     path: PathBuf,
     file: u64,
 }
@@ -110,7 +110,7 @@ impl OpenOptions {
     /// Private: a file of a store is opened by [`open_own`], a directory by
     /// [`File::open_directory`].
     fn open(&self, path: &Path) -> io::Result<File> {
-        let Some(tape) = tape_of(path) else {
+        let Some(hook) = hook_of(path) else {
             let inner = self.inner.open(path)?;
             return Ok(File {
                 inner,
@@ -122,12 +122,12 @@ impl OpenOptions {
             true => Operation::Create,
             false => Operation::Open,
         };
-        let began = tape.before(Target { path, file: 0 }, &operation)?;
+        let began = hook.before(Target { path, file: 0 }, &operation)?;
         let inner = self.inner.open(path)?;
         let file = inner.metadata()?.ino();
-        tape.after(Target { path, file }, &operation, began);
+        hook.after(Target { path, file }, &operation, began);
         let path = path.to_owned();
-        let watched = Some(Box::new(Watched { tape, path, file }));
+        let watched = Some(Box::new(Watched { hook, path, file }));
         Ok(File { inner, watched })
     }
 }
@@ -150,7 +150,7 @@ impl File {
             None => work(),
             Some(watched) => {
                 let (path, file) = (watched.path.as_path(), watched.file);
-                taped(&*watched.tape, Target { path, file }, operation, work)
+                hooked(&*watched.hook, Target { path, file }, operation, work)
             }
         }
     }
@@ -326,9 +326,9 @@ fn on_path<T>(
     operation: &Operation<'_>,
     work: impl FnOnce() -> io::Result<T>,
 ) -> io::Result<T> {
-    match tape_of(path) {
+    match hook_of(path) {
         None => work(),
-        Some(tape) => taped(&*tape, Target { path, file: 0 }, operation, work),
+        Some(hook) => hooked(&*hook, Target { path, file: 0 }, operation, work),
     }
 }
 

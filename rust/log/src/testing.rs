@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use super::directory::{Directory, file_name, start_of};
 use super::file_disk::WriteMode;
-use super::tape::{Operation, Tape, Target, Watch, watch};
+use super::io_hooks::{IoHook, Operation, Target, Watch, watch};
 
 /// Name of the directory that holds the files.
 const LOG: &str = "commitlog";
@@ -106,14 +106,14 @@ pub type Event = (Kind, u64, u64);
 
 /// The hook of a directory of log files.
 #[derive(Debug)]
-pub struct LogTape {
+pub struct LogHook {
     directory: PathBuf,
     gates: [Gate; 6],
-    state: Mutex<TapeState>,
+    state: Mutex<HookState>,
 }
 
 #[derive(Debug)]
-struct TapeState {
+struct HookState {
     /// The kind of operations that fail, and their error number.
     failing: Option<(Kind, i32)>,
     events: Vec<Event>,
@@ -124,10 +124,10 @@ struct TapeState {
     durable: Vec<(u64, Vec<u8>)>,
 }
 
-impl LogTape {
+impl LogHook {
     /// Creates the hook for the files in `directory`.
     pub fn of(directory: &Path) -> Arc<Self> {
-        let state = TapeState {
+        let state = HookState {
             failing: None,
             events: Vec::new(),
             syncs: 0,
@@ -200,7 +200,7 @@ impl LogTape {
     }
 }
 
-impl Tape for LogTape {
+impl IoHook for LogHook {
     fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
         let Some(kind) = Kind::of(operation) else {
             return Ok(0);
@@ -241,7 +241,7 @@ impl Tape for LogTape {
 pub struct TestDisk {
     root: TempDir,
     /// Delays, fails and records operations on the files.
-    pub tape: Arc<LogTape>,
+    pub tape: Arc<LogHook>,
     _watch: Watch,
 }
 
@@ -255,8 +255,8 @@ impl TestDisk {
             false => tempfile::tempdir(),
         }
         .unwrap();
-        let tape = LogTape::of(&root.path().join(LOG));
-        let _watch = watch(root.path(), Arc::clone(&tape) as Arc<dyn Tape>);
+        let tape = LogHook::of(&root.path().join(LOG));
+        let _watch = watch(root.path(), Arc::clone(&tape) as Arc<dyn IoHook>);
         Self { root, tape, _watch }
     }
 

@@ -6,7 +6,7 @@ use memmap2::Advice;
 
 use super::PAGE_BYTES;
 use super::fs::File;
-use super::tape::Operation;
+use super::io_hooks::Operation;
 
 /// Sizes in which a file is warmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

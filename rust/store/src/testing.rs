@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mq_log::testing::Gate;
-use mq_log::{Operation, Tape, Target, Watch, watch};
+use mq_log::{IoHook, Operation, Target, Watch, watch};
 
 use crate::types::PutRequest;
 pub use crate::write::ack::calling_replies;
@@ -13,12 +13,12 @@ pub use crate::write::ack::calling_replies;
 /// A disk on which some operations block while its gate is closed.
 #[derive(Debug)]
 pub struct SlowDisk {
-    gated: Arc<GatedTape>,
+    gated: Arc<GatedHook>,
     _watch: Watch,
 }
 
 #[derive(Debug)]
-struct GatedTape {
+struct GatedHook {
     gate: Gate,
     is_slow: fn(&Path, &Operation<'_>) -> bool,
 }
@@ -27,8 +27,8 @@ impl SlowDisk {
     /// The disk of a store's root directory, with an open gate.
     pub fn under(root: &Path, is_slow: fn(&Path, &Operation<'_>) -> bool) -> Self {
         let gate = Gate::default();
-        let gated = Arc::new(GatedTape { gate, is_slow });
-        let _watch = watch(root, Arc::clone(&gated) as Arc<dyn Tape>);
+        let gated = Arc::new(GatedHook { gate, is_slow });
+        let _watch = watch(root, Arc::clone(&gated) as Arc<dyn IoHook>);
         Self { gated, _watch }
     }
 
@@ -56,7 +56,7 @@ impl SlowDisk {
     }
 }
 
-impl Tape for GatedTape {
+impl IoHook for GatedHook {
     fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
         if (self.is_slow)(target.path, operation) {
             self.gate.pass();

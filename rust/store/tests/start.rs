@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mq_base::clock::{Clock, ManualClock, SystemClock};
-use mq_log::{Operation, Tape, Target, watch};
+use mq_log::{IoHook, Operation, Target, watch};
 use rustix::time::{ClockId, clock_gettime};
 
 use mq_store::{Put, PutRequest, PutStatus, Settings, Store};
@@ -104,7 +104,7 @@ fn leave_open(root: &Path) {
 #[derive(Debug, Default)]
 struct Counts(Mutex<(BTreeMap<PathBuf, usize>, usize)>);
 
-impl Tape for Counts {
+impl IoHook for Counts {
     fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
         let mut counts = self.0.lock().unwrap();
         let is_of_queue = target.path.iter().any(|part| part == "consumequeue");
@@ -132,7 +132,7 @@ fn a_start_reads_each_queue_once_and_writes_none() {
             leave_open(root.path());
         }
         let counts = Arc::<Counts>::default();
-        let watched = watch(root.path(), Arc::clone(&counts) as Arc<dyn Tape>);
+        let watched = watch(root.path(), Arc::clone(&counts) as Arc<dyn IoHook>);
         let store = open(root.path(), ManualClock::at(now_ms));
         drop(watched);
         let (reads, writes) = counts.0.lock().unwrap().clone();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mq_base::clock::{Clock, ManualClock};
-use mq_log::{Operation, Tape, Target, watch};
+use mq_log::{IoHook, Operation, Target, watch};
 use mq_store::{PutRequest, PutStatus, Settings, Store, StoreError};
 use mq_testing::stores::directory;
 use tempfile::TempDir;
@@ -89,7 +89,7 @@ fn wait_delivered(store: &Store) {
 #[derive(Debug)]
 struct NoAbort;
 
-impl Tape for NoAbort {
+impl IoHook for NoAbort {
     fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
         let is_abort = target.path.file_name().is_some_and(|name| name == "abort");
         match operation {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use mq_log::{Operation, Tape, Target};
+use mq_log::{IoHook, Operation, Target};
 
 use crate::tape::Recorder;
 
@@ -109,7 +109,7 @@ impl Failing {
     }
 }
 
-impl Tape for Failing {
+impl IoHook for Failing {
     fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
         if self.fails(target.path, operation) {
             if let (Operation::Sync(from, to), Some(recorder)) = (operation, &self.recorder) {

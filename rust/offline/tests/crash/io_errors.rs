@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use mq_log::{Tape, watch};
+use mq_log::{IoHook, watch};
 use mq_store::{PutStatus, Store};
 use mq_testing::stores::directory;
 
@@ -98,7 +98,7 @@ fn read_what_can_be_read(store: &Store, oracle: &Oracle) {
 fn fail_one(rig: &Rig, kind: Kind, first: usize, stays: bool) -> Verdict<bool> {
     let root = directory();
     let failing = Arc::new(Failing::new(kind, first, stays));
-    let watched = watch(root.path(), Arc::clone(&failing) as Arc<dyn Tape>);
+    let watched = watch(root.path(), Arc::clone(&failing) as Arc<dyn IoHook>);
     let mut oracle = Oracle::default();
     for round in 0..2 {
         session(rig, root.path(), &mut oracle, round, &|| 0);
@@ -170,7 +170,7 @@ fn a_failed_sync_and_a_power_loss_lose_nothing_acknowledged() {
         let recorder = Recorder::new(root.path());
         let failing = Failing::new(Kind::Sync, first, false).in_log();
         let failing = Arc::new(failing.recorded_by(&recorder));
-        let watched = watch(root.path(), Arc::clone(&failing) as Arc<dyn Tape>);
+        let watched = watch(root.path(), Arc::clone(&failing) as Arc<dyn IoHook>);
         let mut oracle = Oracle::default();
         let now = || recorder.position();
         session(&rig, root.path(), &mut oracle, 0, &now);

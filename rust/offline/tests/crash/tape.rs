@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mq_log::{Operation, Tape, Target, Watch, watch};
+use mq_log::{IoHook, Operation, Target, Watch, watch};
 use parking_lot::Mutex;
 
 /// A file or a directory. We number files ourselves because the kernel reuses inodes.
@@ -109,7 +109,7 @@ impl Recorder {
     /// Starts recording. Recording ends when the watch is dropped and the store is closed.
     pub fn start(root: &Path) -> (Arc<Self>, Watch) {
         let recorder = Self::new(root);
-        let watched = watch(root, Arc::clone(&recorder) as Arc<dyn Tape>);
+        let watched = watch(root, Arc::clone(&recorder) as Arc<dyn IoHook>);
         (recorder, watched)
     }
 
@@ -173,7 +173,7 @@ impl State {
     }
 }
 
-impl Tape for Recorder {
+impl IoHook for Recorder {
     fn before(&self, _target: Target<'_>, _operation: &Operation<'_>) -> io::Result<u64> {
         Ok(self.position() as u64)
     }

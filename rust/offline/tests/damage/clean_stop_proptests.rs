@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use mq_log::{Operation, Tape, Target, watch};
+use mq_log::{IoHook, Operation, Target, watch};
 use mq_testing::stores::snapshot;
 
 use crate::rig::{BODY_AT, LOG_FILE, Patient, Sent, delivered, repaired};
@@ -132,7 +132,7 @@ proptest! {
 #[derive(Debug)]
 struct Killed(AtomicI64);
 
-impl Tape for Killed {
+impl IoHook for Killed {
     fn before(&self, _target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
         let is_change = !matches!(
             operation,

@@ -458,7 +458,7 @@ mod tests {
         use std::sync::Arc;
         use std::sync::atomic::{AtomicUsize, Ordering};
 
-        use mq_log::{Operation, Tape, Target};
+        use mq_log::{IoHook, Operation, Target};
 
         /// Lets this number of operations succeed and fails every later one.
         #[derive(Debug)]
@@ -470,7 +470,7 @@ mod tests {
             }
         }
 
-        impl Tape for StopAfter {
+        impl IoHook for StopAfter {
             fn before(&self, _: Target<'_>, _: &Operation<'_>) -> io::Result<u64> {
                 let left = |left: usize| left.checked_sub(1);
                 match self

@@ -13,7 +13,7 @@ use super::store_rig::{PATIENCE, Rig, Told, rig_with, settings};
 use super::test_rig::request;
 use crate::settings::{QueueExt, Settings};
 use crate::types::{AckOutcome, GetStatus, Put, PutRequest, PutStatus, StoreError};
-use mq_log::{Operation, Tape, Target, Watch, watch};
+use mq_log::{IoHook, Operation, Target, Watch, watch};
 
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
@@ -28,7 +28,7 @@ struct Disk {
     failures: AtomicUsize,
 }
 
-impl Tape for Disk {
+impl IoHook for Disk {
     fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
         let errno = self.errno.load(Ordering::SeqCst);
         if errno == 0 || !(self.fails)(target.path, operation) {
@@ -107,7 +107,7 @@ fn scene(settings: Settings, fails: Fails) -> Scene {
         errno: AtomicI32::new(0),
         failures: AtomicUsize::new(0),
     });
-    let watch = watch(rig.root.path(), Arc::clone(&disk) as Arc<dyn Tape>);
+    let watch = watch(rig.root.path(), Arc::clone(&disk) as Arc<dyn IoHook>);
     // Files that are already open are not watched.
     let rig = rig.reopen(false);
     let told = rig.tell();

@@ -14,7 +14,7 @@ use crate::store::Store;
 use crate::types::{PutRequest, PutStatus};
 use mq_base::clock::SystemClock;
 use mq_base::services::Failures;
-use mq_log::{Operation, Tape, Target};
+use mq_log::{IoHook, Operation, Target};
 
 const UPKEEP: &str = "mq-upkeep";
 const ALLOCATE: &str = "mq-allocate";
@@ -59,7 +59,7 @@ fn is_new_log_file(path: &Path, operation: &Operation<'_>) -> bool {
     is_log && matches!(operation, Operation::Create)
 }
 
-impl Tape for PanicAt {
+impl IoHook for PanicAt {
     fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
         let is_due = self.is_armed.load(Ordering::SeqCst) && (self.finds)(target.path, operation);
         assert!(!is_due, "the disk of the test");

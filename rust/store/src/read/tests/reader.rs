@@ -17,7 +17,7 @@ use crate::tests::test_rig::request;
 use crate::types::{GetRequest, GetResult, GetStatus, PutRequest, ReadMode, WouldBlock};
 use mq_base::clock::ManualClock;
 use mq_format::message::java_hash;
-use mq_log::{Operation, Tape, Target, watch};
+use mq_log::{IoHook, Operation, Target, watch};
 use mq_testing::stores::unpack;
 
 /// Entries of a consume queue file of the rig.
@@ -161,7 +161,7 @@ struct BadDisk {
     is_bad: AtomicBool,
 }
 
-impl Tape for BadDisk {
+impl IoHook for BadDisk {
     fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
         let is_read = matches!(operation, Operation::Read(..)) && target.path.ends_with(&self.name);
         match is_read && self.is_bad.load(Ordering::SeqCst) {
@@ -181,7 +181,7 @@ fn an_unreadable_message_is_not_passed() {
         name: offset_name(LOG_FILE),
         is_bad: AtomicBool::new(false),
     });
-    let _watch = watch(rig.root.path(), Arc::clone(&disk) as Arc<dyn Tape>);
+    let _watch = watch(rig.root.path(), Arc::clone(&disk) as Arc<dyn IoHook>);
     let rig = rig.reopen(false);
     disk.is_bad.store(true, Ordering::SeqCst);
     let before = get(&rig, 0, 32);

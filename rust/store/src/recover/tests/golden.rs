@@ -15,7 +15,7 @@ use crate::state::checkpoint::Checkpoint;
 use crate::types::{ReadMode, StoreError};
 use mq_base::clock::{Clock, SystemClock};
 use mq_format::consume_queue::QueueEntry;
-use mq_log::testing::{Kind, LogTape};
+use mq_log::testing::{Kind, LogHook};
 use mq_log::{Directory, Segments, WriteMode, watch};
 use mq_testing::stores::{golden, lines, snapshot, unpack};
 
@@ -294,7 +294,7 @@ fn files_after_the_checkpoint_are_written_and_synced_again() {
     let root = unpack("store-crashed");
     let path = root.path().join("commitlog");
     let workshop = root.path().join("mqstack");
-    let tape = LogTape::of(&path);
+    let tape = LogHook::of(&path);
     let _watch = watch(&path, Arc::clone(&tape) as _);
     let files = Directory::open(&path, &workshop, WriteMode::Write).unwrap();
     let log = Segments::open(files, LOG_FILE_BYTES).unwrap();

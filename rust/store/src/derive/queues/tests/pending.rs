@@ -19,7 +19,7 @@ use crate::types::{GetStatus, Put, PutStatus, ReadMode, StoreError};
 use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
 use mq_format::consume_queue_ext::ExtUnit;
 use mq_format::message::SCHEDULE_TOPIC;
-use mq_log::{Operation, Tape, Target, watch};
+use mq_log::{IoHook, Operation, Target, watch};
 
 /// Entries of a queue file.
 const UNITS: i64 = 5;
@@ -249,7 +249,7 @@ struct Failing {
     errno: AtomicI32,
 }
 
-impl Tape for Failing {
+impl IoHook for Failing {
     fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
         let is_write = matches!(operation, Operation::Write(..));
         let is_queue = target
@@ -272,7 +272,7 @@ impl Tape for Failing {
 fn a_failed_write_keeps_its_entries_pending() {
     let root = tempfile::tempdir().unwrap();
     let disk = Arc::new(Failing::default());
-    let _watch = watch(root.path(), Arc::clone(&disk) as Arc<dyn Tape>);
+    let _watch = watch(root.path(), Arc::clone(&disk) as Arc<dyn IoHook>);
     let queues = open(root.path(), UNITS, false);
     let queue = queues.for_record("T", 0).unwrap();
     append(&queue, 0..7);
@@ -293,7 +293,7 @@ fn a_failed_write_keeps_its_entries_pending() {
 fn entries_wait_on_a_full_disk_and_are_flushed_later() {
     let root = tempfile::tempdir().unwrap();
     let disk = Arc::new(Failing::default());
-    let _watch = watch(root.path(), Arc::clone(&disk) as Arc<dyn Tape>);
+    let _watch = watch(root.path(), Arc::clone(&disk) as Arc<dyn IoHook>);
     let queues = open(root.path(), 10_000, false);
     let [first, second] = [0, 1].map(|queue_id| queues.for_record("T", queue_id).unwrap());
     let both = [Arc::clone(&first), Arc::clone(&second)];
@@ -336,7 +336,7 @@ struct NoDescriptor {
     synced: Mutex<Vec<PathBuf>>,
 }
 
-impl Tape for NoDescriptor {
+impl IoHook for NoDescriptor {
     fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
         let is_queue = target.path.to_string_lossy().contains("consumequeue");
         let is_open = matches!(operation, Operation::Open);
@@ -357,7 +357,7 @@ impl Tape for NoDescriptor {
 fn a_flush_without_a_descriptor_is_repeated_completely() {
     let root = tempfile::tempdir().unwrap();
     let disk = Arc::new(NoDescriptor::default());
-    let _watch = watch(root.path(), Arc::clone(&disk) as Arc<dyn Tape>);
+    let _watch = watch(root.path(), Arc::clone(&disk) as Arc<dyn IoHook>);
     let queues = open(root.path(), UNITS, false);
     let [first, second] = [0, 1].map(|queue_id| queues.for_record("T", queue_id).unwrap());
     for queue in [&first, &second] {
@@ -420,7 +420,7 @@ fn a_failed_write_stops_the_store_and_loses_no_message() {
     rig.settle();
     let vouched_ms = rig.store.upkeep.checkpoint.safe_timestamp_ms();
     let disk = Arc::new(Failing::default());
-    let _watch = watch(rig.root.path(), Arc::clone(&disk) as Arc<dyn Tape>);
+    let _watch = watch(rig.root.path(), Arc::clone(&disk) as Arc<dyn IoHook>);
     // Files that are already open are not watched.
     let rig = rig.reopen(false);
     disk.errno.store(EIO, Ordering::SeqCst);

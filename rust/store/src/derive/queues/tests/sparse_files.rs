@@ -9,7 +9,7 @@ use crate::derive::queues::kept::{Kept, KeptBytes};
 use crate::derive::queues::open_files::OpenFiles;
 use crate::derive::queues::sparse_files::{Dirty, QueueFiles, SparseFiles};
 use crate::types::ReadMode;
-use mq_log::{Access, Operation, Tape, Target, watch};
+use mq_log::{Access, IoHook, Operation, Target, watch};
 
 const BYTES: &[u8] = b"entries";
 
@@ -56,7 +56,7 @@ fn a_closed_file_is_opened_by_a_read_that_may_wait() {
 #[derive(Debug)]
 struct NoFlag;
 
-impl Tape for NoFlag {
+impl IoHook for NoFlag {
     fn before(&self, _target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
         match operation {
             Operation::Read(..) => Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP)),

@@ -55,9 +55,9 @@ pub enum Operation<'a> {
 }
 
 /// Called before and after every operation, by many threads at once.
-pub trait Tape: Send + Sync + fmt::Debug {
+pub trait IoHook: Send + Sync + fmt::Debug {
     /// Runs before the operation. An error prevents the operation and becomes its result. The
-    /// returned number is passed to [`Tape::after`]: a sync covers the writes that ended before it
+    /// returned number is passed to [`IoHook::after`]: a sync covers the writes that ended before it
     /// began.
     fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64>;
 
@@ -66,7 +66,7 @@ pub trait Tape: Send + Sync + fmt::Debug {
 }
 
 static IS_WATCHING: AtomicBool = AtomicBool::new(false);
-static WATCHED: RwLock<Vec<(PathBuf, Arc<dyn Tape>)>> = RwLock::new(Vec::new());
+static WATCHED: RwLock<Vec<(PathBuf, Arc<dyn IoHook>)>> = RwLock::new(Vec::new());
 
 /// Removes the hook when dropped; files that are still open keep it.
 #[derive(Debug)]
@@ -74,10 +74,10 @@ pub struct Watch {
     root: PathBuf,
 }
 
-/// Calls `tape` for every operation at or below `root`, on files that are opened from now on.
-pub fn watch(root: &Path, tape: Arc<dyn Tape>) -> Watch {
+/// Calls `hook` for every operation at or below `root`, on files that are opened from now on.
+pub fn watch(root: &Path, hook: Arc<dyn IoHook>) -> Watch {
     let root = root.to_owned();
-    WATCHED.write().push((root.clone(), tape));
+    WATCHED.write().push((root.clone(), hook));
     IS_WATCHING.store(true, Ordering::Release);
     Watch { root }
 }
@@ -91,24 +91,24 @@ impl Drop for Watch {
 }
 
 /// Returns the hook of a path.
-pub(super) fn tape_of(path: &Path) -> Option<Arc<dyn Tape>> {
+pub(super) fn hook_of(path: &Path) -> Option<Arc<dyn IoHook>> {
     if !IS_WATCHING.load(Ordering::Acquire) {
         return None;
     }
     let watched = WATCHED.read();
     let found = watched.iter().find(|(root, _)| path.starts_with(root));
-    found.map(|(_, tape)| Arc::clone(tape))
+    found.map(|(_, hook)| Arc::clone(hook))
 }
 
 /// Runs an operation between the two calls of its hook.
-pub(super) fn taped<T>(
-    tape: &dyn Tape,
+pub(super) fn hooked<T>(
+    hook: &dyn IoHook,
     target: Target<'_>,
     operation: &Operation<'_>,
     work: impl FnOnce() -> io::Result<T>,
 ) -> io::Result<T> {
-    let began = tape.before(target, operation)?;
+    let began = hook.before(target, operation)?;
     let done = work()?;
-    tape.after(target, operation, began);
+    hook.after(target, operation, began);
     Ok(done)
 }
