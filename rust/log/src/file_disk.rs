@@ -13,8 +13,8 @@ use memmap2::{Advice, MmapOptions, MmapRaw};
 use super::PAGE_BYTES;
 use super::fs::{File, OpenOptions, open_own};
 use super::io_hooks::Operation;
-use super::lost_pages::Guarded;
 use super::resident::{self, copy_from_map, is_resident, prefetch_append};
+use super::sigbus_guard::GuardedMmap;
 use super::warm::{self, WarmPace, ZEROS, write_zeros};
 
 /// A longer append is not copied into one buffer; each slice is its own `pwrite`.
@@ -43,9 +43,9 @@ pub enum WriteMode {
 #[derive(Debug)]
 pub struct FileDisk {
     file: File,
-    map: Option<Guarded<MmapRaw>>,
+    map: Option<GuardedMmap<MmapRaw>>,
     /// Map for reading bytes that are in memory; None inside if the file cannot be mapped.
-    read_map: OnceLock<Option<Guarded<MmapRaw>>>,
+    read_map: OnceLock<Option<GuardedMmap<MmapRaw>>>,
     /// The same file opened with O_DIRECT, to write zeros ahead of the writer in
     /// [`WriteMode::Write`].
     direct: Option<File>,
@@ -138,7 +138,7 @@ impl FileDisk {
     }
 
     /// Copies into the map. Concurrent calls must not overlap: the log has one writer.
-    fn copy_into_map(map: &Guarded<MmapRaw>, offset: u64, slices: &[&[u8]]) -> io::Result<()> {
+    fn copy_into_map(map: &GuardedMmap<MmapRaw>, offset: u64, slices: &[&[u8]]) -> io::Result<()> {
         let total: usize = slices.iter().map(|slice| slice.len()).sum();
         let start = usize::try_from(offset).map_err(io::Error::other)?;
         if start.checked_add(total).is_none_or(|end| end > map.len()) {
@@ -166,10 +166,10 @@ impl FileDisk {
 
     /// The map for reading. It is made by the first read, so a file that is never read has none.
     /// None after a page of it was lost: the rest of the file is then read without the map.
-    fn readable_map(&self) -> Option<&Guarded<MmapRaw>> {
+    fn readable_map(&self) -> Option<&GuardedMmap<MmapRaw>> {
         let open = || {
             let map = MmapOptions::new().map_raw_read_only(&self.file);
-            map.ok().map(Guarded::from)
+            map.ok().map(GuardedMmap::from)
         };
         let of_readers = || self.read_map.get_or_init(open).as_ref();
         let map = self.map.as_ref().or_else(of_readers);

@@ -2,18 +2,18 @@
 
 mod ahead;
 mod allocate;
+mod append_buffer;
 mod directory;
 mod file_disk;
 pub mod fs;
 mod io_hooks;
-mod lost_pages;
 mod resident;
 mod segment;
 mod segments;
+mod sigbus_guard;
 mod stall;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-mod unwritten;
 mod view;
 mod warm;
 mod writer;
@@ -22,9 +22,9 @@ pub use allocate::Allocator;
 pub use directory::{Access, Directory, FileInfo};
 pub use file_disk::{FileDisk, WriteMode};
 pub use io_hooks::{IoHook, Operation, Target, Watch, watch};
-pub use lost_pages::Guarded;
 pub use resident::prefetch;
 pub use segments::{Removed, Segments};
+pub use sigbus_guard::GuardedMmap;
 pub use stall::Stall;
 pub use view::View;
 pub use warm::{WarmPace, warm_map};

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
+use super::append_buffer::AppendBuffer;
 use super::directory::{Access, Directory, FileInfo};
 use super::segment::Segment;
-use super::unwritten::Unwritten;
 use super::view::View;
 
 /// The files of the log. Any number of readers; one [`super::Writer`] moves the end.
@@ -21,7 +21,7 @@ pub struct Segments {
     max_offset: AtomicU64,
     /// Position of the writer; larger than `max_offset` while appended bytes are not yet written.
     appended: AtomicU64,
-    unwritten: Unwritten,
+    buffer: AppendBuffer,
 }
 
 impl Segments {
@@ -51,7 +51,7 @@ impl Segments {
             list: RwLock::new(list),
             max_offset: AtomicU64::new(end),
             appended: AtomicU64::new(end),
-            unwritten: Unwritten::default(),
+            buffer: AppendBuffer::default(),
         })
     }
 
@@ -78,13 +78,13 @@ impl Segments {
     /// Writes everything appended before the call. After a failure there may be a gap, and every
     /// later call fails.
     pub fn write_out(&self) -> io::Result<()> {
-        self.unwritten
-            .write(|end| self.max_offset.store(end, Ordering::Release))
+        self.buffer
+            .drain(|end| self.max_offset.store(end, Ordering::Release))
     }
 
     /// Whether the unwritten bytes are too many to wait for the next flush.
     pub fn is_much_unwritten(&self) -> bool {
-        self.unwritten.is_much()
+        self.buffer.is_long()
     }
 
     /// Offsets of the files' first bytes, ascending.
@@ -329,14 +329,14 @@ impl Segments {
 
     /// Appends at the end of the log and moves it to `end`. [`Segments::write_out`] writes the
     /// bytes.
-    pub(super) fn push_unwritten(
+    pub(super) fn push_to_buffer(
         &self,
         segment: &Arc<Segment>,
         offset: u64,
         slices: &[&[u8]],
         end: u64,
     ) {
-        self.unwritten.push(segment, offset, slices, end);
+        self.buffer.push(segment, offset, slices, end);
         self.appended.store(end, Ordering::Release);
     }
 

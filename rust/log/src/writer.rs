@@ -121,7 +121,7 @@ impl Writer {
     fn append_to(&mut self, segment: &Arc<Segment>, slices: &[&[u8]], end: u64) -> io::Result<()> {
         if self.writes_later {
             self.segments
-                .push_unwritten(segment, self.position, slices, end);
+                .push_to_buffer(segment, self.position, slices, end);
         } else {
             let at = self.position - segment.start();
             segment.disk().write_at(at, slices)?;

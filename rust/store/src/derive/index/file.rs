@@ -16,7 +16,7 @@ use mq_format::index::{
     ENTRY_BYTES, HEADER_BYTES, IndexEntry, IndexHeader, IndexLayout, SLOT_BYTES,
 };
 use mq_log::fs::{File, OpenOptions, open_own};
-use mq_log::{Access, Guarded, Operation, warm_map};
+use mq_log::{Access, GuardedMmap, Operation, warm_map};
 
 /// Step in which blocks for entries are allocated ahead, so that a store through the map cannot
 /// fault on a full disk.
@@ -287,7 +287,7 @@ impl IndexFile {
 #[derive(Debug)]
 pub(crate) struct ActiveIndexFile {
     file: Arc<IndexFile>,
-    map: Guarded<MmapMut>,
+    map: GuardedMmap<MmapMut>,
     header: IndexHeader,
     /// Bytes from the start of the file that have blocks.
     allocated: u64,

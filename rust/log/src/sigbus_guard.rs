@@ -3,7 +3,7 @@
 //! A page of a mapped file is lost when the file is truncated or the disk cannot read the page. The
 //! next access raises SIGBUS, which by default ends the process. The handler here replaces the lost
 //! page by a page of zeros, so that the access succeeds, and marks the map as damaged. After each
-//! use of a map, its user calls [`Guarded::check`] and treats a damaged map as an I/O error.
+//! use of a map, its user calls [`GuardedMmap::check`] and treats a damaged map as an I/O error.
 //!
 //! Faults outside of guarded maps are passed to the previous handler.
 
@@ -74,7 +74,7 @@ static PAGE_BYTES: AtomicUsize = AtomicUsize::new(4096);
 
 /// A map that knows whether one of its pages was lost.
 #[derive(Debug)]
-pub struct Guarded<M> {
+pub struct GuardedMmap<M> {
     // Field order matters: the guard is dropped first, because another map may get the same
     // addresses as soon as this one is unmapped.
     guard: Guard,
@@ -90,7 +90,7 @@ impl Drop for Guard {
     }
 }
 
-impl<M> Guarded<M> {
+impl<M> GuardedMmap<M> {
     fn new(map: M, start: *const u8, bytes: usize) -> Self {
         let _adding = ADDING.lock();
         install();
@@ -125,21 +125,21 @@ impl<M> Guarded<M> {
     }
 }
 
-impl From<MmapRaw> for Guarded<MmapRaw> {
+impl From<MmapRaw> for GuardedMmap<MmapRaw> {
     fn from(map: MmapRaw) -> Self {
         let (start, bytes) = (map.as_ptr(), map.len());
         Self::new(map, start, bytes)
     }
 }
 
-impl From<MmapMut> for Guarded<MmapMut> {
+impl From<MmapMut> for GuardedMmap<MmapMut> {
     fn from(map: MmapMut) -> Self {
         let (start, bytes) = (map.as_ptr(), map.len());
         Self::new(map, start, bytes)
     }
 }
 
-impl<M> Deref for Guarded<M> {
+impl<M> Deref for GuardedMmap<M> {
     type Target = M;
 
     fn deref(&self) -> &M {
@@ -147,7 +147,7 @@ impl<M> Deref for Guarded<M> {
     }
 }
 
-impl<M> DerefMut for Guarded<M> {
+impl<M> DerefMut for GuardedMmap<M> {
     fn deref_mut(&mut self) -> &mut M {
         &mut self.map
     }
@@ -291,14 +291,14 @@ mod tests {
 
     const PAGES: usize = 8;
 
-    fn mapped(bytes: usize) -> (File, Guarded<MmapRaw>) {
+    fn mapped(bytes: usize) -> (File, GuardedMmap<MmapRaw>) {
         let file = tempfile::tempfile().unwrap();
         file.set_len(bytes as u64).unwrap();
         let map = MmapOptions::new().map_raw(&file).unwrap();
         (file, map.into())
     }
 
-    fn byte_at(map: &Guarded<MmapRaw>, at: usize) -> u8 {
+    fn byte_at(map: &GuardedMmap<MmapRaw>, at: usize) -> u8 {
         assert!(at < map.len());
         // SAFETY: within the map, as asserted.
         unsafe { map.as_ptr().add(at).read_volatile() }
@@ -346,7 +346,7 @@ mod tests {
 
     /// Makes accesses to pages that are not in memory raise SIGBUS, as with a disk that cannot read
     /// them. None if the kernel does not allow that.
-    fn failing_reads(map: &Guarded<MmapRaw>) -> Option<OwnedFd> {
+    fn failing_reads(map: &GuardedMmap<MmapRaw>) -> Option<OwnedFd> {
         const USER_MODE_ONLY: c_int = 1;
         const API: u64 = 0xAA;
         const FEATURES: u64 = 1 << 5 | 1 << 7; // missing pages of shared memory; SIGBUS for them
@@ -376,7 +376,7 @@ mod tests {
         let file = File::from(memory.unwrap());
         file.set_len((PAGES * page) as u64).unwrap();
         file.write_all_at(&[7], 0).unwrap();
-        let map: Guarded<MmapRaw> = MmapOptions::new().map_raw(&file).unwrap().into();
+        let map: GuardedMmap<MmapRaw> = MmapOptions::new().map_raw(&file).unwrap().into();
         let Some(_failing) = failing_reads(&map) else {
             eprintln!("skipped: no userfaultfd; the tests that truncate a file cover SIGBUS");
             return;
@@ -406,7 +406,7 @@ mod tests {
         use std::os::unix::process::ExitStatusExt;
         use std::process::Command;
 
-        let name = "lost_pages::tests::child_that_faults_elsewhere";
+        let name = "sigbus_guard::tests::child_that_faults_elsewhere";
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", name])
             .output()

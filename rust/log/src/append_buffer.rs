@@ -21,7 +21,7 @@ const SPARE_BYTES_MAX: usize = 2 * BYTES_MAX;
 
 /// Appended bytes that the next flush writes.
 #[derive(Debug)]
-pub(super) struct Unwritten {
+pub(super) struct AppendBuffer {
     runs: Mutex<Runs>,
     bytes: AtomicUsize,
     /// Held during a write, so that the file has no gap below the end of the log. True after a
@@ -46,7 +46,7 @@ struct Run {
     bytes: Vec<u8>,
 }
 
-impl Default for Unwritten {
+impl Default for AppendBuffer {
     fn default() -> Self {
         let runs = Runs {
             list: Vec::new(),
@@ -60,7 +60,7 @@ impl Default for Unwritten {
     }
 }
 
-impl Unwritten {
+impl AppendBuffer {
     /// Takes bytes for the log offset `offset`, which is the end of the bytes before; the next
     /// bytes start at `end`.
     pub(super) fn push(&self, segment: &Arc<Segment>, offset: u64, slices: &[&[u8]], end: u64) {
@@ -87,7 +87,7 @@ impl Unwritten {
     }
 
     /// Whether the waiting bytes are too many to wait for the next flush.
-    pub(super) fn is_much(&self) -> bool {
+    pub(super) fn is_long(&self) -> bool {
         self.bytes.load(Ordering::Relaxed) > BYTES_MAX
     }
 
@@ -95,7 +95,7 @@ impl Unwritten {
     /// run. After a failure all further writes are refused, because they would follow a gap. A full
     /// disk is different: none of the bytes was acknowledged, and the next call writes them again
     /// to the same place.
-    pub(super) fn write(&self, advance: impl Fn(u64)) -> io::Result<()> {
+    pub(super) fn drain(&self, advance: impl Fn(u64)) -> io::Result<()> {
         let mut has_failed = self.writing.lock();
         if *has_failed {
             return Err(io::Error::other("an earlier write of the log failed"));
