@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 
-use super::ahead::{Ahead, State};
+use super::prealloc::{Preallocation, State};
 use super::segment::Segment;
 use super::segments::Segments;
 use super::writer::Writer;
@@ -27,7 +27,7 @@ const NAME_BEFORE: u64 = 4;
 /// The running thread; dropping it stops the thread and discards the prepared file.
 pub struct Allocator {
     segments: Arc<Segments>,
-    ahead: Arc<Ahead>,
+    prealloc: Arc<Preallocation>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -35,15 +35,15 @@ impl Allocator {
     /// Starts the thread that works ahead of `writer`. A round that panics is noted in `services`.
     pub fn start(writer: &Writer, services: &Arc<Services>) -> io::Result<Self> {
         let segments = Arc::clone(writer.segments());
-        let ahead = Arc::clone(writer.ahead());
+        let prealloc = Arc::clone(writer.prealloc());
         // The thread prepares the first file of an empty log at once. For any other log it waits
         // until the writer needs something.
-        let mut state = ahead.state.lock();
+        let mut state = prealloc.state.lock();
         (state.is_awake, state.is_running) = (segments.last().is_none(), true);
         drop(state);
         let worker = Worker {
             segments: Arc::clone(&segments),
-            ahead: Arc::clone(&ahead),
+            prealloc: Arc::clone(&prealloc),
             step: writer.step(),
             services: Arc::clone(services),
         };
@@ -51,7 +51,7 @@ impl Allocator {
         let thread = Some(thread.spawn(move || worker.run())?);
         Ok(Self {
             segments,
-            ahead,
+            prealloc,
             thread,
         })
     }
@@ -59,14 +59,14 @@ impl Allocator {
 
 impl Drop for Allocator {
     fn drop(&mut self) {
-        self.ahead.state.lock().is_running = false;
-        self.ahead.for_thread.notify_one();
-        self.ahead.tell(None);
+        self.prealloc.state.lock().is_running = false;
+        self.prealloc.for_thread.notify_one();
+        self.prealloc.tell(None);
         if let Some(thread) = self.thread.take() {
             // A panic does not end this thread: `Services::round` catches it.
             let _ = thread.join();
         }
-        let mut state = self.ahead.state.lock();
+        let mut state = self.prealloc.state.lock();
         let Some(start) = state.prepared.take().map(|prepared| prepared.start()) else {
             return;
         };
@@ -83,7 +83,7 @@ impl Drop for Allocator {
 
 struct Worker {
     segments: Arc<Segments>,
-    ahead: Arc<Ahead>,
+    prealloc: Arc<Preallocation>,
     /// Number of bytes for which blocks are reserved at a time.
     step: u64,
     services: Arc<Services>,
@@ -97,7 +97,7 @@ impl Worker {
                 // The writer gets the same error when it needs the file or the blocks.
                 tracing::warn!(%error, "could not prepare room in the log; appends may fail");
             }
-            self.ahead.tell(failure);
+            self.prealloc.tell(failure);
         }
     }
 
@@ -109,9 +109,9 @@ impl Worker {
 
     /// Waits until the writer wakes the thread; false if the thread should stop.
     fn wait(&self) -> bool {
-        let mut state = self.ahead.state.lock();
+        let mut state = self.prealloc.state.lock();
         while !state.is_awake && state.is_running {
-            self.ahead.for_thread.wait(&mut state);
+            self.prealloc.for_thread.wait(&mut state);
         }
         state.is_awake = false;
         state.is_running
@@ -129,7 +129,7 @@ impl Worker {
             let position = self.segments.appended().max(last.start());
             // The thread creates the file first, long before the writer needs it: the disk may be
             // slow.
-            if position >= prepare_at || self.ahead.state.lock().is_asked {
+            if position >= prepare_at || self.prealloc.state.lock().is_asked {
                 next = self.prepare(last.end())?.or(next);
                 self.name(position >= name_at)?;
             }
@@ -147,10 +147,10 @@ impl Worker {
                 wake_at = wake_at.min(place);
             }
         }
-        self.ahead.wake_at.store(wake_at, Ordering::Relaxed);
+        self.prealloc.wake_at.store(wake_at, Ordering::Relaxed);
         if self.segments.appended() >= wake_at {
             // The writer passed `wake_at` before it was set, so it did not wake the thread.
-            self.ahead.state.lock().is_awake = true;
+            self.prealloc.state.lock().is_awake = true;
         }
         Ok(())
     }
@@ -164,7 +164,7 @@ impl Worker {
         let piece = segment.disk().warm_pace().piece_bytes;
         let is_enough = position + WARM_BYTES < (segment.ready() + piece).min(segment.end());
         let is_more = !is_enough && segment.warm(piece)?;
-        self.ahead.tell(None);
+        self.prealloc.tell(None);
         Ok(is_more)
     }
 
@@ -172,21 +172,21 @@ impl Worker {
     fn prepare(&self, start: u64) -> io::Result<Option<Arc<Segment>>> {
         let is_rolled = self.segments.last().is_some_and(|last| last.end() != start);
         let is_made = |state: &State| state.prepared.is_some() || start < state.next_start;
-        if is_rolled || is_made(&self.ahead.state.lock()) {
+        if is_rolled || is_made(&self.prealloc.state.lock()) {
             return Ok(None);
         }
         let size = self.segments.file_size();
         let disk = self.segments.files().prepare(start, size)?;
         let segment = Arc::new(Segment::new(start, size, disk, true));
         segment.reserve_to((start + self.step).min(segment.end()))?;
-        self.ahead.state.lock().prepared = Some(Arc::clone(&segment));
+        self.prealloc.state.lock().prepared = Some(Arc::clone(&segment));
         Ok(Some(segment))
     }
 
     /// Gives the prepared file its final name if the writer `is_near` its start or waits for it.
     /// The writer does not rename files itself, because every append would wait for the disk.
     fn name(&self, is_near: bool) -> io::Result<()> {
-        let state = self.ahead.state.lock();
+        let state = self.prealloc.state.lock();
         let is_due = !state.is_named && (is_near || state.is_asked);
         let prepared = state.prepared.as_ref().filter(|_| is_due);
         let Some(start) = prepared.map(|prepared| prepared.start()) else {
@@ -194,8 +194,8 @@ impl Worker {
         };
         drop(state);
         self.segments.files().publish(start)?;
-        self.ahead.state.lock().is_named = true;
-        self.ahead.tell(None);
+        self.prealloc.state.lock().is_named = true;
+        self.prealloc.tell(None);
         Ok(())
     }
 }
@@ -250,14 +250,14 @@ mod tests {
     fn a_roll_does_not_wait_for_a_disk_that_hangs() {
         let mut rig = rig();
         write(&mut rig.writer, 2_000);
-        let ahead = Arc::clone(rig.writer.ahead());
+        let prealloc = Arc::clone(rig.writer.prealloc());
         until("the next file is prepared and warm", || {
-            let state = ahead.state.lock();
+            let state = prealloc.state.lock();
             let prepared = state.prepared.as_ref();
             prepared.is_some_and(|next| next.ready() >= next.start() + (16 << 10))
         });
         write(&mut rig.writer, SIZE - SIZE / NAME_BEFORE);
-        until("it has its name", || ahead.state.lock().is_named);
+        until("it has its name", || prealloc.state.lock().is_named);
         let segments = Arc::clone(rig.writer.segments());
         until("this file is ready", || {
             segments.last().is_some_and(|last| last.ready() == SIZE)
@@ -291,8 +291,8 @@ mod tests {
         let stall = rig.writer.stall();
         assert!(stall.is_on());
         rig.disk.tape.gate(Kind::Name).open();
-        let ahead = Arc::clone(rig.writer.ahead());
-        until("it has its name", || ahead.state.lock().is_named);
+        let prealloc = Arc::clone(rig.writer.prealloc());
+        until("it has its name", || prealloc.state.lock().is_named);
         rig.writer.roll(&[&[0; 8]]).unwrap();
         drop(rig.allocator);
         let left: Vec<_> = rig.disk.files().list().unwrap();
@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(rig.writer.position(), position);
         rig.disk.tape.gate(Kind::Room).open();
         assert!(stall.wait(PATIENCE), "the stall ends with the file");
-        until("it rolls", || rig.writer.ahead().state.lock().is_named);
+        until("it rolls", || rig.writer.prealloc().state.lock().is_named);
         rig.writer.roll(&[&[0; 8]]).unwrap();
         assert_eq!(rig.writer.position(), SIZE);
         assert_eq!(stall.lasts_ms(), 0);

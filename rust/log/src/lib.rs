@@ -1,17 +1,16 @@
 //! Files, bytes and offsets on disk. This crate knows nothing about messages.
 
-mod ahead;
 mod allocate;
 mod append_buffer;
 mod directory;
 mod file_disk;
 pub mod fs;
 mod io_hooks;
+mod prealloc;
 mod resident;
 mod segment;
 mod segments;
 mod sigbus_guard;
-mod stall;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod view;
@@ -22,10 +21,10 @@ pub use allocate::Allocator;
 pub use directory::{Access, Directory, FileInfo};
 pub use file_disk::{FileDisk, WriteMode};
 pub use io_hooks::{IoHook, Operation, Target, Watch, watch};
+pub use prealloc::Stall;
 pub use resident::prefetch;
 pub use segments::{Removed, Segments};
 pub use sigbus_guard::GuardedMmap;
-pub use stall::Stall;
 pub use view::View;
 pub use warm::{WarmPace, warm_map};
 pub use writer::{WriteError, Writer};

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::ahead::Ahead;
+use super::prealloc::{Preallocation, Stall};
 use super::segment::Segment;
 use super::segments::Segments;
-use super::stall::Stall;
 use mq_base::clock::Clock;
 
 /// Why an append failed.
@@ -32,7 +31,7 @@ pub struct Writer {
     last: Option<Arc<Segment>>,
     position: u64,
     step: u64,
-    ahead: Arc<Ahead>,
+    prealloc: Arc<Preallocation>,
     writes_later: bool,
 }
 
@@ -48,7 +47,7 @@ impl Writer {
             last,
             position,
             step,
-            ahead: Arc::new(Ahead::new(clock)),
+            prealloc: Arc::new(Preallocation::new(clock)),
             writes_later: false,
         }
     }
@@ -85,12 +84,12 @@ impl Writer {
 
     /// Returns the writer's stall: while it is on, appends that need the disk fail with `NotReady`.
     pub fn stall(&self) -> Arc<Stall> {
-        Arc::clone(self.ahead.stall())
+        Arc::clone(self.prealloc.stall())
     }
 
     /// State that the writer shares with the allocation thread.
-    pub(super) fn ahead(&self) -> &Arc<Ahead> {
-        &self.ahead
+    pub(super) fn prealloc(&self) -> &Arc<Preallocation> {
+        &self.prealloc
     }
 
     /// Writes the slices one after another into the current file and advances the end of the log.
@@ -128,7 +127,7 @@ impl Writer {
             self.segments.advance_to(end);
         }
         self.position = end;
-        self.ahead.passed(end);
+        self.prealloc.passed(end);
         Ok(())
     }
 
@@ -141,7 +140,7 @@ impl Writer {
         let last = self.last.insert(last);
         let end = self.position + count;
         if end > last.ready() {
-            self.ahead.room_in(last, end)?;
+            self.prealloc.room_in(last, end)?;
         }
         Ok(last)
     }
@@ -154,7 +153,7 @@ impl Writer {
             files.publish(start)?;
             Ok(Segment::new(start, size, disk, true))
         };
-        let segment = self.ahead.next_file(make)?;
+        let segment = self.prealloc.next_file(make)?;
         self.segments.push(Arc::clone(&segment));
         Ok(segment)
     }

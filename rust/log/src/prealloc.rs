@@ -1,14 +1,13 @@
-//! State that the writer shares with the allocation thread.
+//! State that the writer shares with the allocation thread, and the writer's wait for a slow disk.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
 use super::segment::Segment;
-use super::stall::Stall;
 use mq_base::clock::Clock;
 
 /// The longest time that the writer waits for the allocation thread, milliseconds. Every other
@@ -16,7 +15,7 @@ use mq_base::clock::Clock;
 const BRIEF_MS: i64 = 5;
 
 /// State that the writer shares with the allocation thread.
-pub(super) struct Ahead {
+pub(super) struct Preallocation {
     clock: Arc<dyn Clock>,
     /// The writer wakes the thread when the end of the log reaches this log offset.
     pub wake_at: AtomicU64,
@@ -44,7 +43,7 @@ pub(super) struct State {
     pub is_running: bool,
 }
 
-impl Ahead {
+impl Preallocation {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let state = State {
             prepared: None,
@@ -66,7 +65,7 @@ impl Ahead {
     }
 }
 
-impl Ahead {
+impl Preallocation {
     /// The writer calls this after each write. It is cheap unless the thread has work.
     pub fn passed(&self, offset: u64) {
         if offset >= self.wake_at.load(Ordering::Relaxed) {
@@ -152,5 +151,62 @@ impl Ahead {
         state.failure = failure;
         self.stall.end();
         self.for_writer.notify_one();
+    }
+}
+
+/// A stall begins when the writer gives up with `NotReady`, and ends when another attempt makes
+/// sense.
+pub struct Stall {
+    clock: Arc<dyn Clock>,
+    is_on: AtomicBool,
+    /// Monotonic time at which the stall began.
+    since_ms: Mutex<Option<i64>>,
+    ended: Condvar,
+}
+
+impl Stall {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            clock,
+            is_on: AtomicBool::new(false),
+            since_ms: Mutex::new(None),
+            ended: Condvar::new(),
+        }
+    }
+
+    /// Whether an append would fail with `NotReady` for now.
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Acquire)
+    }
+
+    /// Duration of the stall so far, milliseconds; 0 without a stall, which costs one atomic read.
+    pub fn lasts_ms(&self) -> i64 {
+        if !self.is_on() {
+            return 0;
+        }
+        let since_ms = *self.since_ms.lock();
+        since_ms.map_or(0, |since_ms| self.clock.monotonic_ms() - since_ms)
+    }
+
+    /// Waits for the end of the stall; false if it lasts longer than `at_most`.
+    pub fn wait(&self, at_most: Duration) -> bool {
+        let mut since_ms = self.since_ms.lock();
+        let lasts = |since_ms: &mut Option<i64>| since_ms.is_some();
+        self.ended.wait_while_for(&mut since_ms, lasts, at_most);
+        since_ms.is_none()
+    }
+
+    pub(super) fn begin(&self) {
+        let now_ms = || self.clock.monotonic_ms();
+        self.since_ms.lock().get_or_insert_with(now_ms);
+        self.is_on.store(true, Ordering::Release);
+    }
+
+    pub(super) fn end(&self) {
+        if self.is_on() {
+            *self.since_ms.lock() = None;
+            self.is_on.store(false, Ordering::Release);
+            self.ended.notify_all();
+        }
     }
 }
