@@ -59,7 +59,6 @@ pub trait IoHook: Send + Sync + fmt::Debug {
     /// Runs before the operation. An error prevents the operation and becomes its result. The
     /// returned number is passed to [`IoHook::after`]: a sync covers the writes that ended before
     /// it began.
-    /// began.
     fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64>;
 
     /// Runs after an operation that succeeded.
