@@ -156,7 +156,7 @@ impl Catch {
                     continue;
                 };
                 if stamp.run != run {
-                    continue; // somebody else's
+                    continue; // a message of another run
                 }
                 if !seen.add(stamp.number) {
                     duplicates += 1;

@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
                 waiting += self.ask(now);
             }
             if waiting == 0 || (is_over && self.settings.tail) {
-                return Ok(()); // a tail's held pulls end with the connection
+                return Ok(()); // long polls of a tail end with the connection
             }
             self.exchange.flush()?;
             let heard = if self.settings.tail || self.exchange.is_writing() {

@@ -160,7 +160,7 @@ impl<'a> Sender<'a> {
     ) -> Result<Due, BenchError> {
         let batch = self.settings.batch as u64;
         if self.exchange.is_writing() {
-            return Ok(Due::Now(now)); // what does not fit in the socket is not followed by more
+            return Ok(Due::Now(now)); // the socket is full: write no more requests
         }
         let mut born_ms = None;
         while let Some(slot) = self.free.pop() {
@@ -243,7 +243,7 @@ impl<'a> Sender<'a> {
             let index = frame.opaque.wrapping_sub(OPAQUE_FIRST) as usize;
             let is_ours = self.slots.get(index).is_some_and(|slot| slot.is_waiting);
             if !frame.is_response() || !is_ours {
-                continue; // nothing we asked for
+                continue; // the broker's own request
             }
             let code = frame.code;
             if STORED.contains(&code) {

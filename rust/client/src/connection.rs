@@ -227,7 +227,7 @@ impl Connection {
     fn check_peer(&self, shared: &Shared, now: Instant, is_suspect: bool) -> Option<Instant> {
         let socket = match &*self.state.lock() {
             State::Open(socket) => socket.clone(),
-            _ => return None, // `connect_timeout` bounds what is before, and nothing is after
+            _ => return None, // `connect_timeout` limits connecting; a closed one needs no check
         };
         match self.silence.judge(shared.ms_of(now), is_suspect) {
             Verdict::Fine => None,

@@ -200,7 +200,7 @@ fn a_server_that_is_slow_with_one_request_keeps_its_connection() {
 #[test]
 fn a_connection_that_fell_silent_is_replaced() {
     let (engine, address) = (Engine::new(PoolSettings::default()), server());
-    engine.submit(&address, 1, DEADLINE, "die"); // as a long pull waits
+    engine.submit(&address, 1, DEADLINE, "die"); // like a long poll
     engine.submit(&address, 2, Duration::from_millis(50), "x");
     assert_eq!(engine.failure().1, "timeout");
     let (token, category, text) = engine.failure();

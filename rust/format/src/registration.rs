@@ -106,7 +106,7 @@ pub fn read_unpacked(stream: &[u8]) -> Option<Registration<'_>> {
     let mut left = stream;
     let version: Version = serde_json::from_slice(piece(&mut left)?).ok()?;
     let count = number(&mut left)?;
-    let mut topics = Vec::new(); // its size follows what is there, not what is said
+    let mut topics = Vec::new(); // not sized by the number, which may be false
     for _ in 0..count {
         topics.push(topic_line(piece(&mut left)?)?);
     }
@@ -142,7 +142,7 @@ fn topic_line(line: &[u8]) -> Option<(Cow<'_, str>, Row)> {
         reads: number()?,
         writes: number()?,
         perm: number()?,
-        sys_flag: 0, // it has no place there
+        sys_flag: 0, // not part of the line
     };
     words.next()?;
     Some((name.into(), row))

@@ -245,7 +245,7 @@ mod tests {
                     let mut rest = &left[..];
                     let whole = splitter.next(&mut rest).unwrap();
                     found.extend(whole.map(|whole| whole.bytes().to_vec()));
-                    left = rest.to_vec(); // as a caller does that serves others in between
+                    left = rest.to_vec(); // like a caller that serves others first
                 }
             }
             assert_eq!(found, frames, "cut at {cut}");

@@ -304,7 +304,7 @@ async fn a_server_without_tls_is_refused_with_a_text() {
         for _ in 0..2 {
             let (mut stream, _) = listener.accept().await.unwrap();
             stream.write_all(b"\0\0\0\x05hello").await.unwrap();
-            drop(stream); // a reset for what it did not read, or an end
+            drop(stream); // the client sees a reset or an end
         }
     });
     let stream = TcpStream::connect(&address).await.unwrap();

@@ -1,7 +1,6 @@
 //! The Python module `mqstore._core`: the only place that names pyo3.
 
 mod acl;
-mod ahead;
 mod arrow_rows;
 mod bench;
 mod client;
@@ -17,6 +16,7 @@ mod inbox;
 mod logging;
 mod mappings;
 mod offline;
+mod pipeline;
 mod range;
 mod rebuild;
 mod records;
@@ -38,8 +38,6 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _core {
     #[pymodule_export]
-    use super::ahead::{ColumnBuilder, ColumnsAhead, LinesAhead, Memory};
-    #[pymodule_export]
     use super::bench::bench;
     #[pymodule_export]
     use super::client::Connector;
@@ -57,6 +55,8 @@ mod _core {
     use super::logging::next_log;
     #[pymodule_export]
     use super::offline::{Report, Scan, json_lines};
+    #[pymodule_export]
+    use super::pipeline::{ColumnBuilder, ColumnsAhead, LinesAhead, Memory};
     #[pymodule_export]
     use super::range::{RangeFailed, RangeReader};
     #[pymodule_export]
@@ -87,7 +87,7 @@ mod _core {
         use pyo3::types::PyModuleMethods;
 
         super::logging::install();
-        module.add("COLUMN_LAYOUTS", super::ahead::layouts(module.py())?)?;
+        module.add("COLUMN_LAYOUTS", super::pipeline::layouts(module.py())?)?;
         // Benches refuse to measure a build with debug assertions.
         module.add("OPTIMISED", !cfg!(debug_assertions))
     }

@@ -11,12 +11,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
 use tokio::runtime::Runtime;
 
-use super::ahead::{ColumnBuilder, column_error};
 use super::client::{io_runtime, read_settings};
 use super::credentials;
 use super::forks;
 use super::mappings::{optional, required, seconds};
 use super::offline::decompress;
+use super::pipeline::{ColumnBuilder, column_error};
 
 use mq_bulk::range::{Limits, Loss, Next, Plan, RangeError, Subscription, Why};
 use mq_render::Choice;

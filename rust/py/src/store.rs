@@ -130,7 +130,7 @@ impl Store {
     #[pyo3(signature = (
         topic, queue_id, offset, max_count=32, tag_codes=None, sql=None, retried=None
     ))]
-    #[expect(clippy::too_many_arguments, reason = "they are Python's")]
+    #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn get(
         &self,
         py: Python<'_>,

@@ -28,7 +28,7 @@ fn connections_and_holds_cost_little() {
     let folder = tempfile::tempdir().unwrap();
     let (core, server) = broker(folder.path(), QUEUES);
     let mut others: Vec<_> = (0..8).map(|_| connect(server.port)).collect();
-    others.iter_mut().for_each(ask_end); // the worker has its buffers
+    others.iter_mut().for_each(ask_end); // allocates the buffers of the worker
 
     let before = in_use();
     let mut connections: Vec<_> = (0..CONNECTIONS).map(|_| connect(server.port)).collect();

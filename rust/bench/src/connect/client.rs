@@ -97,7 +97,7 @@ impl Client {
             let bytes = bytes.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
             let frame = Frame::decode(&bytes).map_err(io::Error::other)?;
             if !frame.is_response() {
-                continue; // the broker tells that the group has changed
+                continue; // a notice that the group has changed
             }
             let event = match frame.code {
                 0 => Event::Heartbeat {

@@ -208,7 +208,7 @@ impl Shared {
             state.sends
         };
         if let Some((_, pause)) = self.faults.pause.filter(|(at, _)| *at == number) {
-            std::thread::sleep(pause); // the fault itself, not a wait for something
+            std::thread::sleep(pause); // the fault itself
         }
         let is_lost = self.faults.lose_every > 0 && number % self.faults.lose_every == 0;
         let (topic, queue) = (frame.ext.get("b").unwrap(), frame.ext.get("e").unwrap());

@@ -41,7 +41,7 @@ fn the_broker_creates_an_unknown_topic_and_stores_its_messages() {
     settings.load.topic = "New".to_owned();
     let report = produce(&settings, &NEVER).unwrap();
     assert_eq!((report.total("stored"), report.problems.len()), (1000, 0));
-    assert_eq!(broker.stored().len(), 4); // what clients ask for
+    assert_eq!(broker.stored().len(), 4); // the default of clients
 }
 
 #[test]

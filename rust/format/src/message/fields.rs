@@ -98,7 +98,7 @@ impl<'a> Fields<'a> {
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "a port above 65535 was never a port"
+        reason = "a valid port is at most 65535"
     )]
     pub(super) fn host(&self, at: usize, ipv6_flag: i32) -> Result<SocketAddr, CursorError> {
         let address = match host_bytes(self.sys_flag, ipv6_flag) {

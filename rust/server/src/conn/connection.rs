@@ -257,7 +257,7 @@ impl Connection {
             (false, None) => self.unread_since_ms = Some(self.core.clock.monotonic_ms()),
             (true, Some(since_ms)) => {
                 self.unread_since_ms = None;
-                self.sealed_since_ms = None; // it is met again at the next read
+                self.sealed_since_ms = None; // set again by the next read
                 let unread_ms = self.core.clock.monotonic_ms() - since_ms;
                 self.peer.unfinished.give_back(unread_ms);
             }
@@ -293,7 +293,7 @@ impl Connection {
         }
         self.admission = None;
         self.note_whether_read(true);
-        self.is_watched = false; // a large frame is looked at more often
+        self.is_watched = false; // a large frame is checked more often
     }
 
     /// Size of the current frame, if it needs room in the budget.
@@ -339,7 +339,7 @@ impl Connection {
         permit.leave();
         match once {
             Poll::Ready(turn) => turn,
-            Poll::Pending => Ok(Turn::Done), // it ended with the read before
+            Poll::Pending => Ok(Turn::Done), // the socket had no further bytes
         }
     }
 
@@ -347,10 +347,10 @@ impl Connection {
     /// until the replies reach the limit of the turn.
     fn poll_read(&mut self, cx: &mut Context<'_>, size: TurnSize) -> Poll<Result<Turn, End>> {
         if self.core.is_draining() {
-            return Poll::Pending; // for good: nothing more is read
+            return Poll::Pending; // nothing is read any more
         }
         SCRATCH.with_borrow_mut(|scratch| {
-            scratch.replies.clear(); // a panic may have left another connection's
+            scratch.replies.clear(); // a panic may have left replies of another connection
             if !self.left.is_empty() {
                 let left = std::mem::take(&mut self.left);
                 return Poll::Ready(self.answer(&left, &mut scratch.replies, size));

@@ -115,7 +115,7 @@ mod tests {
             bytes *= 2;
         }
         assert_eq!(looks, [1, 1, 2, 4, 8, 16, 32, 64, 128]);
-        watch.note(bytes, MIB); // it gave much back: the next flood is met at once
+        watch.note(bytes, MIB); // much was returned, so the next return has no pause
         assert!(watch.is_due(bytes));
     }
 

@@ -329,7 +329,7 @@ impl Peers {
     ) -> u64 {
         let frame = &peer.unfinished;
         if bytes == 0 && !frame.is_there() {
-            return 0; // as most reads end
+            return 0; // the usual case
         }
         if is_new {
             frame.begin(now_ms);

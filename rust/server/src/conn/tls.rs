@@ -147,7 +147,7 @@ mod tests {
         )
         .await;
         assert!(closed(&all).is_empty());
-        all[1].0.note_read(100); // it talks: another one has been silent for longer
+        all[1].0.note_read(100); // so another one has been silent for longest
         let peer = peer(6, "10.0.0.1", 5).await;
         let begun = tls.begin(HANDSHAKE_BYTE, &peer).unwrap();
         all.push((peer, begun.unwrap().1));

@@ -37,7 +37,7 @@ impl Waiting {
     fn bytes(&self) -> usize {
         match self {
             Self::Python(request) => size_of::<Request>() + request.frame().len(),
-            Self::Cold(_) => size_of::<PullTask>(), // its names are the tables'
+            Self::Cold(_) => size_of::<PullTask>(), // its names belong to the tables
         }
     }
 }

@@ -58,7 +58,7 @@ pub(crate) fn take(size: usize) -> Option<Vec<u8>> {
 pub(crate) fn keep(buffer: Vec<u8>) {
     if buffer.capacity() >= SPARE_BUFFER_BYTES {
         let refused = SPARE.lock().keep(buffer);
-        drop(refused); // without the lock: the system takes its time
+        drop(refused); // outside the lock: freeing may take long
     }
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn lend(buffer: Vec<u8>, room: Option<Box<Room>>) -> Bytes {
 
 struct Lent(
     Vec<u8>,
-    #[expect(dead_code, reason = "it is held")] Option<Box<Room>>,
+    #[expect(dead_code, reason = "dropped with the buffer")] Option<Box<Room>>,
 );
 
 impl AsRef<[u8]> for Lent {

@@ -86,7 +86,7 @@ impl Heartbeats {
     fn in_any_order(&self, body: &[u8]) -> (u64, u64) {
         let (mut outside, mut members) = (self.hasher.build_hasher(), 0u64);
         let (mut depth, mut sets, mut told) = (0, 0, 0);
-        let mut member = None; // where the present one begins
+        let mut member = None; // start of the current member
         let (mut is_text, mut is_escaped) = (false, false);
         for (at, byte) in body.iter().enumerate() {
             match byte {

@@ -21,7 +21,7 @@ pub(crate) fn inline_filter(frame: &Frame<'_>) -> Option<TagFilter> {
         return Some(TagFilter::All);
     }
     if expression.split("||").all(str::is_empty) {
-        return None; // RocketMQ cannot split it; Python says so.
+        return None; // RocketMQ cannot split it; Python replies with an error
     }
     let tags = expression
         .split("||")

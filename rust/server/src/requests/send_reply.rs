@@ -164,7 +164,7 @@ fn message_id(store_host: SocketAddr, offset: i64, room: &mut [u8; ID_BYTES_MAX]
     };
     let offset_at = id.len() - offset.len();
     id[offset_at..].copy_from_slice(&offset);
-    std::str::from_utf8(id).unwrap_or_default() // nothing but hex
+    std::str::from_utf8(id).unwrap_or_default() // only hex digits
 }
 
 /// Sixteen upper-case hex digits.

@@ -171,7 +171,7 @@ impl AclTable {
         remote: std::net::SocketAddr,
     ) -> Option<String> {
         if !self.rules.is_published() {
-            return None; // as with most brokers
+            return None; // the usual case: no access control
         }
         let why = self.rules.get()?.check(frame, remote.ip()).err()?;
         let mut denials = self.denials.lock();

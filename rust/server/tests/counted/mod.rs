@@ -131,7 +131,7 @@ pub fn broker_of(root: &Path, queues: usize, settings: store::Settings) -> (Arc<
     let settings = Settings {
         host: "127.0.0.1".into(),
         port: 0,
-        worker_threads: Some(1), // each has buffers, made with the first connection it serves
+        worker_threads: Some(1), // each worker has buffers, allocated with its first connection
         ..Settings::default()
     };
     let core = Core::new(settings, Some(store), SystemClock::shared()).unwrap();

@@ -75,7 +75,7 @@ impl Queue {
                 }
                 given += 1;
             } else if self.matches.is_none() {
-                given += 1; // the place counts though it is empty
+                given += 1; // a missing message counts too
             }
             next += 1;
         }

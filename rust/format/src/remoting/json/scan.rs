@@ -147,7 +147,7 @@ impl<'a> Scanner<'a> {
                 let digits = self.text.as_bytes().get(self.position..self.position + 4)?;
                 self.position += 4;
                 match digits {
-                    b"0001" => return Some('\u{1}'), // what separates a message's properties
+                    b"0001" => return Some('\u{1}'), // separates properties
                     b"0002" => return Some('\u{2}'),
                     _ => {}
                 }
@@ -169,7 +169,7 @@ impl<'a> Scanner<'a> {
             .count();
         let text = &self.text[self.position..self.position + sign + digits];
         self.position += sign + digits;
-        text.parse().ok() // what follows a fraction or an exponent fails at the next delimiter
+        text.parse().ok() // a fraction or an exponent fails at the next delimiter
     }
 
     /// Checks that only white space is left.

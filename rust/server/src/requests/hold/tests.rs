@@ -184,7 +184,7 @@ async fn only_long_filters_of_long_polls_are_limited() {
 #[tokio::test]
 async fn no_long_poll_lasts_longer_than_the_limit() {
     let fixture = Fixture::new().await;
-    fixture.hold(0); // which asks for ten minutes
+    fixture.hold(0); // its timeout is ten minutes
     let (core, now_ms) = (&fixture.core, fixture.core.clock.monotonic_ms());
     dispatch::wake(core, core.holds.expired(now_ms + HOLD_MS_MAX - 10_000));
     assert_eq!(core.holds.len(), 1);
