@@ -258,7 +258,8 @@ impl AddAssign for Cleaned {
     }
 }
 
-/// Why the store cannot do what was asked. The text names the value and the remedy.
+/// The reason why the store cannot do what it was asked to. The text names the value and the
+/// remedy.
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// Another process has the store open.

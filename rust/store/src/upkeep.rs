@@ -28,7 +28,7 @@ use mq_base::services;
 
 /// If many queues receive messages, they are flushed once per this many rounds.
 const MANY_QUEUES_ROUNDS: u32 = 3;
-/// How often the ends of the queues are recorded, milliseconds: 40,000 queues take some 10 ms.
+/// Interval of saving the ends of the queues, milliseconds. It takes about 10 ms for 40,000 queues.
 const SAVE_ENDS_MS: u64 = 60_000;
 
 /// Writes all files other than the log.
@@ -53,7 +53,7 @@ pub(crate) struct Upkeep {
     pub(crate) ends: EndsSaver,
 }
 
-/// Records where the queues end, once their records are durable.
+/// Saves the ends of the queues after their records have been flushed.
 pub(crate) struct EndsSaver {
     every: Every,
     state: Mutex<Ends>,
@@ -61,14 +61,14 @@ pub(crate) struct EndsSaver {
 
 #[derive(Default)]
 struct Ends {
-    /// Ends whose records may not be durable yet.
+    /// Ends whose records may not have been flushed.
     waiting: Option<QueueEnds>,
-    /// Where the log ended when the ends were taken last.
+    /// End of the log when the ends were last read.
     log_end: u64,
 }
 
 impl EndsSaver {
-    /// Start-up has recorded the ends of a log that ends at `log_end`.
+    /// A start has recorded the ends of a log that ends at `log_end`.
     pub(crate) fn from(log_end: u64, now_ms: i64) -> Self {
         let every = Every::new(SAVE_ENDS_MS);
         every.is_due(now_ms);
@@ -117,7 +117,7 @@ impl Upkeep {
         told(self.save_ends(now_ms));
     }
 
-    /// Records where the queues end, if messages came since the last time.
+    /// Saves the ends of the queues if messages arrived since the last call.
     fn save_ends(&self, now_ms: i64) -> Result<(), StoreError> {
         let mut state = self.ends.state.lock();
         let dispatched = self.progress.dispatched();

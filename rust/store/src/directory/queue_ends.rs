@@ -1,11 +1,13 @@
-//! Where each consume queue ended, in `{root}/mqstack/queue_ends`: written by a clean stop, after
-//! each recovery and once a minute. Entries that damage zeroed at the end of a queue leave no other
-//! trace, so a queue that is shorter than its recorded end is completed from the log.
+//! The end of each consume queue, in `{root}/mqstack/queue_ends`. It is written by a clean stop,
+//! after each recovery, and once a minute. Entries at the end of a queue that damage has zeroed
+//! leave no other trace, so a queue that is shorter than its recorded end is completed from the
+//! log.
 //!
-//! The file: [`MAGIC`], the end of the log, a row a queue in order of topic and queue id, CRC-32.
-//! A row: length of the topic's name (2 bytes), the name, queue id (4 bytes), one past the last
-//! queue offset, where the record of the last entry ends in the log (8 bytes each); big-endian.
-//! It is searched as it is: objects for 40,000 queues would take memory that stays taken.
+//! File format: [`MAGIC`], the end of the log, one row per queue sorted by topic and queue id,
+//! CRC-32. A row contains the length of the topic's name (2 bytes), the name, the queue id (4
+//! bytes), one past the last queue offset, and the end of the last entry's record in the log (8
+//! bytes each), all big-endian. The file is searched without decoding it, because objects for
+//! 40,000 queues would keep much memory in use.
 
 use std::cmp::Ordering;
 use std::io;
@@ -21,17 +23,17 @@ const MAGIC: &[u8; 8] = b"MQQENDS1";
 const HEAD_BYTES: usize = 16;
 /// Bytes of a row without the name.
 const ROW_BYTES: usize = 22;
-/// The file is never longer, bytes.
+/// Longest file that is read, bytes.
 const BYTES_MAX: u64 = 64 << 20;
 
 /// The ends of all queues of a store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct QueueEnds {
-    /// Where the log ended, bytes: all records that the rows tell of start before.
+    /// End of the log: the records of all rows start before it.
     pub(crate) log_end: u64,
     /// The rows as in the file.
     rows: Vec<u8>,
-    /// Where each row starts.
+    /// The start of each row.
     starts: Vec<u32>,
 }
 
@@ -42,12 +44,12 @@ pub(crate) struct EndOfQueue<'a> {
     pub(crate) queue_id: i32,
     /// One past the last queue offset.
     pub(crate) end: i64,
-    /// Where the record of the last entry ends in the log, bytes.
+    /// End of the last entry's record in the log.
     pub(crate) end_physical: i64,
 }
 
 impl QueueEnds {
-    /// No ends yet, of a log that ends there.
+    /// An empty list for a log that ends at `log_end`.
     pub(crate) fn at(log_end: u64) -> Self {
         Self {
             log_end,
@@ -55,7 +57,7 @@ impl QueueEnds {
         }
     }
 
-    /// What was recorded; None where the file is missing or damaged.
+    /// Reads the recorded ends; None if the file is missing or damaged.
     pub(crate) fn read(root: &Path) -> Result<Option<Self>, StoreError> {
         let path = path_of(root);
         match fs::read_own(&path, BYTES_MAX) {
@@ -65,7 +67,7 @@ impl QueueEnds {
         }
     }
 
-    /// Records the ends, durably.
+    /// Writes and syncs the file.
     pub(crate) fn save(&self, root: &Path) -> Result<(), StoreError> {
         let mut bytes = Vec::with_capacity(HEAD_BYTES + self.rows.len() + 4);
         bytes.extend_from_slice(MAGIC);
@@ -92,12 +94,12 @@ impl QueueEnds {
         Some(ends)
     }
 
-    /// Adds the end of a queue, which comes after the others in order of topic and queue id.
+    /// Adds the end of a queue. Call it in order of topic and queue id.
     pub(crate) fn push(&mut self, end: EndOfQueue<'_>) {
         let name_bytes = u16::try_from(end.topic.len());
         let start = u32::try_from(self.rows.len());
         let (Ok(name_bytes), Ok(start)) = (name_bytes, start) else {
-            return; // no name of a folder is that long
+            return; // a folder's name cannot be that long
         };
         self.starts.push(start);
         self.rows.extend_from_slice(&name_bytes.to_be_bytes());
@@ -107,7 +109,7 @@ impl QueueEnds {
         self.rows.extend_from_slice(&end.end_physical.to_be_bytes());
     }
 
-    /// Where a queue ended.
+    /// The end of a queue.
     pub(crate) fn of(&self, topic: &str, queue_id: i32) -> Option<EndOfQueue<'_>> {
         let order = |start: &u32| {
             let row = row_at(&self.rows, *start as usize);
@@ -119,14 +121,14 @@ impl QueueEnds {
         row_at(&self.rows, self.starts[at] as usize)
     }
 
-    /// Every end.
+    /// The ends of all queues.
     pub(crate) fn all(&self) -> impl Iterator<Item = EndOfQueue<'_>> {
         let starts = self.starts.iter();
         starts.filter_map(|start| row_at(&self.rows, *start as usize))
     }
 }
 
-/// The row that starts at `at`; None where there is no whole one.
+/// The row that starts at `at`; None if it is not complete.
 fn row_at(rows: &[u8], at: usize) -> Option<EndOfQueue<'_>> {
     let (name_bytes, rest) = rows.get(at..)?.split_first_chunk()?;
     let (topic, rest) = rest.split_at_checked(u16::from_be_bytes(*name_bytes).into())?;

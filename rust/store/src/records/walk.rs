@@ -77,7 +77,7 @@ impl LogRead for Segments {
     }
 }
 
-/// What was found at an offset of the log.
+/// The result of a step at one offset of the log.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step<R> {
     /// Bytes with a record's magic, as long as their size field says.

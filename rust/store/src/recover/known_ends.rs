@@ -1,4 +1,4 @@
-//! Queues that are shorter than an earlier run recorded (see [`QueueEnds`]).
+//! Completes queues that are shorter than recorded in [`QueueEnds`].
 
 use super::lost::LostUnits;
 use super::recovery::Recovery;
@@ -9,7 +9,7 @@ use crate::directory::queue_ends::{EndOfQueue, QueueEnds};
 use crate::types::StoreError;
 
 impl Recovery<'_> {
-    /// The recorded ends; none where the file is missing or damaged.
+    /// The recorded ends; empty if the file is missing or damaged.
     pub(super) fn known_ends(&self) -> Result<QueueEnds, StoreError> {
         let ends = QueueEnds::read(self.root)?;
         if ends.is_none() && LogFacts::is_there(self.root) && !self.log.starts().is_empty() {
@@ -21,7 +21,7 @@ impl Recovery<'_> {
         Ok(ends.unwrap_or_default())
     }
 
-    /// Whether a queue lacks entries at its recorded end of which the log has the records.
+    /// Whether a queue lacks entries before its recorded end whose records are in the log.
     pub(super) fn is_short(
         &self,
         queues: &ConsumeQueues,
@@ -36,7 +36,7 @@ impl Recovery<'_> {
         })
     }
 
-    /// Whether all queues are there, and none is short.
+    /// Whether all recorded queues exist and none is short.
     pub(super) fn has_known_ends(
         &self,
         queues: &ConsumeQueues,
@@ -48,7 +48,7 @@ impl Recovery<'_> {
             && !self.misses_queue(queues, ends, lost)
     }
 
-    /// Whether a queue is gone of which the log has records.
+    /// Whether a recorded queue with records in the log does not exist.
     pub(super) fn misses_queue(
         &self,
         queues: &ConsumeQueues,
@@ -64,20 +64,20 @@ impl Recovery<'_> {
             tracing::warn!(
                 topic = end.topic,
                 queue_id = end.queue_id,
-                "a consume queue is missing, building it anew from the log"
+                "rebuilding a consume queue: it is missing, but the log has records of it"
             );
         }
         missing.is_some()
     }
 
-    /// Whether the log may still have the last record before an end, which was not deleted.
+    /// Whether the log may still contain the last record before an end, and it was not deleted.
     fn is_in_log(&self, queues: &ConsumeQueues, end: &EndOfQueue<'_>) -> bool {
         let log_start = self.log.min_offset().cast_signed();
         end.end_physical > log_start.max(queues.deletions.log_end_of(end.topic))
     }
 
-    /// Gives holes to the queues that are still short because damage took records from the log:
-    /// none of their offsets is given again.
+    /// Adds holes to the queues that are still short because damage took records from the log, so
+    /// that none of their offsets is used again.
     pub(super) fn reach_known_ends(
         queues: &ConsumeQueues,
         ends: &QueueEnds,
@@ -95,7 +95,8 @@ impl Recovery<'_> {
     }
 }
 
-/// Whether a queue began anew since the ends were recorded, as when RocketMQ deleted its topic.
+/// Whether a queue was created again after the ends were recorded, for example because RocketMQ
+/// deleted its topic.
 fn is_new_since(queue: &ConsumeQueue, ends: &QueueEnds) -> bool {
     let (first, end) = queue.written();
     let unit = queue.unit(first).filter(|_| first < end);

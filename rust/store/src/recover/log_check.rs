@@ -176,8 +176,8 @@ impl<'a> LogCheck<'a> {
         Ok(())
     }
 
-    /// Checks from `start`, where a record starts, to `limit` or the end of the log; returns that
-    /// offset. `told` receives the records of each queue.
+    /// Checks the log from `start`, the start of a record, to `limit` or the end of the log, and
+    /// returns that offset. Calls `told` with the records of each queue.
     pub fn run(
         &mut self,
         start: u64,
@@ -210,7 +210,7 @@ impl<'a> LogCheck<'a> {
         }
     }
 
-    /// Fills in missing files before `before`, where the check of the log starts.
+    /// Creates missing files before `before`, the start of the check.
     pub(super) fn fill_gaps(&mut self, before: u64) -> Result<(), StoreError> {
         let file_bytes = self.log.file_size();
         let missing = self.log.missing(MISSING_FILES_MAX);

@@ -48,8 +48,8 @@ impl MetQueues {
         self.0.borrow().get(topic)?.get(&queue_id).copied()
     }
 
-    /// Whether a record, after the first one of its queue that was met, has the queue offset that
-    /// follows, as all others of its queue do.
+    /// Whether a record that is not the first of its queue has the next queue offset, and all
+    /// others of its queue have, too.
     pub(super) fn is_in_sequence(&self, record: &RecordView<'_>) -> bool {
         let place = record.physical_offset.cast_unsigned();
         let met = self.get(record.topic, record.queue_id);

@@ -105,7 +105,7 @@ impl ConsumeQueue {
         Some(look)
     }
 
-    /// What the files hold after the end of the queue; `seen` is the known part of the last file.
+    /// Contents of the files after the end of the queue. `seen` is the known part of the last file.
     fn rest_from(
         &self,
         end: i64,

@@ -19,7 +19,7 @@ use mq_format::message::sys_flag;
 /// A record that an entry contradicts.
 struct Contradiction {
     range: Damage,
-    /// Whether the record follows the one before in the queue that it names.
+    /// Whether the record has the next queue offset of the queue that it names.
     is_in_sequence: bool,
 }
 
@@ -44,8 +44,8 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// The records that a queue contradicts. None if it contradicts most of them, or one that
-    /// follows the record before it in its queue: then the queue is wrong.
+    /// The records that a queue contradicts. None if the queue is wrong: it contradicts most of
+    /// them, or one with the next queue offset of its queue.
     fn contradictions(
         &self,
         queues: &ConsumeQueues,

@@ -18,7 +18,7 @@ pub(crate) struct Look {
     pub is_rest_zero: bool,
 }
 
-/// What the files hold after a position.
+/// Contents of the files after a position.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Rest {
     /// There are non-zero bytes.
@@ -43,7 +43,7 @@ impl SparseFiles {
         })
     }
 
-    /// What the files hold from a position on.
+    /// Reads the contents of the files from a position on.
     pub(crate) fn rest(&self, position: u64) -> Result<Rest, StoreError> {
         let mut rest = Rest::default();
         for file in offset_files(&self.directory)? {

@@ -26,7 +26,8 @@ pub struct OpenFiles {
 struct Inner {
     files: HashMap<FileKey, (Arc<File>, u64)>,
     uses: u64,
-    /// How many times files were forgotten: what was opened before may be gone.
+    /// Number of calls that forgot files. If it has changed, a file that was just opened may be
+    /// removed.
     forgets: u64,
 }
 

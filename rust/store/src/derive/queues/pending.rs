@@ -33,8 +33,8 @@ const KEPT_BYTES: usize = 256;
 const KEPT_TIMES: usize = 4;
 
 impl ConsumeQueue {
-    /// Makes the appended entries visible to readers. Returns their bytes, and whether the next
-    /// flush must be told of this queue.
+    /// Makes the appended entries visible to readers. Returns their bytes, and whether the caller
+    /// must mark the queue for the next flush.
     pub(crate) fn publish(&self) -> Result<(i64, bool), StoreError> {
         if let Some(ext) = &self.ext {
             // Write the extension first, so that a reader of an entry finds its unit.

@@ -285,8 +285,8 @@ impl ConsumeQueues {
             .collect()
     }
 
-    /// The ends of all queues that have an entry. The log ends at `log_end`, or later if messages
-    /// arrive meanwhile.
+    /// The ends of all queues with entries. The log ends at `log_end`, or later if messages arrive
+    /// meanwhile.
     pub(crate) fn ends(&self, log_end: u64) -> QueueEnds {
         let mut ends = QueueEnds::at(log_end);
         let mut all = self.all();

@@ -329,7 +329,7 @@ fn entries_wait_on_a_full_disk_and_are_flushed_later() {
     );
 }
 
-/// A disk that can be told to have no file descriptors left for queues. Notes the synced files.
+/// A disk that can be set to have no file descriptors left for queues. Notes the synced files.
 #[derive(Debug, Default)]
 struct NoDescriptor {
     is_out: AtomicBool,
