@@ -252,7 +252,7 @@ fn files_of_another_size_are_named_with_the_remedy() {
     set.unwrap().set_len(LOG_FILE_BYTES).unwrap();
     assert_tells(
         root.path(),
-        &["00000000000000070000 is not named by a multiple of 65536"],
+        &["00000000000000070000 is not a multiple of 65536"],
     );
     let other = Settings {
         commit_log_file_bytes: Some(1 << 20),
@@ -313,7 +313,7 @@ fn a_directory_that_is_no_store_is_refused_with_a_hint() {
     );
     let text = refusal(&store.join("commitlog"), Settings::default()).to_string();
     assert!(
-        text.contains(&format!("name {}", store.display())),
+        text.contains(&format!("name its parent, {}", store.display())),
         "{text}"
     );
     let missing = refusal(&root.path().join("nowhere"), Settings::default());
