@@ -204,10 +204,10 @@ pub const CALLS_MAX: usize = 256;
 /// Replies of clients that Python has not taken; one more is dropped.
 pub const CLIENT_REPLIES_MAX: usize = 65_536;
 
-/// Largest reply of a client, bytes; a larger one is dropped.
+/// Largest reply of a client, bytes; a larger one counts as no reply.
 pub const CLIENT_REPLY_BYTES_MAX: usize = 4 << 20;
 
-/// Bytes of all replies that Python has not taken; a reply beyond it is dropped.
+/// Bytes of all replies that Python has not taken; a reply beyond it counts as no reply.
 pub const CLIENT_REPLY_BYTES_ALL: usize = 64 << 20;
 
 /// Connection events that Python has not taken. One more drops the oldest and counts it; the

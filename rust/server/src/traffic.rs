@@ -42,8 +42,8 @@ pub struct Sums {
     pub bytes: u64,
     /// Milliseconds that the requests waited for the disk.
     pub wait_ms: u64,
-    /// Bytes of the log after the last message that was read. When sums of several threads are
-    /// merged, the largest value counts; a reader that has caught up shows 0 after the next
+    /// Bytes of the log after the last message that was read. If several threads served the reader,
+    /// the largest value counts; when the reader has caught up, all threads show that by the next
     /// collection.
     pub behind_bytes: u64,
 }

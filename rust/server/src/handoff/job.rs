@@ -33,8 +33,8 @@ pub struct Job {
 }
 
 impl Core {
-    /// Waits for the next request of a family. Requests whose client does not read replies are
-    /// skipped.
+    /// Waits for the next request of a family. Parks requests whose client does not read its
+    /// replies.
     pub fn next_job(self: &Arc<Self>, family: Family, timeout: Duration) -> Popped<Job> {
         let began_ms = self.clock.monotonic_ms();
         loop {
