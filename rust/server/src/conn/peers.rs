@@ -9,7 +9,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::conn::events::EventKind;
 use crate::conn::partial_frames::{AllUnfinished, Unfinished};
-use crate::handoff::order::SendOrder;
+use crate::handoff::send_order::SendOrder;
 use crate::limits::{CALLS_MAX, OWED_SHARE_BYTES, UNFINISHED_PARTS, UNREAD_LOOK_MS, UNREAD_MS_MAX};
 use crate::requests::known_heartbeats::Heart;
 use mq_net::connection::{Connection, SendError};

@@ -4,11 +4,11 @@ pub(crate) mod gate;
 pub(crate) mod in_flight;
 pub(crate) mod job;
 mod lanes;
-pub(crate) mod order;
 pub(crate) mod overload;
 pub(crate) mod queue;
 pub(crate) mod queue_timeout;
 pub(crate) mod request;
+pub(crate) mod send_order;
 
 use std::sync::Arc;
 use std::time::Duration;

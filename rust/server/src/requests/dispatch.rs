@@ -1,4 +1,4 @@
-//! From a frame to whoever answers it, now or after it waited.
+//! Takes a frame from its arrival to its answer, which may have to wait.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use bytes::Bytes;
 use crate::conn::frames::Whole;
 use crate::conn::peers::Peer;
 use crate::core::Core;
-use crate::handoff::order::Turn;
 use crate::handoff::request::Request;
+use crate::handoff::send_order::SendTurn;
 use crate::requests::context::{Context, Handled};
 use crate::requests::hold::Held;
 use crate::requests::pull::{self, ColdPull, PullTask, Pulled};
@@ -18,23 +18,23 @@ use crate::shared::Shared;
 use mq_format::codes::{self, SYSTEM_BUSY, SYSTEM_ERROR};
 use mq_format::remoting::{Frame, FrameError, Head, ReplyTo, Serialize};
 
-/// How the remark of a denied request begins: clients look for the class's name.
+/// Start of the remark for a denied request; clients search for the name of this class.
 const ACL_EXCEPTION: &str = "org.apache.rocketmq.acl.common.AclException";
-/// Remark while the store cannot keep up; RocketMQ answers it even to one-way requests.
+/// Remark while the store is overloaded; RocketMQ sends it even to one-way requests.
 const REJECTED: &str = "[REJECTREQUEST]system busy, start flow control for a while";
-/// Remark of a request that found its queue full.
+/// Remark for a request whose queue is full.
 const FULL: &str = "[OVERLOAD]system busy, start flow control for a while";
-/// Pulls that run one after the other once they are woken: a task for each would cost more than
-/// the pull, one task for thousands would keep a worker from its connections.
+/// Number of woken pulls that run one after another. A task for each pull would cost more than the
+/// pull, and one task for thousands would keep a worker from its connections.
 pub(crate) const PULLS_AT_ONCE: usize = 32;
 
-/// Whether a frame asks for messages, of which there may be many.
+/// Whether a frame is a pull, whose reply may be large.
 pub(crate) fn is_pull(shared: &Shared, bytes: &[u8]) -> bool {
     Frame::decode_within(bytes, shared.settings.header)
         .is_ok_and(|frame| frame.code == codes::PULL_MESSAGE)
 }
 
-/// Takes one frame just read; replies that are ready are appended to `out`.
+/// Handles one frame that was just read; appends replies that are ready to `out`.
 pub(crate) fn frame(
     core: &Arc<Core>,
     peer: &Arc<Peer>,
@@ -63,7 +63,7 @@ pub(crate) fn frame(
     Ok(())
 }
 
-/// Routes a request afresh; `turn` is the topic whose later sends wait for it.
+/// Routes a request once more; `turn` is the topic whose later sends wait for it.
 pub(crate) fn again(core: &Arc<Core>, peer: &Arc<Peer>, bytes: &Bytes, turn: Option<String>) {
     let mut out = Vec::new();
     let mut in_python = false;
@@ -84,8 +84,8 @@ pub(crate) fn again(core: &Arc<Core>, peer: &Arc<Peer>, bytes: &Bytes, turn: Opt
     }
 }
 
-/// Python is done with a send of `topic`: lets the ones that waited for it go, up to and with the
-/// next one that Python decides.
+/// Resumes the sends of `topic` that waited for Python's send, until one of them goes to Python
+/// again.
 pub(crate) fn next_sends(core: &Arc<Core>, peer: &Arc<Peer>, topic: &str) {
     let mut out = Vec::new();
     let budget = &core.handoff.load.bytes;
@@ -108,7 +108,7 @@ pub(crate) fn next_sends(core: &Arc<Core>, peer: &Arc<Peer>, topic: &str) {
     }
 }
 
-/// The topic of a send, in whichever header it has; "" without one.
+/// Returns the topic of a send with either header; "" without one.
 fn topic_of<'f>(frame: &'f Frame<'_>) -> &'f str {
     let name = if frame.code == codes::SEND_MESSAGE {
         "topic"
@@ -118,7 +118,7 @@ fn topic_of<'f>(frame: &'f Frame<'_>) -> &'f str {
     frame.ext.get(name).unwrap_or("")
 }
 
-/// Refuses as RocketMQ's dispatcher does when its access hook throws: code 1, always in JSON.
+/// Refuses a request as RocketMQ's dispatcher does when its access hook throws: code 1, in JSON.
 fn deny(context: &Context<'_>, why: &str, out: &mut Vec<u8>) {
     if context.frame.is_oneway() {
         return;
@@ -127,8 +127,8 @@ fn deny(context: &Context<'_>, why: &str, out: &mut Vec<u8>) {
     in_json(context.frame, SYSTEM_ERROR, &remark, out);
 }
 
-/// Answers 2 to a request that would store a message while the store cannot keep up; False if it
-/// may go on. RocketMQ answers this even to one-way requests, and always in JSON.
+/// Replies with code 2 to a request that would store a message while the store is overloaded; false
+/// if it is not overloaded. RocketMQ sends this reply even to one-way requests, and always in JSON.
 fn rejected(core: &Core, frame: &Frame<'_>, out: &mut Vec<u8>) -> bool {
     if !route::stores_a_message(frame.code) || !core.is_page_cache_busy() {
         return false;
@@ -146,7 +146,7 @@ fn in_json(frame: &Frame<'_>, code: i32, remark: &str, out: &mut Vec<u8>) {
     Head::reply(to, code, Some(remark)).encode(&[], &[], out);
 }
 
-/// True if the request is a send that has to wait, or cannot even wait.
+/// True if the request is a send that must wait, or is refused because too many wait.
 fn waits_for_its_turn(core: &Core, context: &Context<'_>, out: &mut Vec<u8>) -> bool {
     let (frame, sends) = (context.frame, &context.peer.sends);
     if !route::is_send(frame.code) || !sends.is_busy() {
@@ -154,9 +154,9 @@ fn waits_for_its_turn(core: &Core, context: &Context<'_>, out: &mut Vec<u8>) -> 
     }
     let budget = &core.handoff.load.bytes;
     match sends.defer(topic_of(frame), context.whole.bytes, budget) {
-        Turn::Now => false,
-        Turn::Later => true,
-        Turn::Refused => {
+        SendTurn::Now => false,
+        SendTurn::Later => true,
+        SendTurn::Refused => {
             core.counters.overloaded.one();
             let remark = "[OVERLOAD]too many sends wait for an earlier one of this topic";
             context.reply(SYSTEM_BUSY, Some(remark), out);
@@ -165,7 +165,7 @@ fn waits_for_its_turn(core: &Core, context: &Context<'_>, out: &mut Vec<u8>) -> 
     }
 }
 
-/// Native code first, then Python, else silence. True if Python has the request now.
+/// Tries native code, then Python; otherwise there is no reply. True if Python has the request now.
 ///
 /// `has_turn`: later sends of this connection and topic already wait for this one.
 fn route_to(
@@ -189,8 +189,8 @@ fn route_to(
     hand_off(core, context, (family, attempt), has_turn)
 }
 
-/// Asks the native handler; replies that are ready are appended to `out`. What each may assume and
-/// decline is said in its own file.
+/// Calls the native handler; replies that are ready are appended to `out`. Each handler's own file
+/// says what it declines.
 fn answer(core: &Arc<Core>, native: Native, context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     match native {
         Native::Send => send::send(context, out),
@@ -227,7 +227,7 @@ fn hand_off(core: &Arc<Core>, context: &Context<'_>, route: (Family, u8), has_tu
     match submitted(core, request) {
         Ok(()) => true,
         Err(turn) => {
-            // Whoever holds the turn passes it on itself.
+            // If the caller has the turn, the caller resumes the next sends.
             if let Some(topic) = turn.filter(|_| !has_turn) {
                 next_sends(core, peer, &topic);
             }
@@ -236,9 +236,9 @@ fn hand_off(core: &Arc<Core>, context: &Context<'_>, route: (Family, u8), has_tu
     }
 }
 
-/// Queues a request for Python. A full queue answers it 2, a closed one 1; the topic whose turn it
-/// had is given back, not passed on here: thousands of sends may wait, each of which would meet the
-/// full queue.
+/// Queues a request for Python. A full queue replies with code 2, a closed one with code 1. The
+/// topic of its turn is returned instead of being resumed here: thousands of sends may wait, and
+/// each would find the queue full.
 fn submitted(core: &Core, request: Request) -> Result<(), Option<String>> {
     match core.handoff.submit(request, core.clock.monotonic_ms()) {
         None => Ok(()),
@@ -251,7 +251,7 @@ fn submitted(core: &Core, request: Request) -> Result<(), Option<String>> {
     }
 }
 
-/// Gives a request back to its family's queue.
+/// Returns a request to the queue of its family.
 pub(crate) fn submit(core: &Arc<Core>, request: Request) {
     let peer = Arc::clone(&request.peer);
     if let Err(Some(topic)) = submitted(core, request) {
@@ -259,13 +259,13 @@ pub(crate) fn submit(core: &Arc<Core>, request: Request) {
     }
 }
 
-/// Answers 2 to a request that waited.
+/// Replies with code 2 to a request that waited.
 pub(crate) fn refuse(core: &Arc<Core>, mut request: Request, remark: &str) {
     request.busy(core, remark);
     end(core, request);
 }
 
-/// A request is over: sends that waited for it go on.
+/// Ends a request, and resumes the sends that waited for it.
 pub(crate) fn end(core: &Arc<Core>, request: Request) {
     let peer = Arc::clone(&request.peer);
     if let Some(topic) = request.end(core, &core.handoff.load) {
@@ -273,7 +273,7 @@ pub(crate) fn end(core: &Arc<Core>, request: Request) {
     }
 }
 
-/// Has a pull wait for what it waits for.
+/// Continues a pull that is not answered yet: as a long poll, or as a read from the disk.
 pub(crate) fn pulled(core: &Arc<Core>, outcome: Pulled, out: &mut Vec<u8>) {
     match outcome {
         Pulled::Done => {}
@@ -282,7 +282,7 @@ pub(crate) fn pulled(core: &Arc<Core>, outcome: Pulled, out: &mut Vec<u8>) {
     }
 }
 
-/// Gives a pull to the threads that may wait for the disk.
+/// Gives a pull to the cold-read threads.
 pub(crate) fn read_later(core: &Core, task: ColdPull, out: &mut Vec<u8>) {
     if let Err(task) = core.cold.push(task) {
         core.counters.overloaded.one();
@@ -291,7 +291,7 @@ pub(crate) fn read_later(core: &Core, task: ColdPull, out: &mut Vec<u8>) {
     }
 }
 
-/// Held requests are over: pulls run on the runtime, Python gets its own back.
+/// Resumes long polls that were woken: pulls run on the runtime, others go back to Python.
 pub(crate) fn wake(core: &Arc<Core>, woken: Vec<Held>) {
     let mut pulls = Vec::new();
     for held in woken {

@@ -40,7 +40,7 @@ impl Waiting {
 
 /// Result for a send that may have to wait.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum SendTurn {
     /// It can be handled now: no send of its topic is in Python.
     Now,
     /// It waits.
@@ -62,16 +62,16 @@ impl SendOrder {
 
     /// Keeps a copy of the frame if its topic has a send in Python. `budget` counts the bytes of
     /// all connections.
-    pub fn defer(&self, topic: &str, frame: &[u8], budget: &AtomicUsize) -> Turn {
+    pub fn defer(&self, topic: &str, frame: &[u8], budget: &AtomicUsize) -> SendTurn {
         let mut waiting = self.waiting.lock();
         if !waiting.by_topic.contains_key(topic) {
-            return Turn::Now;
+            return SendTurn::Now;
         }
         let bytes = waiting.bytes + frame.len();
         let fits =
             bytes <= DEFERRED_BYTES_MAX && budget.load(Ordering::Acquire) <= HANDOFF_BYTES_MAX;
         if waiting.frames >= DEFERRED_SENDS_MAX || !fits {
-            return Turn::Refused;
+            return SendTurn::Refused;
         }
         waiting.frames += 1;
         waiting.bytes = bytes;
@@ -80,7 +80,7 @@ impl SendOrder {
             frames.push_back(frame.to_vec());
         }
         self.is_full.store(waiting.is_many(), Ordering::Release);
-        Turn::Later
+        SendTurn::Later
     }
 
     /// Records that a send of `topic` goes to Python.
@@ -128,15 +128,19 @@ mod tests {
     #[test]
     fn later_sends_of_a_busy_topic_wait_in_order() {
         let (order, budget) = (SendOrder::default(), AtomicUsize::new(0));
-        assert_eq!(order.defer("T", b"0", &budget), Turn::Now);
+        assert_eq!(order.defer("T", b"0", &budget), SendTurn::Now);
         order.begin("T");
         assert!(order.is_busy());
-        assert_eq!(order.defer("T", b"1", &budget), Turn::Later);
-        assert_eq!(order.defer("Other", b"x", &budget), Turn::Now);
-        assert_eq!(order.defer("T", b"2", &budget), Turn::Later);
+        assert_eq!(order.defer("T", b"1", &budget), SendTurn::Later);
+        assert_eq!(order.defer("Other", b"x", &budget), SendTurn::Now);
+        assert_eq!(order.defer("T", b"2", &budget), SendTurn::Later);
         assert_eq!(order.next("T", &budget, || ()).as_deref(), Some(&b"1"[..]));
         order.begin("T");
-        assert_eq!(order.defer("T", b"3", &budget), Turn::Later, "still busy");
+        assert_eq!(
+            order.defer("T", b"3", &budget),
+            SendTurn::Later,
+            "still busy"
+        );
         assert_eq!(order.next("T", &budget, || ()).as_deref(), Some(&b"2"[..]));
         assert_eq!(order.next("T", &budget, || ()).as_deref(), Some(&b"3"[..]));
         assert_eq!(order.next("T", &budget, || ()), None);
@@ -153,12 +157,12 @@ mod tests {
             order.begin("T");
             for _ in 0..frames {
                 assert!(!order.is_full());
-                assert_eq!(order.defer("T", &frame, &budget), Turn::Later);
+                assert_eq!(order.defer("T", &frame, &budget), SendTurn::Later);
             }
             assert!(order.is_full());
             assert_eq!(
                 order.defer("T", &frame, &budget),
-                Turn::Later,
+                SendTurn::Later,
                 "already read"
             );
             let mut drained = 0;
@@ -174,13 +178,13 @@ mod tests {
         let (order, budget) = (SendOrder::default(), AtomicUsize::new(0));
         order.begin("T");
         for _ in 0..DEFERRED_SENDS_MAX {
-            assert_eq!(order.defer("T", b"x", &budget), Turn::Later);
+            assert_eq!(order.defer("T", b"x", &budget), SendTurn::Later);
         }
-        assert_eq!(order.defer("T", b"x", &budget), Turn::Refused);
+        assert_eq!(order.defer("T", b"x", &budget), SendTurn::Refused);
         order.next("T", &budget, || ());
         assert_eq!(
             order.defer("T", &vec![0; DEFERRED_BYTES_MAX], &budget),
-            Turn::Refused
+            SendTurn::Refused
         );
     }
 }
