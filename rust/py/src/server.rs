@@ -307,7 +307,10 @@ impl Server {
         let now_ms = core.clock.monotonic_ms();
         let waits = core.handoff.head_waits_ms(now_ms);
         counters.extend(waits.map(|(of, ms)| (format!("head_wait_ms.{of}"), ms.unsigned_abs())));
+        let (pending_acks, lost) = core.pending_acks();
+        counters.insert("replies_lost".to_owned(), lost);
         let now = [
+            ("pending_acks", pending_acks),
             ("connections", core.peers.count()),
             ("held", core.holds.len()),
             ("parked", core.parked.count()),

@@ -2,9 +2,10 @@
 //!
 //! `conn` reads frames. `requests::dispatch` asks `route` which code answers: a native handler of
 //! `requests`, as far as the published `tables` allow, or Python through `handoff`. A handler
-//! returns an outcome, and `dispatch` decides the next step. `fair` keeps well-behaved clients
-//! fast. `shared` holds the parts that all of them use, `core` the waiting requests, `limits` every
-//! limit; `server` starts and stops everything.
+//! returns an outcome, and `dispatch` decides the next step. `waiting` keeps the replies that wait
+//! until their messages are durable. `fair` keeps well-behaved clients fast. `shared` holds the
+//! parts that all of them use, `core` the waiting requests, `limits` every limit; `server` starts
+//! and stops everything.
 //!
 //! No file imports another in a circle.
 
@@ -25,6 +26,7 @@ mod stats;
 mod supervise;
 mod tables;
 mod traffic;
+mod waiting;
 
 pub use conn::client_replies::ClientReply;
 pub use conn::events::{Event, EventKind};

@@ -18,8 +18,9 @@ use crate::requests::{cold, dispatch, parking};
 use crate::settings::Kind;
 use crate::supervise;
 use mq_base::clock::{Step, StepWatch, shown};
+use mq_format::message::RecordView;
 use mq_net::threads::can_start;
-use mq_store::Delivered;
+use mq_store::{AlreadyRegistered, Arrivals, Delivered, Settled, Store};
 
 /// Interval at which a stop checks whether all requests are answered.
 const DRAIN_STEP: Duration = Duration::from_millis(5);
@@ -58,6 +59,8 @@ impl Server {
             .enable_io()
             .enable_time()
             .build()?;
+        // Before the first request: none may wait for a call that nobody hears.
+        listen_to_store(&core)?;
         let mut accepting = JoinSet::new();
         let context = runtime.enter();
         let ports = [
@@ -77,7 +80,7 @@ impl Server {
         ));
         runtime.spawn(memory::keep_low());
         drop(context);
-        let cold = follow_store(&core)?;
+        let cold = start_cold_reads(&core)?;
         Ok(Self {
             core,
             runtime,
@@ -180,21 +183,37 @@ impl Core {
     }
 }
 
-/// Makes the store wake long polls, and starts the threads that may wait for its disk.
-fn follow_store(core: &Arc<Core>) -> io::Result<Vec<JoinHandle<()>>> {
-    let (Kind::Broker, Some(store)) = (core.settings.kind, &core.store) else {
-        return Ok(Vec::new());
+/// The store is in use.
+fn taken(error: AlreadyRegistered) -> io::Error {
+    io::Error::other(error)
+}
+
+/// The store of a broker.
+fn store(core: &Core) -> Option<&Arc<Store>> {
+    core.store
+        .as_ref()
+        .filter(|_| core.settings.kind == Kind::Broker)
+}
+
+/// Has the store tell of puts that are settled and of messages that arrived, and ask for bitmaps.
+fn listen_to_store(core: &Arc<Core>) -> io::Result<()> {
+    let Some(store) = store(core) else {
+        return Ok(());
     };
+    let pending_acks = Arc::clone(&core.pending_acks);
+    let settled = move |settled: &[Settled]| pending_acks.settled(settled);
+    store.on_settled(Box::new(settled)).map_err(taken)?;
     // Weak, because the store outlives its server, and the core holds the store.
     let listening = Arc::downgrade(core);
-    store.on_arrival(Box::new(move |arrivals| {
+    let arrived = move |arrivals: &Arrivals<'_>| {
         if let Some(core) = listening.upgrade() {
             // The store's dispatch thread only moves the long polls; they are answered elsewhere.
             dispatch::wake(&core, core.holds.arrived(arrivals));
         }
-    }));
+    };
+    store.on_arrival(Box::new(arrived)).map_err(taken)?;
     let counting = Arc::downgrade(core);
-    store.on_delivery(Box::new(move |delivery| {
+    let delivered = move |delivery: &Delivered<'_>| {
         if let Some(core) = counting.upgrade() {
             let Delivered {
                 queue_id,
@@ -203,18 +222,30 @@ fn follow_store(core: &Arc<Core>) -> io::Result<Vec<JoinHandle<()>>> {
             } = *delivery;
             core.traffic.delivery(queue_id, topic, size_bytes);
         }
-    }));
+    };
+    store.on_delivery(Box::new(delivered)).map_err(taken)?;
     let waiting = Arc::downgrade(core);
-    store.set_awaited(Box::new(move || {
+    let is_awaited = move || {
         let core = waiting.upgrade();
         core.is_none_or(|core| !core.holds.is_empty())
-    }));
+    };
+    store.set_awaited(Box::new(is_awaited)).map_err(taken)?;
     let filtering = Arc::downgrade(core);
-    store.set_bitmap_source(Box::new(move |record| {
+    let bitmap = move |record: &RecordView<'_>| {
         let filters = &filtering.upgrade()?.tables.filters;
         filters.bitmap(record.topic, record.properties)
-    }));
-    (0..COLD_THREADS)
+    };
+    store.set_bitmap_source(Box::new(bitmap)).map_err(taken)
+}
+
+/// Starts the threads that may wait for the store's disk.
+fn start_cold_reads(core: &Arc<Core>) -> io::Result<Vec<JoinHandle<()>>> {
+    let count = if store(core).is_some() {
+        COLD_THREADS
+    } else {
+        0
+    };
+    (0..count)
         .map(|index| {
             let core = Arc::clone(core);
             let thread = std::thread::Builder::new().name(format!("mq-cold-{index}"));

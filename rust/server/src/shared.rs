@@ -17,6 +17,7 @@ use crate::handoff::overload::Overload;
 use crate::handoff::queue::BoundedQueue;
 use crate::limits::EVENTS_MAX;
 use crate::requests::known_heartbeats::Heartbeats;
+use crate::requests::pending_reply::PendingReply;
 use crate::requests::queue_locks::Locks;
 use crate::route::{self, Routes};
 use crate::settings::Settings;
@@ -24,6 +25,7 @@ use crate::stats::Counters;
 use crate::tables::Tables;
 use crate::tables::answers::Answers;
 use crate::traffic::Traffic;
+use crate::waiting::pending_acks::PendingAcks;
 use mq_base::clock::Clock;
 use mq_base::services::Services;
 use mq_store::Store;
@@ -62,6 +64,8 @@ pub struct Shared {
     pub peers: Peers,
     /// Heartbeats that Python has acknowledged.
     pub heartbeats: Heartbeats,
+    /// Replies that wait until their messages are durable. The store's listener shares them.
+    pub(crate) pending_acks: Arc<PendingAcks<PendingReply>>,
     /// Counters since the start.
     pub counters: Counters,
     /// Messages stored and read, for the statistics.
@@ -107,6 +111,7 @@ impl Shared {
             answers: Answers::default(),
             routes,
             heartbeats: Heartbeats::default(),
+            pending_acks: Arc::default(),
             counters: Counters::default(),
             traffic: Traffic::default(),
             overload,
@@ -162,6 +167,12 @@ impl Shared {
     /// Memory of requests over 1 MiB that are being received or served, bytes.
     pub fn large_request_bytes(&self) -> usize {
         self.budget.taken_bytes()
+    }
+
+    /// Replies that wait until their messages are durable, and those that panics kept from their
+    /// clients since the start.
+    pub fn pending_acks(&self) -> (usize, u64) {
+        (self.pending_acks.count(), self.pending_acks.lost())
     }
 
     /// Whether connections are no longer read.

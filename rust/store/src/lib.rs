@@ -8,6 +8,7 @@ mod files;
 mod filter;
 pub mod inspect;
 mod latency;
+mod listeners;
 mod mend;
 mod open;
 mod rates;
@@ -32,6 +33,7 @@ mod write;
 pub use delay::deliver::DeliveryListener;
 pub use derive::arrivals::Arrivals;
 pub use filter::{Marks, TagFilter};
+pub use listeners::AlreadyRegistered;
 pub use settings::{Cleaning, MultiDispatch, QueueExt, Settings};
 pub use state::aside::Aside;
 pub use state::files::State;
@@ -39,6 +41,7 @@ pub use state::transactions::{Ending, Transactions, number_of};
 pub use store::Store;
 pub use types::{
     AckOutcome, Arrival, Cleaned, Delivered, GetRequest, GetResult, GetStatus, Put, PutRequest,
-    PutResult, PutStatus, QueryResult, ReadMode, StoreError, Ticket, WouldBlock,
+    PutResult, PutStatus, QueryResult, ReadMode, Settled, StoreError, Ticket, Watermark,
+    WouldBlock,
 };
-pub use write::ack::after_replies;
+pub use write::ack::SettledListener;

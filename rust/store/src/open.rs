@@ -15,6 +15,7 @@ use crate::clean::cleaner::Cleaner;
 use crate::clean::rules::Rules;
 use crate::delay::deliver::{Delay, DelayThread};
 use crate::delay::redeliver::{HALF_TOPIC, Redelivery};
+use crate::derive::arrivals::{ArrivalListener, Arrivals};
 use crate::derive::dispatch::Derived;
 use crate::derive::follow::{self, Dispatcher, Room};
 use crate::derive::index::files::IndexFiles;
@@ -24,6 +25,7 @@ use crate::directory::lock::StoreLock;
 use crate::directory::log_files;
 use crate::files::io_error;
 use crate::latency::Latency;
+use crate::listeners::Listener;
 use crate::mend::Mender;
 use crate::rates::Rates;
 use crate::read::reader::Reader;
@@ -45,6 +47,7 @@ use crate::write::flush::{FlushThreads, Flusher, Interval};
 use crate::write::put::Puts;
 use crate::write::queue_offsets::QueueOffsets;
 use crate::write::space::Space;
+use crate::write::watermarks::Watermarks;
 use mq_base::clock::Clock;
 use mq_base::services::Services;
 use mq_format::delay_levels::DelayLevels;
@@ -122,7 +125,8 @@ impl Parts<'_> {
             derived,
             ..
         } = recovered;
-        let acks = Arc::new(Acks::new(self.clock(), log_end));
+        let watermarks = Watermarks::new(Arc::clone(&self.log), log_end);
+        let acks = Arc::new(Acks::new(self.clock(), watermarks));
         let settings = &self.settings;
         let space = self.space();
         let state = Arc::new(State::new(self.root));
@@ -157,13 +161,15 @@ impl Parts<'_> {
             ends: EndsSaver::from(log_end, self.clock.monotonic_ms()),
         };
         let room = Room::new(&upkeep.space, &puts.flusher.appended);
-        let dispatcher = self.dispatcher(derived, log_end, room, acks)?;
+        let on_arrival = Arc::new(Listener::new("arrival-listener"));
+        let arrived = arrived(&upkeep.delay, &on_arrival);
+        let dispatcher = self.dispatcher(derived, log_end, (room, arrived), acks)?;
         let (puts, reader, upkeep) = (Arc::new(puts), Arc::new(reader), Arc::new(upkeep));
         let (cleaner, cleaning) = self.cleaning(&reader, &upkeep, &services)?;
         let running = self.running(&puts, &upkeep, &services, (cleaning, allocator, lock))?;
         let halves = upkeep.queues.get(HALF_TOPIC, 0);
         let transactions = Transactions::from(halves.map_or(0, |queue| queue.max_offset()));
-        let store = Store {
+        Ok(Store {
             root: self.root.into(),
             log: self.log,
             puts,
@@ -175,12 +181,10 @@ impl Parts<'_> {
             get_latency: Latency::default(),
             transactions,
             healed: recovered.healed,
-            listener: Arc::default(),
+            on_arrival,
             services,
             running: Mutex::new(Some(running)),
-        };
-        store.listen();
-        Ok(store)
+        })
     }
 
     fn space(&self) -> Arc<Space> {
@@ -287,7 +291,7 @@ impl Parts<'_> {
         &self,
         derived: Derived,
         log_end: u64,
-        room: Room,
+        (room, arrived): (Room, Box<ArrivalListener>),
         acks: Arc<Acks>,
     ) -> Result<Dispatcher, StoreError> {
         let log = Arc::clone(&self.log);
@@ -295,7 +299,15 @@ impl Parts<'_> {
         // If dispatch stops, acknowledged messages would be invisible to consumers, so refuse new
         // ones.
         let failed = move |error| acks.fail(format!("dispatch: {error}"));
-        Dispatcher::start(log, derived, log_end, readable_beyond, room, failed)
+        Dispatcher::start(
+            log,
+            derived,
+            log_end,
+            readable_beyond,
+            room,
+            arrived,
+            failed,
+        )
     }
 
     /// Starts the threads that end at close.
@@ -362,7 +374,7 @@ impl Parts<'_> {
     ) -> io::Result<FlushThreads> {
         let settings = &self.settings;
         if settings.sync_flush {
-            return FlushThreads::group_commit(flusher);
+            return FlushThreads::group_commit(flusher, services);
         }
         let interval = Interval {
             every: Duration::from_millis(settings.flush_interval_ms),
@@ -390,21 +402,19 @@ fn thread_error(source: io::Error) -> StoreError {
     io_error("a thread of the store".as_ref())(source)
 }
 
-impl Store {
-    /// Makes the dispatcher notify delay delivery and the registered listener.
-    fn listen(&self) {
-        let delay = Arc::clone(&self.upkeep.delay);
-        let listener = Arc::clone(&self.listener);
-        self.dispatcher.on_arrival(Box::new(move |arrivals| {
-            if arrivals.may_have(SCHEDULE_TOPIC) {
-                let delayed = |arrival: &Arrival<'_>| arrival.topic == SCHEDULE_TOPIC;
-                for arrival in arrivals.iter().filter(delayed) {
-                    delay.notify(arrival.queue_id, arrival.max_offset);
-                }
+/// Makes the dispatcher notify delay delivery and then the registered listener.
+fn arrived(
+    delay: &Arc<Delay>,
+    on_arrival: &Arc<Listener<ArrivalListener>>,
+) -> Box<ArrivalListener> {
+    let (delay, on_arrival) = (Arc::clone(delay), Arc::clone(on_arrival));
+    Box::new(move |arrivals: &Arrivals<'_>| {
+        if arrivals.may_have(SCHEDULE_TOPIC) {
+            let delayed = |arrival: &Arrival<'_>| arrival.topic == SCHEDULE_TOPIC;
+            for arrival in arrivals.iter().filter(delayed) {
+                delay.notify(arrival.queue_id, arrival.max_offset);
             }
-            if let Some(listener) = listener.get() {
-                listener(arrivals);
-            }
-        }));
-    }
+        }
+        on_arrival.call(|listener| listener(arrivals));
+    })
 }

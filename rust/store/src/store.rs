@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::clean::cleaner::Cleaner;
 use crate::delay::deliver::{DelayThread, DeliveryListener};
-use crate::derive::arrivals::{Arrivals, Listener};
+use crate::derive::arrivals::ArrivalListener;
 use crate::derive::dispatch::BitmapSource;
 use crate::derive::follow::Dispatcher;
 use crate::directory::deleted::is_deletable;
@@ -20,16 +20,19 @@ use crate::directory::layout;
 use crate::directory::lock::StoreLock;
 use crate::files::{io_error, sync_directory};
 use crate::latency::Latency;
+use crate::listeners::{AlreadyRegistered, Listener};
 use crate::read::reader::Reader;
 use crate::settings::Cleaning;
 use crate::state::aside::Aside;
 use crate::state::transactions::Transactions;
 use crate::threads::periodic::Periodic;
+use crate::threads::signal::IsAwaited;
 use crate::types::{
     AckOutcome, Cleaned, GetRequest, GetResult, Put, PutRequest, PutResult, QueryResult, ReadMode,
     StoreError, Ticket, WouldBlock,
 };
 use crate::upkeep::Upkeep;
+use crate::write::ack::SettledListener;
 use crate::write::flush::FlushThreads;
 use crate::write::put::Puts;
 use mq_base::services::{Failures, Services};
@@ -51,7 +54,7 @@ pub struct Store {
     pub(crate) transactions: Transactions,
     /// Damaged ranges of the log that recovery repaired.
     pub(crate) healed: usize,
-    pub(crate) listener: Arc<OnceLock<Listener>>,
+    pub(crate) on_arrival: Arc<Listener<ArrivalListener>>,
     /// Failures of the store's threads.
     pub(crate) services: Arc<Services>,
     /// None after a close.
@@ -90,9 +93,18 @@ impl Store {
         self.put_latency.time(|| self.puts.batch(request))
     }
 
-    /// Calls `reply` exactly once: when the ticket's watermark passes, at its deadline, or at once.
-    pub fn park(&self, ticket: Ticket, reply: Box<dyn FnOnce(AckOutcome) + Send>) {
-        self.puts.flusher.acks.park(ticket, reply);
+    /// Returns the outcome if the ticket is settled already. Otherwise the listener of
+    /// [`Store::on_settled`] gets `token` exactly once: when the ticket's watermark passes, at its
+    /// deadline, or when the store is poisoned. That may be before this call returns.
+    pub fn park(&self, ticket: Ticket, token: u64) -> Option<AckOutcome> {
+        self.puts.flusher.acks.park(ticket, token)
+    }
+
+    /// Registers the listener for settled puts. It gets those of one flush together, on the thread
+    /// that flushed, which holds no lock.
+    pub fn on_settled(&self, listener: Box<SettledListener>) -> Result<(), AlreadyRegistered> {
+        let acks = &self.puts.flusher.acks;
+        acks.on_settled.register(listener, &self.services)
     }
 
     /// Blocks until the put is as durable as configured; returns its final result.
@@ -299,14 +311,13 @@ impl Store {
     }
 
     /// Registers the listener for new readable messages, which it gets in log order.
-    pub fn on_arrival(&self, listener: Box<dyn Fn(&Arrivals<'_>) + Send + Sync>) {
-        // One server owns the store. A second registration is a mistake and is ignored.
-        let _ = self.listener.set(listener);
+    pub fn on_arrival(&self, listener: Box<ArrivalListener>) -> Result<(), AlreadyRegistered> {
+        self.on_arrival.register(listener, &self.services)
     }
 
     /// Registers the listener for delivered delayed messages.
-    pub fn on_delivery(&self, listener: DeliveryListener) {
-        self.upkeep.delay.on_delivery(listener);
+    pub fn on_delivery(&self, listener: Box<DeliveryListener>) -> Result<(), AlreadyRegistered> {
+        self.upkeep.delay.on_delivery(listener)
     }
 
     /// The queue of the schedule topic for a delay level.
@@ -316,8 +327,9 @@ impl Store {
 
     /// Registers a function that tells whether a reader waits for new messages. While none does,
     /// new messages may become readable up to 1 ms later, which saves CPU time.
-    pub fn set_awaited(&self, is_awaited: Box<dyn Fn() -> bool + Send + Sync>) {
-        self.puts.flusher.appended.set_awaited(is_awaited);
+    pub fn set_awaited(&self, is_awaited: Box<IsAwaited>) -> Result<(), AlreadyRegistered> {
+        let appended = &self.puts.flusher.appended;
+        appended.set_awaited(is_awaited, &self.services)
     }
 
     /// Notifies the store that a reader has begun to wait.
@@ -327,8 +339,8 @@ impl Store {
 
     /// Registers the source of the filter bitmaps in the consume-queue extension; None means no
     /// bitmap. The dispatcher calls it in log order.
-    pub fn set_bitmap_source(&self, source: BitmapSource) {
-        self.dispatcher.set_bitmap_source(source);
+    pub fn set_bitmap_source(&self, source: Box<BitmapSource>) -> Result<(), AlreadyRegistered> {
+        self.dispatcher.bitmaps.register(source, &self.services)
     }
 
     /// Milliseconds since the current owner took the put lock, or since puts began to wait for a

@@ -8,7 +8,6 @@ use mq_log::testing::Gate;
 use mq_log::{IoHook, Operation, Target, Watch, watch};
 
 use crate::types::PutRequest;
-pub use crate::write::ack::calling_replies;
 
 /// A disk on which some operations block while its gate is closed.
 #[derive(Debug)]

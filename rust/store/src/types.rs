@@ -101,13 +101,44 @@ pub enum Put {
     Parked(PutResult, Ticket),
 }
 
+/// How far a put must have come before it is acknowledged; in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watermark {
+    /// It is in the log's files: it survives the end of the process.
+    Written,
+    /// It is on the disk: it survives the end of the machine.
+    Flushed,
+}
+
+impl Watermark {
+    pub(crate) const COUNT: usize = Self::Flushed as usize + 1;
+
+    /// The outcome of a put that this watermark did not reach in time.
+    pub(crate) fn timeout(self) -> AckOutcome {
+        match self {
+            Self::Written | Self::Flushed => AckOutcome::FlushTimeout,
+        }
+    }
+}
+
 /// The condition for which a parked put waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket {
-    /// Offset up to which the log must be flushed.
+    /// Log offset that the watermark must reach.
     pub end_offset: i64,
+    /// The watermark.
+    pub needs: Watermark,
     /// Monotonic milliseconds after which the outcome is a timeout.
     pub deadline_ms: i64,
+}
+
+/// A parked put whose wait is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settled {
+    /// As given to [`crate::Store::park`].
+    pub token: u64,
+    /// How the put ended.
+    pub outcome: AckOutcome,
 }
 
 /// The outcome of a parked put.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use mq_base::clock::SystemClock;
 use mq_format::message::{CheckCrc, RecordView};
 use mq_store::{
-    AckOutcome, GetRequest, GetStatus, Put, PutRequest, PutStatus, ReadMode, Settings, Store,
-    StoreError, TagFilter,
+    AckOutcome, GetRequest, GetStatus, Put, PutRequest, PutStatus, ReadMode, Settings, Settled,
+    Store, StoreError, TagFilter,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -54,12 +54,14 @@ fn request<'a>(topic: &'a str, body: &'a [u8]) -> PutRequest<'a> {
 fn arrivals(store: &Store, topic: &'static str) -> mpsc::Receiver<i64> {
     let (sender, receiver) = mpsc::channel();
     let sender = parking_lot::Mutex::new(sender);
-    store.on_arrival(Box::new(move |arrivals| {
-        for arrival in arrivals.iter().filter(|arrival| arrival.topic == topic) {
-            // The test may have stopped listening.
-            let _ = sender.lock().send(arrival.max_offset);
-        }
-    }));
+    store
+        .on_arrival(Box::new(move |arrivals| {
+            for arrival in arrivals.iter().filter(|arrival| arrival.topic == topic) {
+                // The test may have stopped listening.
+                let _ = sender.lock().send(arrival.max_offset);
+            }
+        }))
+        .unwrap();
     receiver
 }
 
@@ -171,22 +173,27 @@ fn group_commit_answers_parked_puts() {
         },
     );
     let (sender, outcomes) = mpsc::channel();
-    for _ in 0..20 {
+    let again = sender.clone();
+    let listener = move |settled: &[Settled]| {
+        let each = settled.iter();
+        each.for_each(|settled| sender.send(*settled).unwrap());
+    };
+    store.on_settled(Box::new(listener)).unwrap();
+    for token in 0..20 {
         let Put::Parked(_, ticket) = store.put(&request("T", b"x")) else {
             panic!("a put with SYNC_FLUSH waits");
         };
-        let sender = sender.clone();
-        store.park(
-            ticket,
-            Box::new(move |outcome| sender.send(outcome).unwrap()),
-        );
+        if let Some(outcome) = store.park(ticket, token) {
+            again.send(Settled { token, outcome }).unwrap();
+        }
     }
-    for _ in 0..20 {
-        assert_eq!(
-            outcomes.recv_timeout(PATIENCE).unwrap(),
-            AckOutcome::Durable
-        );
-    }
+    let settled = (0..20).map(|_| outcomes.recv_timeout(PATIENCE).unwrap());
+    let mut tokens: Vec<_> = settled
+        .inspect(|settled| assert_eq!(settled.outcome, AckOutcome::Durable))
+        .map(|settled| settled.token)
+        .collect();
+    tokens.sort_unstable();
+    assert_eq!(tokens, (0..20).collect::<Vec<_>>(), "each once");
     let unwaited = PutRequest {
         wait_store_ok: false,
         ..request("T", b"x")

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::requests::context::{Context, Handled};
-use crate::requests::reply_batch;
+use crate::requests::pending_reply::{PendingReply, PendingRequest};
 use crate::requests::send_properties::{self, Traits};
 use crate::requests::send_reply::{self, Outcome, SendReply};
 use crate::requests::transaction::{self, HALF_TOPIC};
@@ -21,10 +21,13 @@ use crate::traffic::{ANY_QUEUE, Sums};
 use mq_format::codes;
 use mq_format::message::SCHEDULE_TOPIC;
 use mq_format::remoting::Frame;
-use mq_store::{AckOutcome, Put, PutRequest, PutStatus, Store};
+use mq_store::{Put, PutRequest, PutStatus, Store};
 
 /// Bit of a message's system flag: its topic filters by several tags.
 const MULTI_TAGS: i32 = 2;
+
+/// Remark while too many sends wait for their flush.
+const TOO_MANY_PENDING: &str = "[OVERLOAD]too many sends wait for the disk, send again later";
 
 thread_local! {
     /// The properties as they are stored, built here for one message at a time.
@@ -88,6 +91,11 @@ fn store(
         let Some(request) = header.put_request(context, broker, topic, &traits) else {
             return Handled::Declined;
         };
+        if request.wait_store_ok && shared.pending_acks.is_full() {
+            shared.counters.overloaded.one();
+            context.reply(codes::SYSTEM_BUSY, Some(TOO_MANY_PENDING), out);
+            return Handled::Native;
+        }
         let put = match (header.batch, traits.is_half) {
             (true, _) => store.try_put_batch(&PutRequest {
                 properties,
@@ -155,19 +163,12 @@ fn answer(
             .encode(&outcome, &result, out);
         }
         Put::Parked(result, ticket) => {
-            let (peer, broker) = (Arc::clone(context.peer), Arc::clone(broker));
-            let reply = move |ack: AckOutcome| {
-                let mut out = Vec::with_capacity(320);
-                let outcome = Outcome::after_wait(ack);
-                SendReply {
-                    to,
-                    broker: &broker,
-                    queue_id,
-                }
-                .encode(&outcome, &result, &mut out);
-                reply_batch::send(&peer, &out);
+            let request = PendingRequest::Send {
+                broker: Arc::clone(broker),
+                queue_id,
+                result,
             };
-            store.park(ticket, Box::new(reply));
+            PendingReply::park(context, store, ticket, request, out);
         }
     }
 }

@@ -12,12 +12,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::requests::context::{Context, Handled};
-use crate::requests::reply_batch;
+use crate::requests::pending_reply::{PendingReply, PendingRequest};
 use crate::tables::broker_row::BrokerRow;
 use mq_format::message::{CheckCrc, RecordView, sys_flag};
 use mq_format::properties;
-use mq_format::remoting::Head;
-use mq_store::{AckOutcome, Ending, Put, PutRequest, PutStatus, ReadMode, Store, number_of};
+use mq_store::{Ending, Put, PutRequest, PutStatus, ReadMode, Store, number_of};
 
 /// Topic of the half messages.
 pub(crate) const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
@@ -193,13 +192,8 @@ fn answer(
     match put {
         None | Some(Put::Done(_)) => context.reply(0, remark, out),
         Some(Put::Parked(_, ticket)) => {
-            let (peer, to) = (Arc::clone(context.peer), context.frame.reply_to());
-            let reply = move |_: AckOutcome| {
-                let mut out = Vec::with_capacity(128);
-                Head::reply(to, 0, remark).encode(&[], &[], &mut out);
-                reply_batch::send(&peer, &out);
-            };
-            store.park(ticket, Box::new(reply));
+            let request = PendingRequest::EndTransaction { remark };
+            PendingReply::park(context, store, ticket, request, out);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::time::{Duration, Instant};
 
-use mq_store::{AckOutcome, Put, PutStatus, Store};
+use mq_store::{AckOutcome, Put, PutStatus, Settled, Store};
 
 use super::{BODY, PROPERTIES, TOPIC, message};
 
@@ -18,48 +18,63 @@ pub fn put_and_wait(store: &Store) {
 /// acknowledgements per second. The replying thread puts, so that no thread change is measured.
 pub fn parked(store: &Arc<Store>, clients: usize, round: Duration) -> f64 {
     let (sender, ended) = mpsc::channel();
-    let clients_of = Clients {
-        store: Arc::clone(store),
+    let shared = Arc::new(Clients {
         durable: AtomicU64::new(0),
         is_over: AtomicBool::new(false),
-        _ended: sender,
+        ended: sender,
+    });
+    let (replied, putting) = (Arc::clone(&shared), Arc::downgrade(store));
+    let listener = move |settled: &[Settled]| {
+        let store = putting.upgrade().expect("the store is open");
+        for Settled { outcome, .. } in settled {
+            if replied.goes_on(*outcome) {
+                replied.put(&store);
+            }
+        }
     };
-    let (shared, started) = (Arc::new(clients_of), Instant::now());
-    (0..clients).for_each(|_| put_next(&shared));
+    store.on_settled(Box::new(listener)).expect("the first");
+    let started = Instant::now();
+    (0..clients).for_each(|_| shared.put(store));
     std::thread::sleep(round);
     let (count, took) = (shared.durable.load(Ordering::Relaxed), started.elapsed());
     shared.is_over.store(true, Ordering::Relaxed);
-    drop(shared);
-    // The last client drops the sender.
     let patience = Duration::from_secs(30);
-    assert_eq!(
-        ended.recv_timeout(patience),
-        Err(mpsc::RecvTimeoutError::Disconnected)
-    );
+    (0..clients).for_each(|_| ended.recv_timeout(patience).expect("its last reply"));
     count as f64 / took.as_secs_f64()
 }
 
 struct Clients {
-    store: Arc<Store>,
     durable: AtomicU64,
     is_over: AtomicBool,
-    _ended: Sender<()>,
+    /// Clients whose last put was answered.
+    ended: Sender<()>,
 }
 
-fn put_next(clients: &Arc<Clients>) {
-    let put = clients.store.put(&message(TOPIC, &BODY, PROPERTIES));
-    let Put::Parked(_, ticket) = put else {
-        panic!("it does not wait");
-    };
-    let next = Arc::clone(clients);
-    let reply = move |outcome| {
-        assert_eq!(outcome, AckOutcome::Durable);
-        next.durable.fetch_add(1, Ordering::Relaxed);
-        if !next.is_over.load(Ordering::Relaxed) {
-            put_next(&next);
+impl Clients {
+    /// One client puts, and again while its put is flushed already.
+    fn put(&self, store: &Store) {
+        loop {
+            let put = store.put(&message(TOPIC, &BODY, PROPERTIES));
+            let Put::Parked(_, ticket) = put else {
+                panic!("it does not wait");
+            };
+            match store.park(ticket, 0) {
+                Some(outcome) if self.goes_on(outcome) => {}
+                _ => return,
+            }
         }
-    };
-    clients.store.park(ticket, Box::new(reply));
+    }
+
+    /// Counts a reply; whether its client puts again.
+    fn goes_on(&self, outcome: AckOutcome) -> bool {
+        assert_eq!(outcome, AckOutcome::Durable);
+        self.durable.fetch_add(1, Ordering::Relaxed);
+        let is_over = self.is_over.load(Ordering::Relaxed);
+        if is_over {
+            self.ended.send(()).expect("it is waited for");
+        }
+        !is_over
+    }
 }
 
 /// Threads that wait for their own put; puts per second.

@@ -48,16 +48,18 @@ pub fn figures() -> Value {
 fn arrivals(store: &Store, crowd: i64) -> (mpsc::Receiver<Instant>, mpsc::Receiver<Instant>) {
     let ((probe, probes), (end, ends)) = (mpsc::channel(), mpsc::channel());
     let senders = parking_lot::Mutex::new((probe, end));
-    store.on_arrival(Box::new(move |arrivals| {
-        for arrival in arrivals.iter() {
-            let is_end = arrival.max_offset == 1 || arrival.max_offset == crowd;
-            if arrival.topic == PROBES {
-                senders.lock().0.send(Instant::now()).expect("heard");
-            } else if arrival.topic == CROWD && is_end {
-                senders.lock().1.send(Instant::now()).expect("heard");
+    store
+        .on_arrival(Box::new(move |arrivals| {
+            for arrival in arrivals.iter() {
+                let is_end = arrival.max_offset == 1 || arrival.max_offset == crowd;
+                if arrival.topic == PROBES {
+                    senders.lock().0.send(Instant::now()).expect("heard");
+                } else if arrival.topic == CROWD && is_end {
+                    senders.lock().1.send(Instant::now()).expect("heard");
+                }
             }
-        }
-    }));
+        }))
+        .expect("the first");
     (probes, ends)
 }
 

@@ -24,6 +24,7 @@ use super::progress::DelayOffsets;
 use super::redeliver::{Delivery, Spans, real_request};
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
+use crate::listeners::{AlreadyRegistered, register};
 use crate::mend::{Mended, Mender};
 use crate::records::record::{DamagedRecords, Place, Wrong};
 use crate::state::files::State;
@@ -51,7 +52,7 @@ const READ_FAILURES_MAX: u32 = 100;
 const SLEEP_MS_MAX: i64 = 1_000;
 
 /// Called for each delivered message, on the delivering thread.
-pub type DeliveryListener = Box<dyn Fn(&Delivered<'_>) + Send + Sync>;
+pub type DeliveryListener = dyn Fn(&Delivered<'_>) + Send + Sync;
 
 /// Progress of the levels, and the signal that wakes the thread.
 pub(crate) struct Delay {
@@ -65,7 +66,7 @@ pub(crate) struct Delay {
     /// Failed reads in a row.
     read_failures: AtomicU32,
     /// Called for each delivered message.
-    listener: OnceLock<DeliveryListener>,
+    listener: OnceLock<Box<DeliveryListener>>,
     damaged: Arc<DamagedRecords>,
     /// Messages that the cleaner deleted before they were due.
     deleted: AtomicU64,
@@ -168,9 +169,12 @@ impl Delay {
         }
     }
 
-    /// Registers the listener; a second registration is ignored.
-    pub(crate) fn on_delivery(&self, listener: DeliveryListener) {
-        let _ = self.listener.set(listener);
+    /// Registers the one listener.
+    pub(crate) fn on_delivery(
+        &self,
+        listener: Box<DeliveryListener>,
+    ) -> Result<(), AlreadyRegistered> {
+        register(&self.listener, listener, "delivery-listener")
     }
 
     /// The queue of the schedule topic for a level.

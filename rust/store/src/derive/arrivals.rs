@@ -6,7 +6,7 @@ use crate::derive::queues::queue::ConsumeQueue;
 use crate::types::Arrival;
 
 /// Called with new readable messages, once per batch.
-pub(crate) type Listener = Box<dyn Fn(&Arrivals<'_>) + Send + Sync>;
+pub type ArrivalListener = dyn Fn(&Arrivals<'_>) + Send + Sync;
 
 /// Messages that became readable.
 pub struct Arrivals<'a> {

@@ -1,15 +1,16 @@
 //! Derives queues and index from the log, in log order. Each record enters its queue, the further
 //! queues that it names, and the index. Then readers see it, and the listener is called.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
-use super::arrivals::{Arrivals, Arrived, Listener};
+use super::arrivals::{ArrivalListener, Arrivals, Arrived};
 use crate::derive::index::writer::IndexWriter;
 use crate::derive::queues::queue::{Appended, ConsumeQueue};
 use crate::derive::queues::recent::RecentQueues;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::files::io_error;
+use crate::listeners::Listener;
 use crate::records::walk::{LogRead, Records, Step, Walk};
 use crate::settings::MultiDispatch;
 use crate::types::StoreError;
@@ -26,7 +27,7 @@ const BATCH_RECORDS_PER_QUEUE: usize = 16;
 const BATCH_RECORDS_MAX: usize = 65_536;
 
 /// Returns the filter bitmap for the extension entry of a message; None if it needs none.
-pub(crate) type BitmapSource = Box<dyn Fn(&RecordView<'_>) -> Option<Vec<u8>> + Send + Sync>;
+pub type BitmapSource = dyn Fn(&RecordView<'_>) -> Option<Vec<u8>> + Send + Sync;
 
 /// The files derived from the log, and their progress.
 pub struct Derived {
@@ -34,7 +35,7 @@ pub struct Derived {
     index: Option<IndexWriter>,
     levels: DelayLevels,
     multi_dispatch: MultiDispatch,
-    bitmaps: Arc<OnceLock<BitmapSource>>,
+    bitmaps: Arc<Listener<BitmapSource>>,
     progress: Arc<Progress>,
     recent: RecentQueues,
     batch: Batch,
@@ -100,7 +101,7 @@ impl Derived {
             index,
             levels,
             multi_dispatch: MultiDispatch::default(),
-            bitmaps: Arc::default(),
+            bitmaps: Arc::new(Listener::new("bitmap-source")),
             progress: Arc::default(),
             recent: RecentQueues::default(),
             batch: Batch::default(),
@@ -114,7 +115,7 @@ impl Derived {
     }
 
     /// The slot for the source of filter bitmaps.
-    pub(crate) fn bitmaps(&self) -> Arc<OnceLock<BitmapSource>> {
+    pub(crate) fn bitmaps(&self) -> Arc<Listener<BitmapSource>> {
         Arc::clone(&self.bitmaps)
     }
 
@@ -138,7 +139,7 @@ impl Derived {
         log: &impl LogRead,
         walk: &mut Walk,
         limit: u64,
-        listener: Option<&Listener>,
+        listener: Option<&ArrivalListener>,
     ) -> Result<(), StoreError> {
         walk.forget();
         self.batch.is_told = listener.is_some();
@@ -152,7 +153,7 @@ impl Derived {
         log: &impl LogRead,
         walk: &mut Walk,
         limit: u64,
-        listener: Option<&Listener>,
+        listener: Option<&ArrivalListener>,
     ) -> Result<(), StoreError> {
         loop {
             // Check first: after a full disk, the batch may be full already.
@@ -178,7 +179,7 @@ impl Derived {
     fn publish_from(
         &mut self,
         walk: &mut Walk,
-        listener: Option<&Listener>,
+        listener: Option<&ArrivalListener>,
     ) -> Result<(), StoreError> {
         let offset = walk.offset();
         walk.check().map_err(log_error(offset))?;
@@ -255,9 +256,12 @@ impl Derived {
         bytes: &[u8],
         record: &Outline<'_>,
     ) -> Result<(), StoreError> {
-        let whole = RecordView::parse(bytes, CheckCrc::No);
-        let source = self.bitmaps.get().zip(whole.as_ref().ok());
-        let bitmap = source.and_then(|(source, whole)| source(whole));
+        // Without a bitmap, readers evaluate their filters themselves.
+        let bitmap = self.bitmaps.call(|source| {
+            let whole = RecordView::parse(bytes, CheckCrc::No).ok()?;
+            source(&whole)
+        });
+        let bitmap = bitmap.flatten();
         let ext = ExtUnit {
             tags_code: entry.tags_code,
             store_timestamp_ms: record.store_timestamp_ms,
@@ -307,7 +311,11 @@ impl Derived {
 
     /// Makes the batch visible to readers, then calls the listener. If a write fails on a full
     /// disk, nothing counts as dispatched, and the next call continues with the rest.
-    fn publish(&mut self, offset: u64, listener: Option<&Listener>) -> Result<(), StoreError> {
+    fn publish(
+        &mut self,
+        offset: u64,
+        listener: Option<&ArrivalListener>,
+    ) -> Result<(), StoreError> {
         self.queues.publish(&self.batch.queues)?;
         if let Some(index) = &mut self.index {
             index.write()?;

@@ -2,15 +2,16 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::arrivals::Listener;
+use super::arrivals::ArrivalListener;
 use super::dispatch::{BitmapSource, Derived, Progress};
 use crate::files::io_error;
+use crate::listeners::Listener;
 use crate::records::walk::{LogRead, Walk};
 use crate::threads::signal::{Signal, Woken};
 use crate::types::StoreError;
@@ -121,8 +122,7 @@ fn unless_panicking(work: impl FnOnce() -> Result<(), StoreError>) -> Result<(),
 /// The thread that keeps [`Derived`] up with the log.
 pub(crate) struct Dispatcher {
     progress: Arc<Progress>,
-    listener: Arc<OnceLock<Listener>>,
-    bitmaps: Arc<OnceLock<BitmapSource>>,
+    pub(crate) bitmaps: Arc<Listener<BitmapSource>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -130,25 +130,24 @@ impl Dispatcher {
     /// Starts to follow `log` at `from`, up to which `derived` is complete.
     ///
     /// `readable_beyond(offset)` waits until records beyond `offset` may be read and returns the
-    /// end; None ends the thread. On a full disk the thread waits with `room`. `failed` is called
-    /// once if the thread cannot continue.
+    /// end; None ends the thread. On a full disk the thread waits with `room`. `arrived` is called
+    /// for each batch, `failed` once if the thread cannot continue.
     pub(crate) fn start<L: LogRead + 'static>(
         log: Arc<L>,
         mut derived: Derived,
         from: u64,
         mut readable_beyond: impl FnMut(u64) -> Option<u64> + Send + 'static,
         room: Room,
+        arrived: Box<ArrivalListener>,
         failed: impl FnOnce(StoreError) + Send + 'static,
     ) -> Result<Self, StoreError> {
         let progress = derived.progress();
         progress.set_dispatched(from);
         let bitmaps = derived.bitmaps();
-        let listener: Arc<OnceLock<Listener>> = Arc::default();
-        let told = Arc::clone(&listener);
         let body = move || {
             let mut walk = Walk::from(from);
             while let Some(limit) = readable_beyond(walk.offset()) {
-                let follow = || derived.follow(&*log, &mut walk, limit, told.get());
+                let follow = || derived.follow(&*log, &mut walk, limit, Some(&*arrived));
                 if let Err(error) = unless_panicking(|| room.patiently(follow)) {
                     tracing::error!(%error, "dispatch stopped");
                     return failed(error);
@@ -161,20 +160,9 @@ impl Dispatcher {
             .map_err(io_error("dispatch thread".as_ref()))?;
         Ok(Self {
             progress,
-            listener,
             bitmaps,
             thread: Mutex::new(Some(thread)),
         })
-    }
-
-    /// Registers the listener; a second registration is ignored.
-    pub(crate) fn on_arrival(&self, listener: Listener) {
-        let _ = self.listener.set(listener);
-    }
-
-    /// Registers the source of filter bitmaps; a second registration is ignored.
-    pub(crate) fn set_bitmap_source(&self, source: BitmapSource) {
-        let _ = self.bitmaps.set(source);
     }
 
     /// Progress of dispatch.

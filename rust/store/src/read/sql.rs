@@ -118,13 +118,15 @@ mod tests {
             },
             ..settings()
         });
-        rig.store.set_bitmap_source(Box::new(|record| {
-            let mut bitmap = vec![0; BITS as usize / 8];
-            if record.properties.windows(3).any(|text| text == b"b\x01y") {
-                bloom::set(&mut bitmap, &[1, 2, 3]);
-            }
-            Some(bitmap)
-        }));
+        rig.store
+            .set_bitmap_source(Box::new(|record| {
+                let mut bitmap = vec![0; BITS as usize / 8];
+                if record.properties.windows(3).any(|text| text == b"b\x01y") {
+                    bloom::set(&mut bitmap, &[1, 2, 3]);
+                }
+                Some(bitmap)
+            }))
+            .unwrap();
         rig
     }
 

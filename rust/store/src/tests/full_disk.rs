@@ -12,7 +12,7 @@ use std::time::Instant;
 use super::store_rig::{PATIENCE, Rig, Told, rig_with, settings};
 use super::test_rig::request;
 use crate::settings::{QueueExt, Settings};
-use crate::types::{AckOutcome, GetStatus, Put, PutRequest, PutStatus, StoreError};
+use crate::types::{AckOutcome, GetStatus, Put, PutRequest, PutStatus, Settled, StoreError};
 use mq_log::{IoHook, Operation, Target, Watch, watch};
 
 const ENOSPC: i32 = 28;
@@ -330,7 +330,6 @@ fn with_sync_flush() -> Settings {
 
 /// Parks a put like a server; the outcome arrives later.
 fn park(rig: &Rig, number: usize) -> mpsc::Receiver<AckOutcome> {
-    let (sender, outcome) = mpsc::channel();
     let key = format!("KEYS\x01k{number}");
     let request = PutRequest {
         properties: key.as_bytes(),
@@ -339,8 +338,13 @@ fn park(rig: &Rig, number: usize) -> mpsc::Receiver<AckOutcome> {
     let Put::Parked(_, ticket) = rig.store.put(&request) else {
         panic!("a put of SYNC_FLUSH waits");
     };
-    let reply = move |outcome| sender.send(outcome).unwrap();
-    rig.store.park(ticket, Box::new(reply));
+    let (sender, outcome) = mpsc::channel();
+    let listener = move |settled: &[Settled]| {
+        let outcomes = settled.iter().map(|settled| settled.outcome);
+        outcomes.for_each(|outcome| sender.send(outcome).unwrap());
+    };
+    rig.store.on_settled(Box::new(listener)).unwrap();
+    assert_eq!(rig.store.park(ticket, 0), None);
     outcome
 }
 

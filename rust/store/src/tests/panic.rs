@@ -2,18 +2,20 @@
 //! nothing more.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Instant;
 use std::{fmt, io};
 
 use super::store_rig::{PATIENCE, settings};
 use super::test_rig::request;
-use crate::settings::Settings;
+use crate::derive::arrivals::Arrivals;
+use crate::settings::{QueueExt, Settings};
 use crate::store::Store;
-use crate::types::{PutRequest, PutStatus};
+use crate::types::{AckOutcome, Put, PutRequest, PutStatus, Settled};
 use mq_base::clock::SystemClock;
 use mq_base::services::Failures;
+use mq_format::message::RecordView;
 use mq_log::{IoHook, Operation, Target};
 
 const UPKEEP: &str = "mq-upkeep";
@@ -122,17 +124,139 @@ fn a_flush_that_panics_acknowledges_nothing_and_stops_the_store() {
     }
 }
 
+/// The dispatcher makes index files.
+fn is_new_index_file(path: &Path, operation: &Operation<'_>) -> bool {
+    let mut folders = path.components();
+    folders.any(|folder| folder.as_os_str() == "index")
+        && matches!(operation, Operation::SyncDirectory)
+}
+
 #[test]
 fn a_dispatcher_that_panics_stops_the_store() {
     let root = tempfile::tempdir().unwrap();
+    let tape = PanicAt::new(is_new_index_file);
+    let watch = mq_log::watch(root.path(), Arc::clone(&tape) as _);
     let store = open(root.path(), settings());
-    store.on_arrival(Box::new(|_| panic!("of the listener")));
-    store.wait(store.put(&request("T", b"x")));
+    tape.arm(true);
+    let request = PutRequest {
+        properties: b"KEYS\x01k",
+        ..request("T", b"x")
+    };
+    store.wait(store.put(&request));
     let refusal = refusal(&store);
     assert!(
-        refusal.contains("dispatch") && refusal.contains("of the listener"),
+        refusal.contains("dispatch") && refusal.contains("the disk of the test"),
         "{refusal}"
     );
+    drop(watch);
+}
+
+#[test]
+fn an_arrival_listener_that_panics_stops_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path(), settings());
+    let (arrived, arrivals) = mpsc::channel();
+    let calls = AtomicU32::new(0);
+    let listener = move |_: &Arrivals<'_>| {
+        let before = calls.fetch_add(1, Ordering::SeqCst);
+        assert!(before >= 2, "of the listener");
+        arrived.send(before).unwrap();
+    };
+    store.on_arrival(Box::new(listener)).unwrap();
+    for count in 1..=2 {
+        store.wait(store.put(&request("T", b"x")));
+        until("it is noted", || {
+            let noted = store.failures().remove("arrival-listener");
+            noted.is_some_and(|noted| noted.count == count)
+        });
+    }
+    let noted = failures(&store, "arrival-listener").now.unwrap();
+    assert!(noted.contains("of the listener"), "{noted}");
+    store.wait(store.put(&request("T", b"x")));
+    assert_eq!(arrivals.recv_timeout(PATIENCE), Ok(2));
+    assert_eq!(store.max_offset("T", 1), 3, "the others can be read, too");
+    assert_eq!(store.refusal(), None);
+    store.close().unwrap();
+}
+
+#[test]
+fn a_bitmap_source_that_panics_gives_no_bitmap() {
+    let root = tempfile::tempdir().unwrap();
+    let settings = Settings {
+        queue_ext: QueueExt {
+            enabled: true,
+            ..QueueExt::default()
+        },
+        ..settings()
+    };
+    let store = open(root.path(), settings);
+    let source = |_: &RecordView<'_>| panic!("of the source");
+    store.set_bitmap_source(Box::new(source)).unwrap();
+    store.wait(store.put(&request("T", b"x")));
+    until("it can be read", || store.max_offset("T", 1) == 1);
+    assert_eq!(failures(&store, "bitmap-source").count, 1);
+    assert_eq!(store.refusal(), None);
+    store.close().unwrap();
+}
+
+#[test]
+fn a_settled_listener_that_panics_ends_no_flush_thread() {
+    const PANICS: u64 = 5;
+    let root = tempfile::tempdir().unwrap();
+    let settings = Settings {
+        sync_flush: true,
+        ..settings()
+    };
+    let store = open(root.path(), settings);
+    let (sender, told) = mpsc::channel();
+    let listener = move |settled: &[Settled]| {
+        assert!(settled[0].token >= PANICS, "of the listener");
+        settled.iter().for_each(|one| sender.send(*one).unwrap());
+    };
+    store.on_settled(Box::new(listener)).unwrap();
+    let park = |token| {
+        let Put::Parked(_, ticket) = store.put(&request("T", b"x")) else {
+            panic!("a put of SYNC_FLUSH waits");
+        };
+        store.park(ticket, token)
+    };
+    for token in 0..PANICS {
+        assert_eq!(park(token), None, "nobody else flushes");
+        until("it is noted", || {
+            let noted = store.failures().remove("settled-listener");
+            noted.is_some_and(|noted| noted.count == token + 1)
+        });
+    }
+    assert_eq!(park(PANICS), None);
+    let (token, outcome) = (PANICS, AckOutcome::Durable);
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(Settled { token, outcome }));
+    assert_eq!(failures(&store, "settled-listener").now, None);
+    assert_eq!(
+        store.wait(store.put(&request("T", b"x"))).status,
+        PutStatus::Ok
+    );
+    assert_eq!(store.refusal(), None);
+    store.close().unwrap();
+}
+
+#[test]
+fn a_second_listener_of_a_kind_is_an_error() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path(), settings());
+    let register = || {
+        [
+            store.on_settled(Box::new(|_| ())),
+            store.on_arrival(Box::new(|_| ())),
+            store.on_delivery(Box::new(|_| ())),
+            store.set_awaited(Box::new(|| true)),
+            store.set_bitmap_source(Box::new(|_| None)),
+        ]
+    };
+    assert!(register().iter().all(Result::is_ok));
+    for again in register() {
+        let error = again.unwrap_err().to_string();
+        assert!(error.contains("one server may use it at a time"), "{error}");
+    }
 }
 
 #[test]
@@ -145,10 +269,12 @@ fn after_a_panic_the_next_delivery_is_made() {
     let store = open(root.path(), settings);
     let delivered = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&delivered);
-    store.on_delivery(Box::new(move |_| {
-        let before = count.fetch_add(1, Ordering::SeqCst);
-        assert_ne!(before, 0, "the first one fails");
-    }));
+    store
+        .on_delivery(Box::new(move |_| {
+            let before = count.fetch_add(1, Ordering::SeqCst);
+            assert_ne!(before, 0, "the first one fails");
+        }))
+        .unwrap();
     let delayed = PutRequest {
         delay_level: 1,
         properties: b"DELAY\x011",

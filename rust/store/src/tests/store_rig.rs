@@ -72,11 +72,13 @@ impl Rig {
     pub(crate) fn tell(&self) -> Told {
         let told = Told::default();
         let (seen, store) = (Arc::clone(&told), Arc::downgrade(&self.store));
-        self.store.on_arrival(Box::new(move |arrivals| {
-            let readable_to = store.upgrade().unwrap().max_offset("T", 1);
-            let ends = arrivals.iter().map(|arrival| arrival.max_offset);
-            seen.lock().extend(ends.map(|end| (end, readable_to)));
-        }));
+        self.store
+            .on_arrival(Box::new(move |arrivals| {
+                let readable_to = store.upgrade().unwrap().max_offset("T", 1);
+                let ends = arrivals.iter().map(|arrival| arrival.max_offset);
+                seen.lock().extend(ends.map(|end| (end, readable_to)));
+            }))
+            .unwrap();
         told
     }
 

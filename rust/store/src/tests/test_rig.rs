@@ -1,21 +1,25 @@
 //! Append, acknowledge and flush over a controlled disk, without the rest of a store.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
 use crate::settings::{MultiDispatch, Settings};
 pub(crate) use crate::testing::{SlowDisk, request};
-use crate::types::{PutRequest, PutResult, Ticket};
-use crate::write::ack::Acks;
+use crate::types::{AckOutcome, PutRequest, PutResult, Settled, Ticket, Watermark};
+use crate::write::ack::{Acks, SettledListener};
 use crate::write::append::{Appender, Counters, Tail};
 use crate::write::encode::Encoder;
 use crate::write::flush::Flusher;
 use crate::write::queue_offsets::LightQueues;
 use crate::write::queue_offsets::QueueOffsets;
 use crate::write::space::Space;
+use crate::write::watermarks::Watermarks;
 use mq_base::clock::Clock;
+use mq_base::services::Services;
 use mq_format::delay_levels::DelayLevels;
 use mq_format::message::{CheckCrc, RecordView};
 use mq_log::testing::TestDisk;
@@ -24,10 +28,15 @@ use mq_log::{Segments, Writer};
 pub(crate) const FILE_SIZE: u64 = 4096;
 pub(crate) const FAR_MS: i64 = i64::MAX;
 
+static NEXT_TOKEN: AtomicU64 = AtomicU64::new(0);
+
 pub(crate) struct Rig {
     pub(crate) appender: Appender,
     pub(crate) flusher: Arc<Flusher>,
     pub(crate) disk: TestDisk,
+    pub(crate) parked: Parked,
+    /// Where the panics of its threads and its listener are counted.
+    pub(crate) services: Arc<Services>,
 }
 
 pub(crate) fn rig(clock: Arc<dyn Clock>) -> Rig {
@@ -69,7 +78,8 @@ pub(crate) fn java_rig(file_size: u64, clock: Arc<dyn Clock>) -> Rig {
 
 fn rig_of(disk: TestDisk, file_size: u64, encoder: Encoder, clock: Arc<dyn Clock>) -> Rig {
     let log = Arc::new(Segments::open(disk.files(), file_size).unwrap());
-    let acks = Arc::new(Acks::new(Arc::clone(&clock), 0));
+    let watermarks = Watermarks::new(Arc::clone(&log), 0);
+    let acks = Arc::new(Acks::new(Arc::clone(&clock), watermarks));
     let last_store_timestamp_ms = Arc::new(AtomicI64::new(0));
     let space = Arc::new(Space::new("/".as_ref(), Some(0)));
     let writer = Writer::new(Arc::clone(&log), 1024, Arc::clone(&clock));
@@ -99,14 +109,68 @@ fn rig_of(disk: TestDisk, file_size: u64, encoder: Encoder, clock: Arc<dyn Clock
         last_store_timestamp_ms,
         on_flushed,
     });
+    let (parked, services) = (Parked::default(), Arc::default());
+    let on_settled = &flusher.acks.on_settled;
+    on_settled.register(parked.listener(), &services).unwrap();
     Rig {
         appender,
         flusher,
         disk,
+        parked,
+        services,
+    }
+}
+
+/// Parked puts by token, each with the channel that its outcome comes through.
+#[derive(Clone, Default)]
+pub(crate) struct Parked {
+    outcomes: Arc<Mutex<HashMap<u64, Outcomes>>>,
+    /// Called first by the listener.
+    pub(crate) hook: Arc<OnceLock<Box<dyn Fn() + Send + Sync>>>,
+}
+
+type Outcomes = mpsc::Sender<(AckOutcome, Instant)>;
+
+impl Parked {
+    /// The listener of settled puts. A token that was not parked, or that comes twice, panics.
+    pub(crate) fn listener(&self) -> Box<SettledListener> {
+        let parked = self.clone();
+        Box::new(move |settled: &[Settled]| {
+            parked.hook.get().inspect(|hook| hook());
+            for Settled { token, outcome } in settled {
+                let outcomes = parked.outcomes.lock().remove(token).unwrap();
+                outcomes.send((*outcome, Instant::now())).unwrap();
+            }
+        })
+    }
+
+    /// Parks a ticket; gives its outcome and when it came.
+    pub(crate) fn park(
+        &self,
+        park: impl FnOnce(u64) -> Option<AckOutcome>,
+    ) -> mpsc::Receiver<(AckOutcome, Instant)> {
+        let (outcomes, receiver) = mpsc::channel();
+        let token = NEXT_TOKEN.fetch_add(1, Ordering::Relaxed);
+        self.outcomes.lock().insert(token, outcomes);
+        if let Some(outcome) = park(token) {
+            self.listener()(&[Settled { token, outcome }]);
+        }
+        receiver
     }
 }
 
 impl Rig {
+    /// Parks a put; gives its outcome and when it came.
+    pub(crate) fn park(
+        &self,
+        result: &PutResult,
+        deadline_ms: i64,
+    ) -> mpsc::Receiver<(AckOutcome, Instant)> {
+        let ticket = Self::ticket(result, deadline_ms);
+        let park = |token| self.flusher.acks.park(ticket, token);
+        self.parked.park(park)
+    }
+
     pub(crate) fn put(&self, body: &[u8]) -> PutResult {
         self.put_one(&request("T", body))
     }
@@ -122,6 +186,7 @@ impl Rig {
     pub(crate) fn ticket(result: &PutResult, deadline_ms: i64) -> Ticket {
         Ticket {
             end_offset: result.physical_offset + i64::from(result.size_bytes),
+            needs: Watermark::Flushed,
             deadline_ms,
         }
     }

@@ -1,13 +1,14 @@
-//! How threads of the store wait for each other. [`Signal`] wakes one follower of an increasing
-//! number, and costs little while the follower is awake. [`Gate`] blocks many threads, which one
-//! call releases.
+//! [`Signal`] wakes one follower of an increasing number, and costs little while the follower is
+//! awake.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use rustix::thread::futex;
+
+use crate::listeners::{AlreadyRegistered, Listener};
+use mq_base::services::Services;
 
 /// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,18 +20,29 @@ pub(crate) enum Woken {
 }
 
 /// Tells whether a reader waits for the follower's work.
-pub(crate) type IsAwaited = Box<dyn Fn() -> bool + Send + Sync>;
+pub type IsAwaited = dyn Fn() -> bool + Send + Sync;
 
 /// One thread waits; any number of threads ring.
-#[derive(Default)]
 pub(crate) struct Signal {
     /// The follower sleeps, or is about to.
     is_asleep: AtomicBool,
     /// The follower rests because no reader waits.
     is_resting: AtomicBool,
-    is_awaited: OnceLock<IsAwaited>,
+    is_awaited: Listener<IsAwaited>,
     is_stopped: Mutex<bool>,
     changed: Condvar,
+}
+
+impl Default for Signal {
+    fn default() -> Self {
+        Self {
+            is_asleep: AtomicBool::new(false),
+            is_resting: AtomicBool::new(false),
+            is_awaited: Listener::new("is-awaited"),
+            is_stopped: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
 }
 
 impl Signal {
@@ -46,8 +58,12 @@ impl Signal {
 
     /// Registers the function that knows of waiting readers. Without it, a reader is assumed to
     /// wait.
-    pub(crate) fn set_awaited(&self, is_awaited: IsAwaited) {
-        let _ = self.is_awaited.set(is_awaited);
+    pub(crate) fn set_awaited(
+        &self,
+        is_awaited: Box<IsAwaited>,
+        services: &Arc<Services>,
+    ) -> Result<(), AlreadyRegistered> {
+        self.is_awaited.register(is_awaited, services)
     }
 
     /// Ends a rest because a reader waits. Costs one atomic read while the follower does not rest.
@@ -64,7 +80,7 @@ impl Signal {
         let mut is_stopped = self.is_stopped.lock();
         self.is_resting.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        let is_awaited = self.is_awaited.get().is_none_or(|is_awaited| is_awaited());
+        let is_awaited = self.is_awaited.call(|is_awaited| is_awaited()) != Some(false);
         if !*is_stopped && !is_awaited {
             self.changed.wait_for(&mut is_stopped, at_most);
         }
@@ -97,47 +113,9 @@ impl Signal {
     }
 }
 
-/// A gate that is closed until it is opened, and is then closed again for later threads.
-///
-/// A condition variable would pass its mutex from thread to thread, so each must run before the
-/// next may. These threads read their condition without a lock, so they need no mutex.
-#[derive(Debug, Default)]
-pub(crate) struct Gate {
-    opened: AtomicU32,
-}
-
-impl Gate {
-    /// Number of openings. Read it before deciding to wait.
-    pub(crate) fn opened(&self) -> u32 {
-        self.opened.load(Ordering::SeqCst)
-    }
-
-    /// Waits until the number of openings exceeds `seen` or the time is over; may return
-    /// spuriously.
-    pub(crate) fn wait(&self, seen: u32, at_most: Duration) {
-        // A time beyond the system's range means forever.
-        let at_most = futex::Timespec::try_from(at_most).ok();
-        // After any result the caller checks again.
-        let _ = futex::wait(&self.opened, futex::Flags::PRIVATE, seen, at_most.as_ref());
-    }
-
-    /// Opens the gate. No thread wakes before [`Gate::release`].
-    pub(crate) fn open(&self) {
-        self.opened.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// Wakes the threads that have waited since before the opening.
-    pub(crate) fn release(&self) {
-        // Cannot fail, because the address is valid.
-        let _ = futex::wake(&self.opened, futex::Flags::PRIVATE, i32::MAX.unsigned_abs());
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::AtomicU64;
-    use std::time::Instant;
 
     use super::*;
 
@@ -168,7 +146,8 @@ mod tests {
         signal.rest(LONG); // nobody can tell: it does not rest
         let waits = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&waits);
-        signal.set_awaited(Box::new(move || asked.load(Ordering::SeqCst)));
+        let is_awaited = Box::new(move || asked.load(Ordering::SeqCst));
+        signal.set_awaited(is_awaited, &Arc::default()).unwrap();
         let resting = Arc::clone(&signal);
         let follower = std::thread::spawn(move || resting.rest(LONG));
         while !signal.is_resting.load(Ordering::SeqCst) {
@@ -193,31 +172,5 @@ mod tests {
         let signal = Signal::default();
         signal.stop();
         assert_eq!(signal.wait(None, || false), Woken::Stop);
-    }
-
-    #[test]
-    fn all_threads_wake_at_once_or_after_their_time() {
-        let gate = Arc::new(Gate::default());
-        let seen = gate.opened();
-        let threads: Vec<_> = (0..8)
-            .map(|_| {
-                let gate = Arc::clone(&gate);
-                std::thread::spawn(move || {
-                    while gate.opened() == seen {
-                        gate.wait(seen, Duration::from_secs(5));
-                    }
-                })
-            })
-            .collect();
-        gate.open();
-        gate.release();
-        for thread in threads {
-            thread.join().unwrap();
-        }
-        let (now, started) = (gate.opened(), Instant::now());
-        while started.elapsed() < Duration::from_millis(10) {
-            gate.wait(now, Duration::from_millis(10));
-        }
-        assert_eq!(gate.opened(), now);
     }
 }

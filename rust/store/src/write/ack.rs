@@ -1,92 +1,59 @@
-//! Who waits for which watermark, and whose turn it is to flush.
+//! Acknowledgement: which puts wait for which watermark, and which thread flushes next.
 //!
-//! The log's end (written, and readable at once) is kept by the log itself; here is how much of it
-//! is durable. A waiter is an end offset, a deadline and a reply. Every change of the watermark
-//! releases the waiters it passes; poison releases all of them with bad news.
+//! [`Watermarks`] says how far the log is written and flushed; [`Waiters`] holds the puts that wait
+//! for it. When a watermark moves, every waiter that it passes is settled: one call to the listener
+//! of the store tells of all tokens at once, and blocked threads are woken. Both happen after every
+//! lock is released.
 //!
-//! Poison: after the first failed write or fsync nothing is acknowledged any more. A failed fsync
+//! Poison: after the first failed write or fsync the store acknowledges nothing more. A failed fsync
 //! may have dropped the pages and marked them clean, so a second one that succeeds proves nothing.
-//! Reading goes on; only reopening, with recovery rewriting the tail, heals.
+//! Reads go on. Only the next open heals, because recovery rewrites the end of the log.
 
-use std::cell::RefCell;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::threads::signal::Gate;
-use crate::types::{AckOutcome, Ticket};
+use super::waiters::{OneShot, Released, Waiter, Waiters};
+use super::watermarks::Watermarks;
+use crate::listeners::Listener;
+use crate::types::{AckOutcome, Settled, Ticket};
 use mq_base::clock::Clock;
 
-/// Who parks while another thread flushes wakes nobody, which is most of the time and saves a
-/// switch per put; so the sleepers look for deadlines this often, or sooner if one is.
+/// [`Acks::park`] wakes no thread while a flush runs, which saves a context switch for each put. So
+/// flush threads look for deadlines at least this often.
 const IDLE_LOOK_MS: i64 = 500;
 
-/// What to do behind replies that are called together.
-type Calls = Vec<fn()>;
+/// Told of the puts that one flush, one deadline or the poison settled.
+pub type SettledListener = dyn Fn(&[Settled]) + Send + Sync;
 
-thread_local! {
-    /// Those behind the replies that this thread is calling; None while it calls none.
-    static AFTER: RefCell<Option<Calls>> = const { RefCell::new(None) };
-}
-
-/// Has a reply do something behind the last of those that are called together; at once for one
-/// that is called by itself.
-pub fn after_replies(call: fn()) {
-    let is_later = AFTER.with_borrow_mut(|calls| calls.as_mut().map(|calls| calls.push(call)));
-    if is_later.is_none() {
-        call();
-    }
-}
-
-/// Calls replies that are called together.
-pub fn calling_replies(replies: impl FnOnce()) {
-    AFTER.set(Some(Vec::new()));
-    replies();
-    let calls = AFTER.take().unwrap_or_default();
-    calls.into_iter().for_each(|call| call());
-}
-
-/// Called exactly once with how a put ended.
-pub(crate) type Reply = Box<dyn FnOnce(AckOutcome) + Send>;
-
-/// The watermark, the waiters and the turn to flush.
+/// Watermarks, waiters and turns to flush.
 pub(crate) struct Acks {
     clock: Arc<dyn Clock>,
+    pub(crate) watermarks: Watermarks,
     /// Why the store is poisoned. Set once, never cleared.
     poison: OnceLock<String>,
-    /// Log offset below which everything is durable.
-    flushed: AtomicU64,
     state: Mutex<State>,
-    /// Wakes the threads that flush.
+    /// Wakes the flush threads.
     for_flushers: Condvar,
-    /// Wakes who pauses because the disk is full.
-    for_short: Condvar,
-    /// Log offset up to which the flush at work makes durable, once that is known.
-    covered: AtomicU64,
-    /// Hold the threads in [`Acks::next_step`]: one those that the flush at work serves, the
-    /// other those that the next one will.
-    gates: [Gate; 2],
+    /// Wakes a flush that pauses because the disk is full.
+    for_room: Condvar,
+    pub(crate) on_settled: Listener<SettledListener>,
 }
 
 #[derive(Default)]
 struct State {
-    parked: Vec<(Ticket, Reply)>,
+    waiters: Waiters,
     /// When the sleepers in [`Acks::next_turn`] will look for deadlines, monotonic milliseconds.
     looks: Vec<i64>,
-    /// Threads waiting in [`Acks::next_step`], by gate.
-    blocked: [usize; 2],
-    /// The gate of the flush at work, or of the last one.
-    gate: usize,
     is_flushing: bool,
-    /// There are flushing threads: who ends a flush need not see to the next one.
+    /// There are flush threads: whoever ends a flush need not see to the next one.
     is_served: bool,
-    /// A flushing thread is on its way to look.
+    /// A flush thread is on its way to look.
     is_woken: bool,
-    /// Somebody wants a flush without waiting for it.
+    /// A flush is wanted that nobody waits for.
     is_wanted: bool,
-    /// The last flush lacked room on the disk.
+    /// The last flush found no room on the disk.
     is_short: bool,
     is_stopped: bool,
 }
@@ -96,117 +63,103 @@ impl State {
         self.is_flushing = true;
         self.is_wanted = false;
         self.is_short = false;
-        self.gate = 1 - self.gate;
     }
 
-    /// Whether somebody needs one more flush.
+    /// Whether one more flush is needed.
     fn is_work(&self) -> bool {
-        self.is_wanted || !self.parked.is_empty() || self.blocked[1 - self.gate] > 0
+        self.is_wanted || self.waiters.need_flush()
     }
 }
 
-/// What a blocked thread should do.
-pub(crate) enum Step {
-    /// The wait is over.
-    Done(AckOutcome),
-    /// Nobody flushes: flush, then call [`Acks::end_flush`], then ask again.
+/// What a thread that must wait for a ticket does next.
+pub(crate) enum Wait {
+    /// Nothing: the wait is over.
+    Over(AckOutcome),
+    /// No thread flushes: it has the turn, and asks again after its flush.
     Flush,
+    /// It blocks with [`Acks::block`].
+    Block(Arc<OneShot>),
 }
 
-/// What a flushing thread should do.
+/// What a thread does next that flushes, or ended a flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// Flush, then call [`Acks::end_flush`].
+    /// It has the turn: it flushes.
     Flush,
-    /// End.
+    /// Nothing more.
     Stop,
 }
 
 impl Acks {
-    /// Nobody waits; everything below `flushed` is durable.
-    pub(crate) fn new(clock: Arc<dyn Clock>, flushed: u64) -> Self {
+    /// Nobody waits.
+    pub(crate) fn new(clock: Arc<dyn Clock>, watermarks: Watermarks) -> Self {
         Self {
             clock,
+            watermarks,
             poison: OnceLock::new(),
-            flushed: AtomicU64::new(flushed),
             state: Mutex::default(),
             for_flushers: Condvar::new(),
-            for_short: Condvar::new(),
-            covered: AtomicU64::new(flushed),
-            gates: Default::default(),
+            for_room: Condvar::new(),
+            on_settled: Listener::new("settled-listener"),
         }
     }
 
     /// Log offset below which everything is durable.
     pub(crate) fn flushed(&self) -> u64 {
-        self.flushed.load(Ordering::Acquire)
+        self.watermarks.flushed()
     }
 
-    /// Calls `reply` once: when the ticket's end is durable, at its deadline, on poison.
-    pub(crate) fn park(&self, ticket: Ticket, reply: Reply) {
+    /// See [`crate::Store::park`].
+    pub(crate) fn park(&self, ticket: Ticket, token: u64) -> Option<AckOutcome> {
         let mut state = self.state.lock();
-        if let Some(outcome) = self.settled(&ticket) {
-            drop(state);
-            return reply(outcome);
+        let outcome = self.settled(&ticket);
+        if outcome.is_none() {
+            self.add(&mut state, ticket, Waiter::Token(token));
         }
-        state.parked.push((ticket, reply));
-        self.wake_flusher(&mut state);
-        // Else the flush that is at work may end too late to notice, or never.
-        if state
-            .looks
-            .iter()
-            .all(|look_ms| *look_ms > ticket.deadline_ms)
-        {
+        outcome
+    }
+
+    /// Begins to wait for a ticket. A thread that finds nobody flushing does it itself, which saves
+    /// a lone waiter two context switches.
+    pub(crate) fn begin_wait(&self, ticket: &Ticket) -> Wait {
+        let mut state = self.state.lock();
+        if let Some(outcome) = self.outcome(ticket) {
+            return Wait::Over(outcome);
+        }
+        if !state.is_flushing {
+            state.begin();
+            return Wait::Flush;
+        }
+        let one_shot = OneShot::new();
+        self.add(&mut state, *ticket, Waiter::Thread(Arc::clone(&one_shot)));
+        Wait::Block(one_shot)
+    }
+
+    /// Blocks until the ticket is settled, or its deadline.
+    pub(crate) fn block(&self, one_shot: &OneShot, ticket: &Ticket) -> AckOutcome {
+        loop {
+            let told = one_shot.wait(self.until(ticket.deadline_ms));
+            if let Some(outcome) = told.or_else(|| self.outcome(ticket)) {
+                return outcome;
+            }
+        }
+    }
+
+    fn add(&self, state: &mut State, ticket: Ticket, waiter: Waiter) {
+        state.waiters.add(ticket, waiter);
+        self.wake_flusher(state);
+        // The flush that runs may end after the deadline, or never.
+        let is_later = |look_ms: &i64| *look_ms > ticket.deadline_ms;
+        if state.looks.iter().all(is_later) {
             self.for_flushers.notify_one();
         }
     }
 
-    /// Asks for a flush nobody waits for.
+    /// Asks for a flush that nobody waits for.
     pub(crate) fn want_flush(&self) {
         let mut state = self.state.lock();
         state.is_wanted = true;
         self.wake_flusher(&mut state);
-    }
-
-    /// Blocks until the ticket is settled or it is this thread's turn to flush, which saves the
-    /// lone waiter two thread switches.
-    pub(crate) fn next_step(&self, ticket: &Ticket) -> Step {
-        let mut state = self.state.lock();
-        loop {
-            if let Some(outcome) = self.outcome(ticket) {
-                return Step::Done(outcome);
-            }
-            if !state.is_flushing {
-                state.begin();
-                return Step::Flush;
-            }
-            // Who comes before the flush knows its end may wait for the next in vain, and is
-            // served a flush later.
-            let is_covered =
-                self.covered.load(Ordering::Acquire).cast_signed() >= ticket.end_offset;
-            let at = if is_covered {
-                state.gate
-            } else {
-                1 - state.gate
-            };
-            let seen = self.gates[at].opened();
-            state.blocked[at] += 1;
-            let left = self.until(ticket.deadline_ms);
-            drop(state);
-            self.gates[at].wait(seen, left);
-            if let Some(outcome) = self.settled(ticket) {
-                return Step::Done(outcome);
-            }
-            state = self.state.lock();
-            if self.gates[at].opened() == seen {
-                state.blocked[at] -= 1;
-            }
-        }
-    }
-
-    /// The flush at work makes everything below `offset` durable.
-    pub(crate) fn covers(&self, offset: u64) {
-        self.covered.store(offset, Ordering::Release);
     }
 
     /// From now on threads call [`Acks::next_turn`] until they are stopped.
@@ -214,18 +167,18 @@ impl Acks {
         self.state.lock().is_served = true;
     }
 
-    /// Blocks until somebody wants a flush and nobody is at it; meanwhile fails waiters whose
+    /// Blocks until a flush is needed and no thread is at it. Meanwhile settles waiters whose
     /// deadline passes, also while another thread hangs in its flush.
     pub(crate) fn next_turn(&self) -> Turn {
         let mut state = self.state.lock();
         loop {
-            state = self.expire(state);
+            self.expire(&mut state);
             state.is_woken = false;
             if state.is_stopped && state.is_short {
                 // There may never be room.
-                let left = std::mem::take(&mut state.parked);
+                let released = state.waiters.take_all(|ticket| self.ended(ticket));
                 drop(state);
-                self.settle(left);
+                self.tell(released);
                 return Turn::Stop;
             }
             if state.is_work() && !state.is_flushing && self.poison().is_none() {
@@ -239,18 +192,25 @@ impl Acks {
         }
     }
 
-    /// Waits for a call, or the first deadline.
+    fn expire(&self, state: &mut MutexGuard<'_, State>) {
+        let now_ms = self.clock.monotonic_ms();
+        let late = state.waiters.take_late(now_ms, |ticket| self.ended(ticket));
+        if !late.is_empty() {
+            MutexGuard::unlocked(state, || self.tell(late));
+        }
+    }
+
+    /// Waits for a wake-up, or for the first deadline.
     fn sleep(&self, state: &mut MutexGuard<'_, State>) {
-        let deadlines = state.parked.iter().map(|(ticket, _)| ticket.deadline_ms);
         let idle_ms = self.clock.monotonic_ms() + IDLE_LOOK_MS;
-        let look_ms = deadlines.min().unwrap_or(i64::MAX).min(idle_ms);
+        let look_ms = state.waiters.earliest_ms().min(idle_ms);
         state.looks.push(look_ms);
         self.for_flushers.wait_for(state, self.until(look_ms));
         let place = state.looks.iter().position(|other_ms| *other_ms == look_ms);
         place.map(|place| state.looks.swap_remove(place));
     }
 
-    /// Takes the turn for a flush on the clock; false if another thread is at it, or the store is
+    /// Takes the turn for a flush on the clock; false if another thread has it, or the store is
     /// poisoned: a failed flush is never tried again.
     pub(crate) fn try_turn(&self) -> bool {
         let mut state = self.state.lock();
@@ -261,34 +221,48 @@ impl Acks {
         true
     }
 
-    /// Ends a turn: everything below `flushed` is durable. Releases who is covered. A thread that
-    /// `comes_back` to [`Acks::next_turn`] begins the next flush itself, after the replies: who
-    /// gets one often puts again, and one flush for all costs less than two for a half each.
-    pub(crate) fn end_flush(&self, flushed: u64, comes_back: bool) {
+    /// Ends a turn: everything below `flushed` is durable. Settles the waiters that this covers.
+    ///
+    /// A thread that `comes_back` to [`Acks::next_turn`] begins the next flush itself, after the
+    /// replies: a client often puts again when it has its reply, and one flush for all costs less
+    /// than two flushes for a half each. Without flush threads this thread keeps the turn while
+    /// somebody waits.
+    pub(crate) fn end_flush(&self, flushed: u64, comes_back: bool) -> Turn {
+        self.watermarks.advance_flushed(flushed);
         let mut state = self.state.lock();
-        self.flushed.store(flushed, Ordering::Release);
         state.is_flushing = false;
-        self.release(state, comes_back);
+        self.release(state, comes_back)
     }
 
-    /// As [`Acks::end_flush`], for a flush that lacked room to write all: keeps the turn for a
-    /// while, or until the stop, and wants another flush.
-    pub(crate) fn end_short(&self, flushed: u64, comes_back: bool, pause: Duration) {
+    /// As [`Acks::end_flush`], for a flush that found no room to write all: keeps the turn for
+    /// `pause`, or until the stop, and wants another flush.
+    pub(crate) fn end_short(&self, flushed: u64, comes_back: bool, pause: Duration) -> Turn {
+        self.watermarks.advance_flushed(flushed);
         let mut state = self.state.lock();
-        self.flushed.store(flushed, Ordering::Release);
         // A pause of this thread, not a deadline of a waiter: it needs no clock.
         let goes_on = |state: &mut State| !state.is_stopped;
-        self.for_short.wait_while_for(&mut state, goes_on, pause);
+        self.for_room.wait_while_for(&mut state, goes_on, pause);
         (state.is_wanted, state.is_short) = (true, true);
         state.is_flushing = false;
-        self.release(state, comes_back);
+        self.release(state, comes_back)
     }
 
-    /// Poisons the store and releases everybody with the bad news; the first reason stays.
+    /// Poisons the store and settles every waiter. Not for a thread that holds a lock.
     pub(crate) fn fail(&self, reason: String) {
+        self.poison_silently(reason);
+        self.settle_poisoned();
+    }
+
+    /// Poisons the store; the first reason stays. For a thread that holds the put lock: it calls
+    /// [`Acks::settle_poisoned`] once it holds none.
+    pub(crate) fn poison_silently(&self, reason: String) {
         tracing::error!("store poisoned, it acknowledges nothing more: {reason}");
-        let mut state = self.state.lock();
         self.poison.get_or_init(|| reason);
+    }
+
+    /// Settles every waiter of a store that is poisoned.
+    pub(crate) fn settle_poisoned(&self) {
+        let mut state = self.state.lock();
         state.is_flushing = false;
         self.release(state, false);
     }
@@ -298,7 +272,7 @@ impl Acks {
         self.poison.get().map(String::as_str)
     }
 
-    /// Wakes one flushing thread, unless one flushes or is on its way.
+    /// Wakes one flush thread, unless one flushes or is on its way.
     fn wake_flusher(&self, state: &mut State) {
         if !state.is_flushing && !state.is_woken {
             state.is_woken = true;
@@ -306,70 +280,63 @@ impl Acks {
         }
     }
 
-    fn release(&self, mut state: MutexGuard<'_, State>, comes_back: bool) {
-        let is_settled = |(ticket, _): &mut (Ticket, Reply)| self.settled(ticket).is_some();
-        let settled: Vec<_> = state.parked.extract_if(.., is_settled).collect();
-        let has_more = state.is_work();
-        let is_served = state.is_served && !state.is_stopped && self.poison().is_none();
+    /// Settles the waiters whose time has come, and sees to the next flush.
+    fn release(&self, mut state: MutexGuard<'_, State>, comes_back: bool) -> Turn {
+        let is_poisoned = self.poison().is_some();
+        let released = match is_poisoned {
+            true => state.waiters.take_all(|_| AckOutcome::Poisoned),
+            false => state.waiters.take_reached(&self.watermarks),
+        };
+        let is_served = state.is_served && !state.is_stopped;
+        let mut next = Turn::Stop;
         if comes_back {
-            // Nobody else is called meanwhile.
+            // It needs no wake-up.
             state.is_woken = true;
-        } else if has_more {
+        } else if is_served && state.is_work() {
             self.wake_flusher(&mut state);
-        }
-        // Without a thread for the next flush, one of those who wait for it has to do it.
-        let now = state.gate;
-        let released = [0, 1].map(|at| (at == now || !is_served) && state.blocked[at] > 0);
-        for (at, _) in released.iter().enumerate().filter(|(_, opens)| **opens) {
-            state.blocked[at] = 0;
-            self.gates[at].open();
+        } else if state.waiters.need_flush() {
+            state.begin();
+            next = Turn::Flush;
         }
         drop(state);
-        for (gate, _) in self.gates.iter().zip(released).filter(|(_, opens)| *opens) {
-            gate.release();
-        }
-        self.settle(settled);
+        self.tell(released);
+        next
     }
 
-    /// Lets the flushing threads end once nothing waits.
+    /// Tells everybody who was taken out. The caller holds no lock.
+    fn tell(&self, released: Released) {
+        let settled = released.wake_threads();
+        if !settled.is_empty() {
+            self.on_settled.call(|listener| listener(&settled));
+        }
+    }
+
+    /// Lets the flush threads end once nobody waits.
     pub(crate) fn stop(&self) {
         self.state.lock().is_stopped = true;
         self.for_flushers.notify_all();
-        self.for_short.notify_all();
+        self.for_room.notify_all();
     }
 
     fn outcome(&self, ticket: &Ticket) -> Option<AckOutcome> {
         let is_late = || self.clock.monotonic_ms() >= ticket.deadline_ms;
         let settled = self.settled(ticket);
-        settled.or_else(|| is_late().then_some(AckOutcome::FlushTimeout))
+        settled.or_else(|| is_late().then(|| ticket.needs.timeout()))
     }
 
-    /// The outcome without a look at the clock.
+    /// The outcome of a ticket that waits no longer.
+    fn ended(&self, ticket: &Ticket) -> AckOutcome {
+        let settled = self.settled(ticket);
+        settled.unwrap_or_else(|| ticket.needs.timeout())
+    }
+
+    /// The outcome, whatever the clock says.
     fn settled(&self, ticket: &Ticket) -> Option<AckOutcome> {
         // Poison first: once it is there, nothing is acknowledged, durable or not.
         if self.poison().is_some() {
             return Some(AckOutcome::Poisoned);
         }
-        (self.flushed().cast_signed() >= ticket.end_offset).then_some(AckOutcome::Durable)
-    }
-
-    fn settle(&self, settled: Vec<(Ticket, Reply)>) {
-        calling_replies(|| {
-            for (ticket, reply) in settled {
-                // Settled stays settled: the watermark only rises, poison stays. Others are late.
-                reply(self.settled(&ticket).unwrap_or(AckOutcome::FlushTimeout));
-            }
-        });
-    }
-
-    fn expire<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        let now_ms = self.clock.monotonic_ms();
-        let is_late = |(ticket, _): &mut (Ticket, Reply)| ticket.deadline_ms <= now_ms;
-        let late: Vec<_> = state.parked.extract_if(.., is_late).collect();
-        if !late.is_empty() {
-            MutexGuard::unlocked(&mut state, || self.settle(late));
-        }
-        state
+        (self.watermarks.reach(ticket)).then_some(AckOutcome::Durable)
     }
 
     fn until(&self, deadline_ms: i64) -> Duration {

@@ -92,6 +92,8 @@ enum Refused {
     With(PutStatus),
     /// The disk is slow to provide space: try again after the stall.
     NotReady,
+    /// For good, and this put poisoned the store.
+    Poisoned,
 }
 
 impl From<PutStatus> for Refused {
@@ -158,16 +160,23 @@ impl Appender {
         if held_ms > self.busy_ms && held_ms < BUSY_ABSURD_MS {
             return Some(PutResult::refused(PutStatus::OsPageCacheBusy));
         }
-        SCRATCH.with_borrow_mut(|encoded| {
+        let result = SCRATCH.with_borrow_mut(|encoded| {
             let target = encode(encoded).map_err(Refused::With);
-            let result = match target.and_then(|target| self.append(target, encoded)) {
-                Ok(first) => Some(put_result(first, &encoded.sizes)),
-                Err(Refused::With(status)) => Some(PutResult::refused(status)),
-                Err(Refused::NotReady) => None,
-            };
+            let first = target.and_then(|target| self.append(target, encoded));
+            let result = first.map(|first| put_result(first, &encoded.sizes));
             encoded.bytes.shrink_to(SCRATCH_BYTES_MAX);
             result
-        })
+        });
+        match result {
+            Ok(result) => Some(result),
+            Err(Refused::With(status)) => Some(PutResult::refused(status)),
+            Err(Refused::NotReady) => None,
+            Err(Refused::Poisoned) => {
+                // Only now: whoever is told may put, and this thread holds no lock any more.
+                self.acks.settle_poisoned();
+                Some(PutResult::refused(PutStatus::ServiceNotAvailable))
+            }
+        }
     }
 
     /// The critical section, in this order:
@@ -286,8 +295,9 @@ impl Appender {
                 PutStatus::CreateMappedFileFailed
             }
             WriteError::Failed(cause) => {
-                self.acks.fail(format!("append to the commit log: {cause}"));
-                PutStatus::ServiceNotAvailable
+                let reason = format!("append to the commit log: {cause}");
+                self.acks.poison_silently(reason);
+                return Refused::Poisoned;
             }
         };
         Refused::With(status)

@@ -1,27 +1,31 @@
 //! Makes the log durable: by group commit, or on an interval.
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::ack::{Acks, Step, Turn};
+use super::ack::{Acks, Turn, Wait};
 use super::space::{Space, Waiting};
 use super::writeback::{AheadOfFlush, PAGE_BYTES};
 use crate::threads::periodic::{Pause, Periodic};
 use crate::threads::signal::Signal;
-use crate::types::{AckOutcome, Ticket};
+use crate::types::{AckOutcome, Ticket, Watermark};
 use mq_base::clock::Clock;
 use mq_base::services::{self, Services};
 use mq_log::Segments;
 use mq_log::fs::is_full;
 
+/// The name of the threads that flush.
+const THREAD: &str = "mq-flush";
 /// Two, so that one syncs while the other sends the replies of the sync before.
 const GROUP_COMMIT_THREADS: usize = 2;
-/// A flush for which the disk has no room is tried again so often.
+/// Pause before the next try of a flush that found no room on the disk.
 const FULL_RETRY: Duration = Duration::from_millis(100);
+/// Pause of a flush thread after a round that panicked.
+const PANIC_PAUSE: Duration = Duration::from_millis(100);
 
 /// How a write of what is appended ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,13 +54,15 @@ pub(crate) struct Flusher {
 }
 
 impl Flusher {
-    /// Blocks until the ticket is settled, flushing on this thread if nobody else does. Who waits
-    /// for another thread's flush learns of the deadline on time; who flushes, when that is done.
+    /// Blocks until the ticket is settled. Flushes on this thread if no other does; a deadline that
+    /// passes meanwhile is noticed after the flush.
     pub(crate) fn wait(&self, ticket: &Ticket) -> AckOutcome {
         loop {
-            match self.acks.next_step(ticket) {
-                Step::Done(outcome) => return outcome,
-                Step::Flush => self.run_turn(false),
+            match self.acks.begin_wait(ticket) {
+                Wait::Over(outcome) => return outcome,
+                Wait::Block(one_shot) => return self.acks.block(&one_shot, ticket),
+                // A panic of the flush poisons the store: the next step says so.
+                Wait::Flush => drop(self.flush_while_mine(false)),
             }
         }
     }
@@ -70,6 +76,7 @@ impl Flusher {
         }
         self.wait(&Ticket {
             end_offset,
+            needs: Watermark::Flushed,
             deadline_ms: i64::MAX,
         }) == AckOutcome::Durable
     }
@@ -101,38 +108,55 @@ impl Flusher {
         }
     }
 
-    /// One sync for all that is appended; this thread has the turn, and `comes_back` for
-    /// the next.
-    ///
-    /// A panic leaves it open what is on the disk, and whoever waits without an answer: it counts
-    /// as a flush that failed.
+    /// A round of a flush thread; false if it was the last one.
+    fn round(&self) -> bool {
+        let turn = self.acks.next_turn();
+        if turn == Turn::Flush {
+            self.run_turn(true);
+        }
+        turn == Turn::Flush
+    }
+
+    /// Flushes, and goes on panicking where a flush panicked: the thread's service notes it.
     fn run_turn(&self, comes_back: bool) {
-        let turn = AssertUnwindSafe(|| self.turn(comes_back));
-        if let Err(panic) = catch_unwind(turn) {
-            let reason = services::words(&*panic);
-            self.acks
-                .fail(format!("flush of the commit log panicked: {reason}"));
+        if let Err(panic) = self.flush_while_mine(comes_back) {
+            resume_unwind(panic);
         }
     }
 
-    fn turn(&self, comes_back: bool) {
+    /// Flushes for as long as this thread has the turn; it `comes_back` for the next one.
+    ///
+    /// After a panic it is not known what is on the disk. So a panic counts as a failed flush, and
+    /// poisons the store.
+    fn flush_while_mine(&self, comes_back: bool) -> thread::Result<()> {
+        let flush = || while self.flush(comes_back) == Turn::Flush {};
+        catch_unwind(AssertUnwindSafe(flush)).inspect_err(|panic| {
+            let reason = services::words(&**panic);
+            self.acks
+                .fail(format!("flush of the commit log panicked: {reason}"));
+        })
+    }
+
+    /// One sync for all that is appended.
+    fn flush(&self, comes_back: bool) -> Turn {
         // In this order: the timestamp's record lies below the end read after it.
         let timestamp_ms = self.last_store_timestamp_ms.load(Ordering::Acquire);
         let written = self.write_out();
         if written == Written::Failed {
-            return;
+            return Turn::Stop;
         }
         let to = self.log.max_offset();
-        self.acks.covers(to);
         match self.sync(self.acks.flushed(), to) {
             Ok(()) if written == Written::NoRoom => self.acks.end_short(to, comes_back, FULL_RETRY),
             Ok(()) => {
                 (self.on_flushed)(timestamp_ms);
-                self.acks.end_flush(to, comes_back);
+                self.acks.end_flush(to, comes_back)
             }
-            Err(error) => self
-                .acks
-                .fail(format!("flush of the commit log up to {to}: {error}")),
+            Err(error) => {
+                let reason = format!("flush of the commit log up to {to}: {error}");
+                self.acks.fail(reason);
+                Turn::Stop
+            }
         }
     }
 
@@ -225,17 +249,23 @@ pub(crate) enum FlushThreads {
 
 impl FlushThreads {
     /// Starts group commit.
-    pub(crate) fn group_commit(flusher: &Arc<Flusher>) -> io::Result<Self> {
+    pub(crate) fn group_commit(
+        flusher: &Arc<Flusher>,
+        services: &Arc<Services>,
+    ) -> io::Result<Self> {
         let mut threads = Vec::new();
         flusher.acks.serve();
         for _ in 0..GROUP_COMMIT_THREADS {
-            let flusher = Arc::clone(flusher);
+            let (flusher, services) = (Arc::clone(flusher), Arc::clone(services));
             let run = move || {
-                while flusher.acks.next_turn() == Turn::Flush {
-                    flusher.run_turn(true);
-                }
+                let round = || services.round(THREAD, || flusher.round());
+                let pause = |_| {
+                    thread::sleep(PANIC_PAUSE);
+                    true
+                };
+                while round().unwrap_or_else(pause) {}
             };
-            threads.push(thread::Builder::new().name("mq-flush".into()).spawn(run)?);
+            threads.push(thread::Builder::new().name(THREAD.into()).spawn(run)?);
         }
         Ok(Self::GroupCommit {
             acks: Arc::clone(&flusher.acks),
@@ -260,7 +290,7 @@ impl FlushThreads {
                 rounds.next();
             }
         };
-        let thread = Periodic::start_pausing("mq-flush", every, services, round)?;
+        let thread = Periodic::start_pausing(THREAD, every, services, round)?;
         Ok(Self::OnInterval { _thread: thread })
     }
 }
@@ -271,7 +301,7 @@ impl Drop for FlushThreads {
         if let Self::GroupCommit { acks, threads } = self {
             acks.stop();
             for thread in threads.drain(..) {
-                // A panic of the thread was printed when it happened.
+                // No panic ends it.
                 let _ = thread.join();
             }
         }

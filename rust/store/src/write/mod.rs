@@ -9,4 +9,6 @@ pub(crate) mod queue_offsets;
 pub(crate) mod space;
 #[cfg(test)]
 mod tests;
+pub(crate) mod waiters;
+pub(crate) mod watermarks;
 pub(crate) mod writeback;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::append::Appender;
 use super::flush::{Flusher, Written};
-use crate::types::{AckOutcome, Put, PutRequest, PutResult, PutStatus, Ticket};
+use crate::types::{AckOutcome, Put, PutRequest, PutResult, PutStatus, Ticket, Watermark};
 use mq_base::clock::Clock;
 
 /// A put waits this long for a file that a slow disk has yet to make, as RocketMQ does.
@@ -98,6 +98,7 @@ impl Puts {
                 }
                 let ticket = Ticket {
                     end_offset: result.physical_offset + i64::from(result.size_bytes),
+                    needs: Watermark::Flushed,
                     deadline_ms: self.clock.monotonic_ms() + timeout_ms,
                 };
                 Put::Parked(result, ticket)

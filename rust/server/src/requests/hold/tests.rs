@@ -57,11 +57,13 @@ impl Fixture {
         core.holds.run_on(Handle::current());
         let calls = Arc::<AtomicUsize>::default();
         let (listening, counted) = (Arc::downgrade(&core), Arc::clone(&calls));
-        store.on_arrival(Box::new(move |arrivals| {
-            counted.fetch_add(1, Ordering::SeqCst);
-            let core = listening.upgrade().unwrap();
-            dispatch::wake(&core, core.holds.arrived(arrivals));
-        }));
+        store
+            .on_arrival(Box::new(move |arrivals| {
+                counted.fetch_add(1, Ordering::SeqCst);
+                let core = listening.upgrade().unwrap();
+                dispatch::wake(&core, core.holds.arrived(arrivals));
+            }))
+            .unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());

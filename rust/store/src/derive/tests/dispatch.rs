@@ -75,10 +75,12 @@ fn read(rig: &Rig, topic: &str, queue_id: i32, tag: Option<&str>) -> Vec<i64> {
 #[test]
 fn the_extension_contains_the_given_bitmaps() {
     let rig = rig_with(with_ext());
-    rig.store.set_bitmap_source(Box::new(|record| {
-        let is_wanted = record.body == b"wanted";
-        is_wanted.then(|| vec![0xA5; 14])
-    }));
+    rig.store
+        .set_bitmap_source(Box::new(|record| {
+            let is_wanted = record.body == b"wanted";
+            is_wanted.then(|| vec![0xA5; 14])
+        }))
+        .unwrap();
     let wanted = put(&rig, &request("T", b"wanted"));
     let tagged = PutRequest {
         properties: b"TAGS\x01TagB",
@@ -107,16 +109,18 @@ fn a_message_enters_every_queue_that_it_names() {
     let rig = rig_with(with_light_queues());
     let told: Arc<Mutex<Vec<Told>>> = Arc::default();
     let seen = Arc::clone(&told);
-    rig.store.on_arrival(Box::new(move |arrivals| {
-        seen.lock().extend(arrivals.iter().map(|arrival| {
-            (
-                arrival.topic.to_owned(),
-                arrival.queue_id,
-                arrival.max_offset,
-                arrival.tags_code,
-            )
-        }));
-    }));
+    rig.store
+        .on_arrival(Box::new(move |arrivals| {
+            seen.lock().extend(arrivals.iter().map(|arrival| {
+                (
+                    arrival.topic.to_owned(),
+                    arrival.queue_id,
+                    arrival.max_offset,
+                    arrival.tags_code,
+                )
+            }));
+        }))
+        .unwrap();
     let named = PutRequest {
         properties: b"TAGS\x01TagA\x02INNER_MULTI_DISPATCH\x01%LMQ%alice,plain",
         ..request("T", b"x")

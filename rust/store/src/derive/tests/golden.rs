@@ -82,7 +82,8 @@ fn derive(root: &Path, settings: &Settings, bitmaps: HashMap<i64, Vec<u8>>) {
         let bitmap = &bitmaps[&record.physical_offset];
         (!bitmap.is_empty()).then(|| bitmap.clone())
     };
-    assert!(derived.bitmaps().set(Box::new(source)).is_ok());
+    let bitmaps = derived.bitmaps();
+    bitmaps.register(Box::new(source), &Arc::default()).unwrap();
     let mut walk = Walk::from(0);
     // The last file is not full: the first bytes that are no record end the log.
     let end = derived.follow(&log, &mut walk, log.max_offset(), None);

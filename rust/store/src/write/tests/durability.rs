@@ -68,16 +68,12 @@ fn a_failed_write_stops_the_log() {
 #[test]
 fn a_failed_fsync_stops_the_log_and_is_not_retried() {
     let rig = rig(SystemClock::shared());
-    let threads = FlushThreads::group_commit(&rig.flusher).unwrap();
+    let threads = FlushThreads::group_commit(&rig.flusher, &rig.services).unwrap();
     let stored = rig.put(b"x");
     rig.disk.tape.fail(Kind::Sync, EIO);
-    let (sender, outcomes) = mpsc::channel();
     for _ in 0..3 {
-        let sender = sender.clone();
-        let reply = Box::new(move |outcome| sender.send(outcome).unwrap());
-        rig.flusher.acks.park(Rig::ticket(&stored, FAR_MS), reply);
-        let outcome = outcomes.recv_timeout(PATIENCE).unwrap();
-        assert_eq!(outcome, AckOutcome::Poisoned);
+        let outcome = rig.park(&stored, FAR_MS).recv_timeout(PATIENCE);
+        assert_eq!(outcome.unwrap().0, AckOutcome::Poisoned);
         rig.disk.tape.repair();
     }
     assert_eq!(
@@ -93,19 +89,12 @@ fn a_failed_fsync_stops_the_log_and_is_not_retried() {
 #[test]
 fn one_sync_releases_every_waiter_it_covers() {
     let rig = rig(SystemClock::shared());
-    let (sender, outcomes) = mpsc::channel();
-    for _ in 0..64 {
-        let sender = sender.clone();
-        let ticket = Rig::ticket(&rig.put(b"x"), FAR_MS);
-        rig.flusher.acks.park(
-            ticket,
-            Box::new(move |outcome| sender.send(outcome).unwrap()),
-        );
-    }
-    let threads = FlushThreads::group_commit(&rig.flusher).unwrap();
-    for _ in 0..64 {
-        let outcome = outcomes.recv_timeout(PATIENCE).unwrap();
-        assert_eq!(outcome, AckOutcome::Durable);
+    let parked = (0..64).map(|_| rig.park(&rig.put(b"x"), FAR_MS));
+    let outcomes: Vec<_> = parked.collect();
+    let threads = FlushThreads::group_commit(&rig.flusher, &rig.services).unwrap();
+    for outcome in outcomes {
+        let outcome = outcome.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(outcome.0, AckOutcome::Durable);
     }
     let is_sync = |event: &Event| event.0 == Kind::Sync;
     let events = rig.disk.tape.take();
@@ -137,16 +126,13 @@ fn a_waiter_times_out_while_a_flush_hangs() {
         rig.flusher.acks.try_turn(),
         "another thread hangs in its flush"
     );
-    let threads = FlushThreads::group_commit(&rig.flusher).unwrap();
-    let ticket = Rig::ticket(&rig.put(b"x"), clock.monotonic_ms() + 20);
-    let (sender, outcomes) = mpsc::channel();
-    rig.flusher.acks.park(
-        ticket,
-        Box::new(move |outcome| sender.send(outcome).unwrap()),
-    );
+    let threads = FlushThreads::group_commit(&rig.flusher, &rig.services).unwrap();
+    let (stored, deadline_ms) = (rig.put(b"x"), clock.monotonic_ms() + 20);
+    let outcome = rig.park(&stored, deadline_ms);
+    let ticket = Rig::ticket(&stored, deadline_ms);
     assert_eq!(rig.flusher.wait(&ticket), AckOutcome::FlushTimeout);
-    let outcome = outcomes.recv_timeout(PATIENCE).unwrap();
-    assert_eq!(outcome, AckOutcome::FlushTimeout);
+    let outcome = outcome.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(outcome.0, AckOutcome::FlushTimeout);
     drop(threads);
 }
 
@@ -175,4 +161,21 @@ fn acknowledged_puts_survive_a_crash_after_any_sync() {
             survivor.with_record(offset, |record| assert_eq!(record.body, body));
         }
     }
+}
+
+#[test]
+fn a_put_that_poisons_settles_the_others_after_the_put_lock() {
+    let rig = Arc::new(rig(SystemClock::shared()));
+    let waiting = rig.park(&rig.put(b"x"), FAR_MS);
+    let (sender, locks) = mpsc::channel();
+    let appender = Arc::downgrade(&rig);
+    let look = move || {
+        let rig = appender.upgrade().unwrap();
+        sender.send(rig.appender.tail.is_locked()).unwrap();
+    };
+    assert!(rig.parked.hook.set(Box::new(look)).is_ok());
+    rig.disk.tape.fail(Kind::Write, EIO);
+    assert_eq!(rig.put(b"y").status, PutStatus::ServiceNotAvailable);
+    assert_eq!(locks.try_recv(), Ok(false));
+    assert_eq!(waiting.try_recv().unwrap().0, AckOutcome::Poisoned);
 }

@@ -1,12 +1,12 @@
 //! Times of flushes, and outcomes of waiting puts.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::tests::test_rig::{FAR_MS, FILE_SIZE, Rig, java_rig, request, rig, rig_of_files};
-use crate::types::{AckOutcome, Put, PutRequest, PutResult, PutStatus};
+use crate::types::{AckOutcome, Put, PutRequest, PutStatus};
 use crate::write::flush::{FlushThreads, Interval, Rounds};
 use crate::write::put::Puts;
 use mq_base::clock::{ManualClock, SystemClock};
@@ -23,27 +23,16 @@ fn until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// Parks a put. The outcome contains the time of its arrival.
-fn park(rig: &Rig, result: &PutResult, deadline_ms: i64) -> mpsc::Receiver<(AckOutcome, Instant)> {
-    let (sender, outcome) = mpsc::channel();
-    let reply = move |outcome| sender.send((outcome, Instant::now())).unwrap();
-    let ticket = Rig::ticket(result, deadline_ms);
-    rig.flusher.acks.park(ticket, Box::new(reply));
-    outcome
-}
-
 #[test]
 fn puts_during_a_flush_share_the_next_one() {
     let rig = rig(SystemClock::shared());
-    let _threads = FlushThreads::group_commit(&rig.flusher).unwrap();
+    let _threads = FlushThreads::group_commit(&rig.flusher, &rig.services).unwrap();
     rig.disk.tape.gate(Kind::Sync).close();
-    let first = park(&rig, &rig.put(b"first"), FAR_MS);
+    let first = rig.park(&rig.put(b"first"), FAR_MS);
     until("the first flush hangs", || {
         rig.disk.tape.gate(Kind::Sync).waiting() == 1
     });
-    let later: Vec<_> = (0..64)
-        .map(|_| park(&rig, &rig.put(b"x"), FAR_MS))
-        .collect();
+    let later: Vec<_> = (0..64).map(|_| rig.park(&rig.put(b"x"), FAR_MS)).collect();
     assert!(first.try_recv().is_err());
     rig.disk.tape.gate(Kind::Sync).open();
     for outcome in [first].into_iter().chain(later) {
@@ -64,9 +53,9 @@ fn puts_during_a_flush_share_the_next_one() {
 fn waiters_time_out_punctually_while_a_flush_hangs() {
     let clock = SystemClock::shared();
     let rig = rig(Arc::clone(&clock));
-    let threads = FlushThreads::group_commit(&rig.flusher).unwrap();
+    let threads = FlushThreads::group_commit(&rig.flusher, &rig.services).unwrap();
     rig.disk.tape.gate(Kind::Sync).close();
-    let patient = park(&rig, &rig.put(b"x"), FAR_MS);
+    let patient = rig.park(&rig.put(b"x"), FAR_MS);
     until("the flush hangs", || {
         rig.disk.tape.gate(Kind::Sync).waiting() == 1
     });
@@ -78,7 +67,7 @@ fn waiters_time_out_punctually_while_a_flush_hangs() {
         let stored = rig.put(b"y");
         let deadline_ms = clock.monotonic_ms() + timeout_ms;
         let due = Instant::now() + Duration::from_millis(timeout_ms as u64);
-        let outcome = park(&rig, &stored, deadline_ms);
+        let outcome = rig.park(&stored, deadline_ms);
         let latch = rig.flusher.wait(&Rig::ticket(&stored, deadline_ms));
         let latch_at = Instant::now();
         let (parked, parked_at) = outcome.recv_timeout(PATIENCE).unwrap();
@@ -97,6 +86,36 @@ fn waiters_time_out_punctually_while_a_flush_hangs() {
         patient.recv_timeout(PATIENCE).unwrap().0,
         AckOutcome::Durable
     );
+    drop(threads);
+}
+
+#[test]
+fn a_listener_that_panics_at_deadlines_ends_no_flush_thread() {
+    let clock = SystemClock::shared();
+    let rig = rig(Arc::clone(&clock));
+    let threads = FlushThreads::group_commit(&rig.flusher, &rig.services).unwrap();
+    rig.disk.tape.gate(Kind::Sync).close();
+    let patient = rig.park(&rig.put(b"x"), FAR_MS);
+    until("the flush hangs", || {
+        rig.disk.tape.gate(Kind::Sync).waiting() == 1
+    });
+    for count in 1..=3 {
+        // The listener knows no such token.
+        let ticket = Rig::ticket(&rig.put(b"y"), clock.monotonic_ms() + 1);
+        if rig.flusher.acks.park(ticket, u64::MAX).is_none() {
+            until("it is noted", || {
+                let noted = rig.services.all().remove("settled-listener");
+                noted.is_some_and(|noted| noted.count == count)
+            });
+        }
+    }
+    let late = rig.park(&rig.put(b"z"), clock.monotonic_ms() + 1);
+    let late = late.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(late.0, AckOutcome::FlushTimeout);
+    rig.disk.tape.gate(Kind::Sync).open();
+    let patient = patient.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(patient.0, AckOutcome::Durable);
+    assert_eq!(rig.flusher.acks.poison(), None);
     drop(threads);
 }
 
@@ -126,7 +145,7 @@ fn a_waiter_flushes_if_no_other_thread_does() {
 fn puts_that_do_not_wait_are_flushed_too() {
     let clock = SystemClock::shared();
     let rig = rig(Arc::clone(&clock));
-    let _threads = FlushThreads::group_commit(&rig.flusher).unwrap();
+    let _threads = FlushThreads::group_commit(&rig.flusher, &rig.services).unwrap();
     let puts = Puts {
         appender: rig.appender,
         flusher: rig.flusher,

@@ -1,0 +1,77 @@
+//! The replies that wait for a flush: to sends, and to the ends of transactions.
+
+use std::sync::Arc;
+
+use crate::conn::peers::Peer;
+use crate::requests::context::Context;
+use crate::requests::send_reply::{Outcome, SendReply};
+use crate::tables::broker_row::BrokerRow;
+use crate::waiting::pending_acks::AckReply;
+use mq_format::remoting::{Head, ReplyTo};
+use mq_store::{AckOutcome, PutResult, Store, Ticket};
+
+/// A reply whose message is stored, but not yet as durable as configured.
+pub(crate) struct PendingReply {
+    peer: Arc<Peer>,
+    to: ReplyTo,
+    request: PendingRequest,
+}
+
+/// What is answered.
+pub(crate) enum PendingRequest {
+    /// A send.
+    Send {
+        broker: Arc<BrokerRow>,
+        /// The queue it was sent to.
+        queue_id: i32,
+        result: PutResult,
+    },
+    /// The end of a transaction, which succeeds whatever becomes of its op message.
+    EndTransaction { remark: Option<&'static str> },
+}
+
+impl PendingReply {
+    /// Has the reply to a request wait for its ticket; one that need not wait is appended to `out`.
+    pub(crate) fn park(
+        context: &Context<'_>,
+        store: &Store,
+        ticket: Ticket,
+        request: PendingRequest,
+        out: &mut Vec<u8>,
+    ) {
+        let reply = Self {
+            peer: Arc::clone(context.peer),
+            to: context.frame.reply_to(),
+            request,
+        };
+        let pending = &context.shared.pending_acks;
+        if let Some((reply, outcome)) = pending.park(store, ticket, reply) {
+            reply.encode(outcome, out);
+        }
+    }
+}
+
+impl AckReply for PendingReply {
+    fn peer(&self) -> &Arc<Peer> {
+        &self.peer
+    }
+
+    fn encode(&self, outcome: AckOutcome, out: &mut Vec<u8>) {
+        let to = self.to;
+        match &self.request {
+            PendingRequest::Send {
+                broker,
+                queue_id,
+                result,
+            } => SendReply {
+                to,
+                broker,
+                queue_id: *queue_id,
+            }
+            .encode(&Outcome::after_wait(outcome), result, out),
+            PendingRequest::EndTransaction { remark } => {
+                Head::reply(to, 0, *remark).encode(&[], &[], out);
+            }
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Replies that wait until their message is as durable as configured, by token.
+//!
+//! A send is parked in the store with a token, and its reply is kept here. When the store tells
+//! that tokens are settled, the replies are taken out, encoded and written.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use super::reply_batch::ReplyBatch;
+use crate::conn::peers::Peer;
+use crate::limits::PENDING_ACKS_MAX;
+use mq_store::{AckOutcome, Settled, Store, Ticket};
+
+/// After a burst, memory for this many replies is kept.
+const SPARE_SLOTS_MAX: usize = 1_024;
+
+/// What a pending reply knows.
+pub(crate) trait AckReply: Send {
+    /// The connection that it is for.
+    fn peer(&self) -> &Arc<Peer>;
+    /// Appends its frame.
+    fn encode(&self, outcome: AckOutcome, out: &mut Vec<u8>);
+}
+
+/// The pending replies of one server.
+pub(crate) struct PendingAcks<R> {
+    slots: Mutex<Slots<R>>,
+    count: AtomicUsize,
+    lost: AtomicU64,
+}
+
+/// The lower half of a token is a slot, the upper half a serial number. A stale token therefore
+/// finds no reply, rather than that of another send.
+struct Slots<R> {
+    taken: Vec<Option<(u64, R)>>,
+    free: Vec<u32>,
+    last_serial: u32,
+}
+
+impl<R> Default for PendingAcks<R> {
+    fn default() -> Self {
+        let slots = Slots {
+            taken: Vec::new(),
+            free: Vec::new(),
+            last_serial: 0,
+        };
+        Self {
+            slots: Mutex::new(slots),
+            count: AtomicUsize::new(0),
+            lost: AtomicU64::new(0),
+        }
+    }
+}
+
+impl<R: AckReply> PendingAcks<R> {
+    /// Whether no more sends should be stored that wait for a flush. Sends that are stored at the
+    /// same time may exceed the limit by one for each worker.
+    pub(crate) fn is_full(&self) -> bool {
+        self.count() >= PENDING_ACKS_MAX
+    }
+
+    /// Replies that wait.
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Keeps a reply until its ticket is settled. Gives it back with the outcome if it is already.
+    pub(crate) fn park(&self, store: &Store, ticket: Ticket, reply: R) -> Option<(R, AckOutcome)> {
+        // First: another thread may settle the ticket before `Store::park` returns.
+        let token = self.add(reply);
+        let outcome = store.park(ticket, token)?;
+        let reply = self.slots.lock().take(token)?;
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        Some((reply, outcome))
+    }
+
+    fn add(&self, reply: R) -> u64 {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.slots.lock().add(reply)
+    }
+
+    /// Replies that panics kept from their clients.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Writes the replies of tokens that are settled, each connection's together.
+    pub(crate) fn settled(&self, settled: &[Settled]) {
+        let replies = self.take(settled);
+        let mut batch = ReplyBatch::default();
+        for (reply, outcome) in &replies {
+            batch.add(reply.peer(), |out| reply.encode(*outcome, out));
+        }
+        self.lost.fetch_add(batch.send(), Ordering::Relaxed);
+    }
+
+    fn take(&self, settled: &[Settled]) -> Vec<(R, AckOutcome)> {
+        let mut slots = self.slots.lock();
+        let reply = |settled: &Settled| Some((slots.take(settled.token)?, settled.outcome));
+        let replies: Vec<_> = settled.iter().filter_map(reply).collect();
+        self.count.fetch_sub(replies.len(), Ordering::Relaxed);
+        replies
+    }
+}
+
+impl<R> Slots<R> {
+    fn add(&mut self, reply: R) -> u64 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.taken.push(None);
+            // Far fewer than 2^32: the limit.
+            u32::try_from(self.taken.len() - 1).unwrap_or(u32::MAX)
+        });
+        self.last_serial = self.last_serial.wrapping_add(1);
+        let token = u64::from(self.last_serial) << 32 | u64::from(slot);
+        self.taken[slot as usize] = Some((token, reply));
+        token
+    }
+
+    fn take(&mut self, token: u64) -> Option<R> {
+        let slot = token as u32;
+        let reply = self.taken.get_mut(slot as usize)?;
+        let (_, reply) = reply.take_if(|(of, _)| *of == token)?;
+        self.free.push(slot);
+        if self.free.len() == self.taken.len() && self.taken.len() > SPARE_SLOTS_MAX {
+            (self.taken, self.free) = (Vec::new(), Vec::new());
+        }
+        Some(reply)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::waiting::reply_batch::tests::{peer, received};
+    use mq_base::clock::SystemClock;
+    use mq_store::testing::request;
+    use mq_store::{Put, Settings};
+
+    /// Answers a letter, or panics.
+    struct Letter(Arc<Peer>, Option<u8>);
+
+    impl AckReply for Letter {
+        fn peer(&self) -> &Arc<Peer> {
+            &self.0
+        }
+
+        fn encode(&self, outcome: AckOutcome, out: &mut Vec<u8>) {
+            assert_eq!(outcome, AckOutcome::Durable);
+            out.push(self.1.expect("of the reply"));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reply_that_panics_is_lost_alone_and_the_store_goes_on() {
+        let root = tempfile::tempdir().unwrap();
+        let settings = Settings {
+            commit_log_file_bytes: Some(1 << 20),
+            min_free_bytes: Some(0),
+            sync_flush: true,
+            sync_flush_timeout_ms: i64::MAX / 4,
+            ..Settings::default()
+        };
+        let store = Store::open(root.path(), settings, SystemClock::shared(), true).unwrap();
+        let (pending, (peer, mut client)) = (Arc::<PendingAcks<_>>::default(), peer().await);
+        let told = Arc::clone(&pending);
+        let settled = move |settled: &[Settled]| told.settled(settled);
+        store.on_settled(Box::new(settled)).unwrap();
+        let send = |letter| {
+            let Put::Parked(_, ticket) = store.put(&request("T", b"x")) else {
+                panic!("it waits for the flush");
+            };
+            let reply = Letter(Arc::clone(&peer), letter);
+            if let Some((reply, outcome)) = pending.park(&store, ticket, reply) {
+                let settled = [Settled {
+                    token: pending.add(reply),
+                    outcome,
+                }];
+                pending.settled(&settled);
+            }
+        };
+        for letters in [b"ab", b"cd", b"ef"] {
+            send(Some(letters[0]));
+            send(None);
+            send(Some(letters[1]));
+            let mut come = received(&mut client, 2).await;
+            come.sort_unstable();
+            assert_eq!(come, letters);
+        }
+        store.flush().unwrap();
+        send(Some(b'g'));
+        assert_eq!(received(&mut client, 1).await, b"g");
+        assert_eq!((pending.count(), pending.lost()), (0, 3));
+        assert_eq!((store.refusal(), store.failures().len()), (None, 0));
+        store.close().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_stale_token_finds_no_reply_and_a_burst_gives_its_memory_back() {
+        let (pending, (peer, _client)) = (PendingAcks::default(), peer().await);
+        let settled = |tokens: &[u64]| -> Vec<_> {
+            let outcome = AckOutcome::Durable;
+            let settled = |token: &u64| Settled {
+                token: *token,
+                outcome,
+            };
+            tokens.iter().map(settled).collect()
+        };
+        let add = |letter| pending.add(Letter(Arc::clone(&peer), Some(letter)));
+        let first = add(b'a');
+        assert_eq!(pending.take(&settled(&[first])).len(), 1);
+        let second = add(b'b');
+        assert_eq!(
+            pending.take(&settled(&[first])).len(),
+            0,
+            "its slot is another's"
+        );
+        let tokens: Vec<_> = (1..PENDING_ACKS_MAX).map(|_| add(b'c')).collect();
+        assert!(pending.is_full());
+        assert_eq!(pending.take(&settled(&tokens)).len(), tokens.len());
+        assert_eq!((pending.count(), pending.is_full()), (1, false));
+        assert_eq!(pending.take(&settled(&[second, second])).len(), 1);
+        assert_eq!(pending.slots.lock().taken.capacity(), 0);
+    }
+}

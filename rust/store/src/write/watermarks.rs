@@ -1,0 +1,82 @@
+//! How far the log has come: appended >= written >= flushed.
+//!
+//! | watermark | everything below it | moved by |
+//! |---|---|---|
+//! | appended | has its place in the log | whoever holds the put lock |
+//! | written | is in the log's files, where readers see it; survives the end of the process | the writer, or whoever drains the append buffer |
+//! | flushed | is on the disk; survives the end of the machine | the thread whose turn it is to flush |
+//!
+//! The log itself keeps the first two. Each moves up only. A watermark of replication (replicated,
+//! confirmed) is one more variant of [`Watermark`], one more number here, and one more caller of
+//! [`super::ack::Acks::settle`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::types::{Ticket, Watermark};
+use mq_log::Segments;
+
+/// The watermarks of one log.
+pub(crate) struct Watermarks {
+    log: Arc<Segments>,
+    flushed: AtomicU64,
+}
+
+impl Watermarks {
+    /// Everything below `flushed` is on the disk.
+    pub(crate) fn new(log: Arc<Segments>, flushed: u64) -> Self {
+        Self {
+            log,
+            flushed: AtomicU64::new(flushed),
+        }
+    }
+
+    /// Log offset below which everything is on the disk.
+    pub(crate) fn flushed(&self) -> u64 {
+        self.flushed.load(Ordering::Acquire)
+    }
+
+    /// Log offset that a watermark has reached.
+    pub(crate) fn get(&self, watermark: Watermark) -> u64 {
+        match watermark {
+            Watermark::Written => self.log.max_offset(),
+            Watermark::Flushed => self.flushed(),
+        }
+    }
+
+    /// Whether a ticket's watermark has reached its end.
+    pub(crate) fn reach(&self, ticket: &Ticket) -> bool {
+        self.get(ticket.needs).cast_signed() >= ticket.end_offset
+    }
+
+    /// A flush made everything below `offset` durable. Only for the thread whose turn it is.
+    pub(crate) fn advance_flushed(&self, offset: u64) {
+        debug_assert!(offset <= self.log.max_offset(), "flushed before written");
+        self.flushed.fetch_max(offset, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::test_rig::{FAR_MS, Rig, rig};
+    use mq_base::clock::ManualClock;
+
+    #[test]
+    fn a_ticket_is_reached_by_the_watermark_that_it_names() {
+        let rig = rig(ManualClock::at(1));
+        let flushed = Rig::ticket(&rig.put(b"x"), FAR_MS);
+        let written = Ticket {
+            needs: Watermark::Written,
+            ..flushed
+        };
+        let watermarks = &rig.flusher.acks.watermarks;
+        assert!(watermarks.reach(&written) && !watermarks.reach(&flushed));
+        watermarks.advance_flushed(flushed.end_offset.cast_unsigned() - 1);
+        assert!(!watermarks.reach(&flushed), "one byte is missing");
+        watermarks.advance_flushed(flushed.end_offset.cast_unsigned());
+        assert!(watermarks.reach(&flushed));
+        watermarks.advance_flushed(0);
+        assert!(watermarks.reach(&flushed), "a watermark never falls");
+    }
+}
