@@ -58,8 +58,8 @@ pub const PARKED_MAX: usize = 4_096;
 /// that clients that read still find room.
 pub const PARKED_BYTES_MAX: usize = HANDOFF_BYTES_MAX / 2;
 
-/// Replies that wait until their messages are flushed. While there are this many, sends are answered
-/// 2. This limits the memory that a disk which hangs can cost.
+/// Replies that wait until their messages are flushed. While there are this many, sends are
+/// answered 2. This limits the memory that a disk which hangs can cost.
 pub const PENDING_ACKS_MAX: usize = 65_536;
 
 /// A connection with more unread replies than this, bytes, is closed: its client does not read.

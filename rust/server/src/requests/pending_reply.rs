@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use crate::conn::peers::Peer;
-use crate::requests::context::Context;
 use crate::requests::send_reply::{Outcome, SendReply};
 use crate::tables::broker_row::BrokerRow;
-use crate::waiting::pending_acks::AckReply;
+use crate::waiting::pending_acks::{AckReply, PendingAcks};
 use mq_format::remoting::{Head, ReplyTo};
 use mq_store::{AckOutcome, PutResult, Store, Ticket};
 
 /// A reply whose message is stored, but not yet as durable as configured.
 pub(crate) struct PendingReply {
-    peer: Arc<Peer>,
-    to: ReplyTo,
-    request: PendingRequest,
+    pub peer: Arc<Peer>,
+    pub to: ReplyTo,
+    pub request: PendingRequest,
 }
 
 /// What is answered.
@@ -31,21 +30,15 @@ pub(crate) enum PendingRequest {
 }
 
 impl PendingReply {
-    /// Has the reply to a request wait for its ticket; one that need not wait is appended to `out`.
+    /// Keeps the reply until its ticket is settled. A reply that need not wait is appended to `out`.
     pub(crate) fn park(
-        context: &Context<'_>,
+        self,
+        pending: &PendingAcks<Self>,
         store: &Store,
         ticket: Ticket,
-        request: PendingRequest,
         out: &mut Vec<u8>,
     ) {
-        let reply = Self {
-            peer: Arc::clone(context.peer),
-            to: context.frame.reply_to(),
-            request,
-        };
-        let pending = &context.shared.pending_acks;
-        if let Some((reply, outcome)) = pending.park(store, ticket, reply) {
+        if let Some((reply, outcome)) = pending.park(store, ticket, self) {
             reply.encode(outcome, out);
         }
     }

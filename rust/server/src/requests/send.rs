@@ -168,7 +168,9 @@ fn answer(
                 queue_id,
                 result,
             };
-            PendingReply::park(context, store, ticket, request, out);
+            let peer = Arc::clone(context.peer);
+            let reply = PendingReply { peer, to, request };
+            reply.park(&context.shared.pending_acks, store, ticket, out);
         }
     }
 }

@@ -192,8 +192,12 @@ fn answer(
     match put {
         None | Some(Put::Done(_)) => context.reply(0, remark, out),
         Some(Put::Parked(_, ticket)) => {
-            let request = PendingRequest::EndTransaction { remark };
-            PendingReply::park(context, store, ticket, request, out);
+            let reply = PendingReply {
+                peer: Arc::clone(context.peer),
+                to: context.frame.reply_to(),
+                request: PendingRequest::EndTransaction { remark },
+            };
+            reply.park(&context.shared.pending_acks, store, ticket, out);
         }
     }
 }

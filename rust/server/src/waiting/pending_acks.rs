@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stale_token_finds_no_reply_and_a_burst_gives_its_memory_back() {
+    async fn stale_tokens_find_no_reply_and_a_burst_frees_its_memory() {
         let (pending, (peer, _client)) = (PendingAcks::default(), peer().await);
         let settled = |tokens: &[u64]| -> Vec<_> {
             let outcome = AckOutcome::Durable;

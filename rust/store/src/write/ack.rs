@@ -5,9 +5,9 @@
 //! of the store tells of all tokens at once, and blocked threads are woken. Both happen after every
 //! lock is released.
 //!
-//! Poison: after the first failed write or fsync the store acknowledges nothing more. A failed fsync
-//! may have dropped the pages and marked them clean, so a second one that succeeds proves nothing.
-//! Reads go on. Only the next open heals, because recovery rewrites the end of the log.
+//! Poison: after the first failed write or fsync, the store acknowledges no more puts. A failed
+//! fsync may have dropped the pages and marked them clean, so a second one that succeeds proves
+//! nothing. Reads go on. Only the next open helps, because recovery rewrites the end of the log.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

@@ -1,14 +1,13 @@
 //! How far the log has come: appended >= written >= flushed.
 //!
-//! | watermark | everything below it | moved by |
-//! |---|---|---|
-//! | appended | has its place in the log | whoever holds the put lock |
-//! | written | is in the log's files, where readers see it; survives the end of the process | the writer, or whoever drains the append buffer |
-//! | flushed | is on the disk; survives the end of the machine | the thread whose turn it is to flush |
+//! - Below *appended*, each byte has its place in the log. The thread with the put lock moves it.
+//! - Below *written*, the bytes are in the log's files, where readers see them, and survive the end
+//!   of the process. The thread that writes them moves it.
+//! - Below *flushed*, the bytes are on the disk and survive the end of the machine. Only the thread
+//!   whose turn it is to flush moves it.
 //!
-//! The log itself keeps the first two. Each moves up only. A watermark of replication (replicated,
-//! confirmed) is one more variant of [`Watermark`], one more number here, and one more caller of
-//! [`super::ack::Acks::settle`].
+//! The log itself keeps the first two. No watermark moves down. Replication adds its watermarks as
+//! variants of [`Watermark`] and numbers here; waiters need no change.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
