@@ -30,7 +30,7 @@ pub(crate) enum PendingRequest {
 }
 
 impl PendingReply {
-    /// Keeps the reply until its ticket is settled. A reply that need not wait is appended to `out`.
+    /// Keeps the reply until its ticket is settled; appends it to `out` if it need not wait.
     pub(crate) fn park(
         self,
         pending: &PendingAcks<Self>,
