@@ -85,7 +85,7 @@ impl Heartbeats {
     /// new objects in each.
     fn in_any_order(&self, body: &[u8]) -> (u64, u64) {
         let (mut outside, mut members) = (self.hasher.build_hasher(), 0u64);
-        let (mut depth, mut sets, mut told) = (0, 0, 0);
+        let (mut depth, mut sets, mut hashed_to) = (0, 0, 0);
         let mut member = None; // start of the current member
         let (mut is_text, mut is_escaped) = (false, false);
         for (at, byte) in body.iter().enumerate() {
@@ -99,8 +99,8 @@ impl Heartbeats {
                     depth += 1;
                     if depth == SET_DEPTH {
                         sets += 1;
-                        outside.write(&body[told..=at]);
-                        (member, told) = (Some(at + 1), at + 1);
+                        outside.write(&body[hashed_to..=at]);
+                        (member, hashed_to) = (Some(at + 1), at + 1);
                     }
                 }
                 b',' | b']' | b'}' => {
@@ -110,15 +110,15 @@ impl Heartbeats {
                         let hash = self.hasher.hash_one((sets, &body[start..at]));
                         members = members.wrapping_add(hash);
                         outside.write(&[*byte]);
-                        told = at + 1;
-                        member = (*byte == b',').then_some(told);
+                        hashed_to = at + 1;
+                        member = (*byte == b',').then_some(hashed_to);
                     }
                     depth -= i32::from(*byte != b',');
                 }
                 _ => {}
             }
         }
-        outside.write(&body[told..]);
+        outside.write(&body[hashed_to..]);
         (outside.finish(), members)
     }
 }

@@ -136,7 +136,7 @@ fn records(offsets: impl Iterator<Item = i64>) -> Vec<u8> {
 }
 
 /// An address at which no server listens.
-fn nobody() -> String {
+fn closed_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().to_string()
 }
@@ -190,7 +190,7 @@ fn no_message_is_lost_in_temporary_failures() {
 #[test]
 fn a_slave_helps_while_the_master_is_away() {
     let slave = server(Queue::whole(0, 800, 64), &[]);
-    let mut plan = plan(&nobody());
+    let mut plan = plan(&closed_address());
     plan.slave = Some(slave.address.clone());
     plan.end = 100;
     assert_eq!(read(plan), Ok((records(0..100), vec![])));
@@ -206,7 +206,7 @@ fn a_slave_without_a_master_is_read() {
 
 #[test]
 fn no_message_is_lost_when_the_slave_lags() {
-    for master in [Some(nobody()), None] {
+    for master in [Some(closed_address()), None] {
         let slave = server(Queue::whole(0, 50, 64), &[]);
         let mut plan = plan("");
         plan.master = master;
@@ -226,7 +226,7 @@ fn a_slave_that_may_not_be_read_loses_no_message() {
     let mut queue = Queue::whole(0, 800, 64);
     queue.matches = Some([].into());
     let slave = server(queue, &[]);
-    let mut plan = plan(&nobody());
+    let mut plan = plan(&closed_address());
     plan.slave = Some(slave.address.clone());
     plan.subscription = Subscription::Tags("A".to_owned());
     plan.outage_budget = Duration::from_millis(900);
