@@ -243,7 +243,7 @@ def test_an_encrypted_key_needs_its_password(servers: Servers, authority: Author
     tls = {"mode": "permissive", "cert": pair.cert, "key": pair.key}
     _, port = servers.start({1: echo}, tls={**tls, "key_password": "open sesame"})
     assert answers(port, authority.context())
-    for password, wanted in ((None, "give its password"), ("guess", "cannot be decrypted")):
+    for password, wanted in ((None, "set its password"), ("guess", "cannot be decrypted")):
         with pytest.raises(SettingsError, match=wanted) as raised:
             servers.start({1: echo}, tls={**tls, "key_password": password})
         assert "sesame" not in str(raised.value) and "guess" not in str(raised.value)
