@@ -39,11 +39,7 @@ pub fn queues(bytes: &[u8]) {
     let again: Vec<u8> = units.iter().flat_map(QueueEntry::encode).collect();
     assert_eq!(again, bytes[..again.len()]);
     for unit in units {
-        let _ = (
-            unit.is_used(),
-            unit.is_filler(),
-            unit.is_extension_address(),
-        );
+        let _ = (unit.is_used(), unit.is_hole(), unit.is_extension_address());
     }
     let _ = ExtHead::parse(bytes);
     if let Some(unit) = ExtUnit::decode(bytes) {

@@ -26,7 +26,7 @@ pub struct QueueEntry {
 impl QueueEntry {
     /// Stands for a queue offset without a record; written before the first entry of a queue that
     /// does not start at 0.
-    pub const FILLER: Self = Self {
+    pub const HOLE: Self = Self {
         physical_offset: 0,
         size_bytes: i32::MAX,
         tags_code: 0,
@@ -77,7 +77,7 @@ impl QueueEntry {
     }
 
     /// Whether the entry stands for no record.
-    pub fn is_filler(&self) -> bool {
+    pub fn is_hole(&self) -> bool {
         self.tags_code == Self::HOLE_TAGS_CODE
             || (self.physical_offset == 0 && self.size_bytes == i32::MAX)
     }
@@ -118,14 +118,14 @@ mod tests {
     #[test]
     fn zeros_are_unused_and_fillers_are_used() {
         assert!(!QueueEntry::decode(&[0; ENTRY_BYTES]).is_used());
-        assert!(QueueEntry::FILLER.is_used() && QueueEntry::FILLER.is_filler());
+        assert!(QueueEntry::HOLE.is_used() && QueueEntry::HOLE.is_hole());
         let entry = QueueEntry {
             physical_offset: 190,
             size_bytes: 100,
             tags_code: 7,
         };
         let hole = entry.hole_before();
-        assert!(hole.is_used() && hole.is_filler() && !entry.is_filler());
+        assert!(hole.is_used() && hole.is_hole() && !entry.is_hole());
         assert!(!hole.is_extension_address() && hole.end_offset() == entry.end_offset());
     }
 
@@ -133,7 +133,7 @@ mod tests {
     fn extension_addresses_lie_below_every_int() {
         let with_tags_code = |tags_code| QueueEntry {
             tags_code,
-            ..QueueEntry::FILLER
+            ..QueueEntry::HOLE
         };
         assert!(with_tags_code(i64::MIN).is_extension_address());
         assert!(with_tags_code(-2_147_483_649).is_extension_address());

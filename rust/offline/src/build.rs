@@ -16,10 +16,10 @@ use mq_store::inspect::Checkpoint;
 use mq_store::inspect::ConsumeQueue;
 use mq_store::inspect::ConsumeQueues;
 use mq_store::inspect::Deletions;
-use mq_store::inspect::Derived;
+use mq_store::inspect::Dispatch;
 use mq_store::inspect::IndexWriter;
 use mq_store::inspect::{IndexFiles, sizes_of_new_files};
-use mq_store::inspect::{LogRead, Walk};
+use mq_store::inspect::{LogRead, LogScanner};
 use mq_store::{MultiDispatch, QueueExt, Settings};
 
 /// The files that [`Site::build`] made.
@@ -105,7 +105,7 @@ impl Site<'_, '_> {
         let index = Arc::new(index);
         let clock: Arc<dyn Clock> = SystemClock::shared();
         let writer = IndexWriter::resume(Arc::clone(&index), clock)?;
-        let derived = Derived::new(Arc::clone(&queues), Some(writer), levels(settings)?);
+        let derived = Dispatch::new(Arc::clone(&queues), Some(writer), levels(settings)?);
         let mut derived = derived.with_multi_dispatch(settings.multi_dispatch);
         let watched = ReportedLog {
             log,
@@ -113,8 +113,8 @@ impl Site<'_, '_> {
             step: Step::Build,
             end,
         };
-        let mut walk = Walk::from(log.min_offset());
-        derived.follow(&watched, &mut walk, end, None)?;
+        let mut scanner = LogScanner::from(log.min_offset());
+        derived.follow(&watched, &mut scanner, end, None)?;
         let records = derived.progress().records();
         drop(derived);
         let (old_queues, _) = old.load_queues()?;
@@ -129,7 +129,7 @@ impl Site<'_, '_> {
         } else {
             self.with_kept(&kept, end)?
         };
-        queues.settle_deletions(end)?;
+        queues.apply_deletions(end)?;
         queues.flush()?;
         Ok(Built {
             queues,
@@ -209,8 +209,8 @@ fn pad_lost_tails(
         let (first, end) = old.written();
         let from = built.as_ref().map_or(first, |built| built.max_offset());
         let is_lost = |offset: &i64| {
-            let entry = old.unit(*offset);
-            entry.is_some_and(|entry| entry.is_filler() || is_repaired(&entry))
+            let entry = old.stored_entry(*offset);
+            entry.is_some_and(|entry| entry.is_hole() || is_repaired(&entry))
         };
         let lost = (from.max(first)..end).rev().find(is_lost);
         // A queue that has no record left is rebuilt only if damage took one of its records.
@@ -218,8 +218,8 @@ fn pad_lost_tails(
         let is_wanted = built.is_some()
             || !repaired.is_empty()
                 && (first..end).any(|offset| {
-                    old.unit(offset)
-                        .is_some_and(|entry| !entry.is_filler() && is_repaired(&entry))
+                    old.stored_entry(offset)
+                        .is_some_and(|entry| !entry.is_hole() && is_repaired(&entry))
                 });
         if let Some(lost) = lost.filter(|_| is_wanted)
             && let Some(queue) = queues.for_record(topic, queue_id)
@@ -234,7 +234,7 @@ fn pad_lost_tails(
 /// Whether the first entry of a queue points before the start of the log: its record has expired.
 fn has_expired(queue: &ConsumeQueue, log_start: i64) -> bool {
     let (first, end) = queue.written();
-    let mut entries = (first..end).filter_map(|offset| queue.unit(offset));
-    let first = entries.find(|entry: &QueueEntry| !entry.is_filler());
+    let mut entries = (first..end).filter_map(|offset| queue.stored_entry(offset));
+    let first = entries.find(|entry: &QueueEntry| !entry.is_hole());
     first.is_some_and(|entry| entry.physical_offset < log_start)
 }

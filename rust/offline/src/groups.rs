@@ -223,7 +223,7 @@ fn count_holes(queue: &ConsumeQueue, from: i64, to: i64) -> i64 {
             break;
         }
         for entry in QueueEntry::decode_all(&entries) {
-            holes += i64::from(entry.is_filler() && at < to);
+            holes += i64::from(entry.is_hole() && at < to);
             at += 1;
         }
     }

@@ -123,7 +123,7 @@ fn usual_bytes(files: &[OffsetFile], recorded: Option<u64>) -> Option<u64> {
 }
 
 /// The range of the files that belong together, from the first byte to the end. A stray file with a
-/// far-off name is left out, because a walk over the gap would take forever.
+/// far-off name is left out, because a scan of the gap would take forever.
 fn range_of(files: &[OffsetFile], file_bytes: u64) -> Range<u64> {
     let mut best: &[OffsetFile] = &[];
     let is_near = |left: &OffsetFile, right: &OffsetFile| {

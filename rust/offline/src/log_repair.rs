@@ -54,7 +54,7 @@ pub(super) fn repair_log(
     Ok(Source {
         log_end,
         last_store_timestamp_ms: check.last_store_timestamp_ms(),
-        repaired: check.healed_ranges().to_vec(),
+        repaired: check.repaired_ranges().to_vec(),
         cut,
     })
 }

@@ -7,7 +7,7 @@ use mq_store::StoreError;
 use mq_store::inspect::Neighbours;
 use mq_store::inspect::good_record;
 use mq_store::inspect::{LastSeen, next_record};
-use mq_store::inspect::{LogRead, Step, Walk};
+use mq_store::inspect::{LogRead, LogScanner, Step};
 
 /// Bytes read at once after the end of the log.
 const READ_BYTES: usize = 1 << 20;
@@ -40,11 +40,11 @@ impl Plan {
         let mut plan = Self::default();
         let mut last_seen = LastSeen::default();
         let mut doubts = 0;
-        let mut walk = Walk::from(log.min_offset());
+        let mut scanner = LogScanner::from(log.min_offset());
         plan.log_end = loop {
-            let offset = walk.offset();
+            let offset = scanner.offset();
             let failed = log_error(offset.cast_signed());
-            let is_good = match walk.step(log, limit).map_err(failed)? {
+            let is_good = match scanner.step(log, limit).map_err(failed)? {
                 Step::End => break offset,
                 // A blank record with no file after it: the log ends here.
                 Step::Blank if log.next_file_start(offset) >= limit => break offset,
@@ -67,7 +67,7 @@ impl Plan {
                     }
                     _ => false,
                 },
-                Step::Neither => false,
+                Step::Invalid => false,
             };
             if is_good {
                 continue;

@@ -20,7 +20,7 @@ use mq_store::inspect::LogRead;
 use mq_store::inspect::StoreLock;
 use mq_store::inspect::layout;
 use mq_store::inspect::log_files;
-use mq_store::inspect::{Left, LogEnd, Marker};
+use mq_store::inspect::{CleanStop, Left, LogEnd};
 use mq_store::inspect::{create_directory, io_error, list, sync_directory};
 
 /// Where derived files are built, beside the current ones.
@@ -89,7 +89,7 @@ fn in_place(
     let site = root.join(SITE);
     remove_tree(&site)?;
     layout::mark_open(root)?;
-    Marker::remove(root)?;
+    CleanStop::remove(root)?;
     let safe_ms = scan.safe_ms()?;
     let left = if state.is_clean {
         Left::Clean
@@ -253,9 +253,9 @@ fn finish(
     built.checkpoint.flush()?;
     let end = LogEnd::of(&log, source.log_end, time).map_err(log_error(0))?;
     let checkpoint_crc = built.checkpoint.crc()?;
-    let marker = Marker::of(end, checkpoint_crc, &built.queues, Some(&built.index));
-    marker.save(root)?;
-    LogFacts::settle(root)?;
+    let clean_stop = CleanStop::of(end, checkpoint_crc, &built.queues, Some(&built.index));
+    clean_stop.save(root)?;
+    LogFacts::complete(root)?;
     let abort = root.join(layout::ABORT);
     if abort.exists() {
         fs::remove_file(&abort).map_err(io_error(&abort))?;

@@ -6,7 +6,7 @@ use super::log::LogDirectory;
 use mq_format::consume_queue::ENTRY_BYTES;
 use mq_format::message::{CheckCrc, RecordView};
 use mq_store::StoreError;
-use mq_store::inspect::{Geometry, LogRead, SetSizes, Step, Walk};
+use mq_store::inspect::{Geometry, LogRead, LogScanner, SetSizes, Step};
 use mq_store::inspect::{adopted_file_bytes, geometry, index_paths, io_error, queue_directories};
 
 /// Sizes of a store's files on disk; None if it has no such file.
@@ -107,22 +107,22 @@ impl Scan {
             CheckCrc::No
         };
         let limit = self.log.max_offset();
-        let mut walk = Walk::from(offset.max(0).cast_unsigned());
+        let mut scanner = LogScanner::from(offset.max(0).cast_unsigned());
         let mut chunk = Chunk {
             next_offset: offset,
             ..Chunk::default()
         };
         while chunk.bytes.len() < max_bytes.max(1) {
-            let at = walk.offset().cast_signed();
-            match walk.step(&self.log, limit).map_err(log_error(at))? {
+            let at = scanner.offset().cast_signed();
+            match scanner.step(&self.log, limit).map_err(log_error(at))? {
                 Step::Record(bytes) if is_record_at(at, bytes, check) => {
                     chunk.bytes.extend_from_slice(bytes);
                     chunk.physical_offsets.push(at);
                 }
                 Step::Blank => {}
-                Step::Record(_) | Step::Neither | Step::End => break,
+                Step::Record(_) | Step::Invalid | Step::End => break,
             }
-            chunk.next_offset = walk.offset().cast_signed();
+            chunk.next_offset = scanner.offset().cast_signed();
         }
         Ok(chunk)
     }

@@ -7,7 +7,7 @@ use mq_format::properties;
 use mq_store::StoreError;
 use mq_store::inspect::good_record;
 use mq_store::inspect::{LastSeen, next_record};
-use mq_store::inspect::{LogRead, Step, Walk};
+use mq_store::inspect::{LogRead, LogScanner, Step};
 
 /// Most bytes of log read for one chunk.
 const SCAN_BYTES_MAX: u64 = 64 << 20;
@@ -136,7 +136,7 @@ impl Scan {
         let start = self.skip_files(start, filter)?;
         let end = self.log.max_offset();
         let stop = filter.stop.map_or(end, |stop| stop.max(0).cast_unsigned());
-        let mut walk = Walk::from(start);
+        let mut scanner = LogScanner::from(start);
         let mut found = Selected {
             bytes: Vec::new(),
             count: 0,
@@ -144,13 +144,13 @@ impl Scan {
             ended: Ended::More,
         };
         let mut beyond = 0;
-        while found.bytes.len() < max_bytes.max(1) && walk.offset() - start < SCAN_BYTES_MAX {
-            let at = walk.offset().cast_signed();
-            if walk.offset() >= stop && stop < end {
+        while found.bytes.len() < max_bytes.max(1) && scanner.offset() - start < SCAN_BYTES_MAX {
+            let at = scanner.offset().cast_signed();
+            if scanner.offset() >= stop && stop < end {
                 found.ended = Ended::Stop;
                 break;
             }
-            match walk.step(&self.log, end).map_err(log_error(at))? {
+            match scanner.step(&self.log, end).map_err(log_error(at))? {
                 Step::Record(bytes) => {
                     let Some(record) = record_at(at, bytes, check_crc) else {
                         found.ended = Ended::Unreadable;
@@ -167,12 +167,12 @@ impl Scan {
                     }
                 }
                 Step::Blank => {}
-                Step::Neither | Step::End => {
+                Step::Invalid | Step::End => {
                     found.ended = Ended::Unreadable;
                     break;
                 }
             }
-            found.next_offset = walk.offset().cast_signed();
+            found.next_offset = scanner.offset().cast_signed();
             if beyond >= BEYOND_MAX {
                 found.ended = Ended::Stop;
                 break;
@@ -331,10 +331,10 @@ impl Scan {
             return Ok(None);
         };
         let mut last_seen = LastSeen::default();
-        let mut walk = Walk::from(self.log.file_start(offset).max(self.log.min_offset()));
-        while walk.offset() < offset {
-            let at = walk.offset();
-            let is_good = match walk
+        let mut scanner = LogScanner::from(self.log.file_start(offset).max(self.log.min_offset()));
+        while scanner.offset() < offset {
+            let at = scanner.offset();
+            let is_good = match scanner
                 .step(&self.log, offset)
                 .map_err(log_error(at.cast_signed()))?
             {
@@ -346,11 +346,11 @@ impl Scan {
                     None => false,
                 },
                 Step::Blank => true,
-                Step::Neither | Step::End => false,
+                Step::Invalid | Step::End => false,
             };
             if !is_good {
                 match next_record(&self.log, at, offset, &last_seen)? {
-                    Some(next) => walk = Walk::from(next),
+                    Some(next) => scanner = LogScanner::from(next),
                     None => break,
                 }
             }

@@ -131,7 +131,7 @@ impl Scan {
         queue: &ConsumeQueue,
         check: CheckCrc,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        if entry.is_filler() || !entry.is_used() {
+        if entry.is_hole() || !entry.is_used() {
             return Ok(None);
         }
         let at = entry.physical_offset;

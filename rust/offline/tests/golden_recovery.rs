@@ -12,7 +12,7 @@ use mq_base::clock::SystemClock;
 use mq_format::message::{CheckCrc, RecordView};
 use mq_offline::Scan;
 use mq_store::{
-    GetRequest, PutRequest, PutStatus, ReadMode, Settings, Store, StoreError, TagFilter,
+    GetRequest, MessageFilter, PutRequest, PutStatus, ReadMode, Settings, Store, StoreError,
 };
 use mq_testing::golden::{Golden, INDEX_ENTRIES, INDEX_SLOTS, LOG_FILE_BYTES, hex, list_of};
 use mq_testing::stores::unpack;
@@ -56,7 +56,7 @@ fn bodies(store: &Store, root: &Path, log_end: u64) -> Bodies {
                 queue_id: queue.queue_id,
                 offset,
                 max_count: 32,
-                filter: &TagFilter::All,
+                filter: &MessageFilter::All,
                 mode: ReadMode::Wait,
             };
             let got = store.get(&request, &mut out).unwrap();

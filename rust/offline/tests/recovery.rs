@@ -14,7 +14,8 @@ use mq_base::clock::SystemClock;
 use mq_format::message::{CheckCrc, RecordView};
 use mq_offline::Scan;
 use mq_store::{
-    GetRequest, GetStatus, PutRequest, PutStatus, ReadMode, Settings, Store, StoreError, TagFilter,
+    GetRequest, GetStatus, MessageFilter, PutRequest, PutStatus, ReadMode, Settings, Store,
+    StoreError,
 };
 use mq_testing::stores::directory;
 
@@ -66,7 +67,7 @@ fn bodies(store: &Store, queue_id: i32) -> Vec<Vec<u8>> {
             queue_id,
             offset,
             max_count: 32,
-            filter: &TagFilter::All,
+            filter: &MessageFilter::All,
             mode: ReadMode::Wait,
         };
         let got = store.get(&request, &mut out).unwrap();

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use mq_format::bloom::BloomFilter;
 use mq_format::filter::Sql;
-use mq_store::TagFilter;
+use mq_store::MessageFilter;
 
 /// Messages with one of these tag codes, or whose properties satisfy the expression.
 ///
@@ -17,18 +17,18 @@ pub(super) fn filter(
     tag_codes: Option<Vec<i32>>,
     sql: Option<&str>,
     retried: Option<HashMap<String, String>>,
-) -> PyResult<TagFilter> {
+) -> PyResult<MessageFilter> {
     if let Some(retried) = retried {
         let known = retried.into_iter();
         let by_topic = known.map(|(topic, text)| Ok((topic, Arc::new(compile(&text)?))));
-        return Ok(TagFilter::Retried(Arc::new(
+        return Ok(MessageFilter::Retried(Arc::new(
             by_topic.collect::<PyResult<_>>()?,
         )));
     }
     match (tag_codes, sql) {
-        (_, Some(text)) => compile(text).map(|sql| TagFilter::Sql(Arc::new(sql))),
-        (Some(codes), None) => Ok(TagFilter::Codes(codes.into())),
-        (None, None) => Ok(TagFilter::All),
+        (_, Some(text)) => compile(text).map(|sql| MessageFilter::Sql(Arc::new(sql))),
+        (Some(codes), None) => Ok(MessageFilter::Codes(codes.into())),
+        (None, None) => Ok(MessageFilter::All),
     }
 }
 

@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyDict, PyMapping};
 use super::mappings::seconds;
 use mq_format::remoting::{ExtFields, Frame, Serialize};
 use mq_server::{self as server, Job, JobHead};
-use mq_store::TagFilter;
+use mq_store::MessageFilter;
 
 /// Replies above this many bytes are written with the GIL released. For a smaller reply releasing
 /// the GIL costs more than the write.
@@ -191,7 +191,9 @@ impl Request {
         timeout: f64,
         tag_codes: Option<Vec<i32>>,
     ) -> PyResult<()> {
-        let filter = tag_codes.map_or(TagFilter::All, |codes| TagFilter::Codes(codes.into()));
+        let filter = tag_codes.map_or(MessageFilter::All, |codes| {
+            MessageFilter::Codes(codes.into())
+        });
         let job = self.take()?;
         let topic = Arc::from(topic);
         py.detach(|| job.hold(topic, queue_id, offset, filter, seconds(timeout)));

@@ -16,7 +16,7 @@ use mq_server::{
     BrokerRow, Change, DataPlane, FilterRow, FrameLimits, GroupFilter, GroupRow, Kind, LockLimits,
     Settings, StoredReplies, Subscription, SubscriptionRow, TopicRow,
 };
-use mq_store::Marks;
+use mq_store::BloomHint;
 
 /// The keys of `Server`; any other key is an error.
 const KEYS: [&str; 22] = [
@@ -202,7 +202,7 @@ pub(super) fn filters(_topic: &str, row: Bound<'_, PyAny>) -> PyResult<FilterRow
         Ok(GroupFilter {
             group,
             sql: Arc::new(sql),
-            marks: Arc::new(Marks::new(bit_count, positions)),
+            marks: Arc::new(BloomHint::new(bit_count, positions)),
         })
     };
     let filters = filters.into_iter().map(compiled);

@@ -141,7 +141,7 @@ fn put_burst(store: &Store, request: &PutRequest<'_>) -> Outcome<Duration> {
 /// One thread that waits for each flush.
 fn flush_each(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
     flushing::put_and_wait(store);
-    flushing::settle();
+    flushing::wait_until_flushed();
     let lone = flushing::lone(store, limit);
     Ok(json!({
         "flushes_per_s": lone.per_s.round(),
@@ -153,7 +153,7 @@ fn flush_each(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
 /// Clients of a server with one put in flight each.
 fn parked(store: &Arc<Store>, limit: Duration, clients: usize) -> Outcome<Value> {
     flushing::put_and_wait(store);
-    flushing::settle();
+    flushing::wait_until_flushed();
     let per_s = flushing::parked(store, clients, limit);
     Ok(json!({ "in_flight": clients, "acknowledged_per_s": per_s.round() }))
 }
@@ -161,7 +161,7 @@ fn parked(store: &Arc<Store>, limit: Duration, clients: usize) -> Outcome<Value>
 /// Threads that wait for their own put.
 fn latched(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
     flushing::put_and_wait(store);
-    flushing::settle();
+    flushing::wait_until_flushed();
     let per_s = flushing::latched(store, 64, limit);
     Ok(json!({ "threads": 64, "acknowledged_per_s": per_s.round() }))
 }

@@ -15,7 +15,7 @@ const ROW_BYTES: usize = 64;
 
 /// A filter of a consumer group.
 #[derive(Debug, Clone, Default)]
-pub enum TagFilter {
+pub enum MessageFilter {
     /// Every message (`*`).
     #[default]
     All,
@@ -24,12 +24,12 @@ pub enum TagFilter {
     /// Messages whose properties match an expression.
     Sql(Arc<Sql>),
     /// Like `Sql`, with bits of the extension that rule out some messages without reading them.
-    Marked(Arc<Sql>, Arc<Marks>),
+    Marked(Arc<Sql>, Arc<BloomHint>),
     /// Messages of a retry topic that match the expression for their original topic, if it has one.
     Retried(Arc<HashMap<String, Arc<Sql>>>),
 }
 
-impl TagFilter {
+impl MessageFilter {
     /// Whether a message with this tags code may pass (RocketMQ compares the low 32 bits).
     pub fn matches(&self, tags_code: i64) -> bool {
         match self {
@@ -82,19 +82,19 @@ impl TagFilter {
 /// before the filter is active is then lost to the group. We trust the bits from a log offset on:
 /// the end of the log at a time when the filter was active already.
 #[derive(Debug)]
-pub struct Marks {
+pub struct BloomHint {
     bit_count: u32,
     positions: Vec<u32>,
-    since: AtomicI64,
+    valid_from: AtomicI64,
 }
 
-impl Marks {
+impl BloomHint {
     /// Bits in a bitmap of this size. They are not trusted yet.
     pub fn new(bit_count: u32, positions: Vec<u32>) -> Self {
         Self {
             bit_count,
             positions,
-            since: AtomicI64::new(i64::MAX),
+            valid_from: AtomicI64::new(i64::MAX),
         }
     }
 
@@ -104,30 +104,30 @@ impl Marks {
     }
 
     /// Whether both have the same bits.
-    pub fn are(&self, other: &Self) -> bool {
+    pub fn same_bits(&self, other: &Self) -> bool {
         (self.bit_count, &self.positions) == (other.bit_count, &other.positions)
     }
 
     /// Trust the bits of messages from this log offset on.
-    pub fn believe_from(&self, log_offset: i64) {
-        self.since.store(log_offset, Ordering::Release);
+    pub fn set_valid_from(&self, log_offset: i64) {
+        self.valid_from.store(log_offset, Ordering::Release);
     }
 
     /// The log offset from which the bits are trusted; `i64::MAX` if they are not.
-    pub fn since(&self) -> i64 {
-        self.since.load(Ordering::Acquire)
+    pub fn valid_from(&self) -> i64 {
+        self.valid_from.load(Ordering::Acquire)
     }
 
     /// Stop trusting the bits, because the expression is no longer active.
-    pub fn retire(&self) {
-        self.believe_from(i64::MAX);
+    pub fn invalidate(&self) {
+        self.set_valid_from(i64::MAX);
     }
 
     /// Whether a message with this bitmap cannot match the expression. Call this after reading the
     /// bitmap, because `retire` is called before other bits are written.
     pub(crate) fn rule_out(&self, bitmap: &[u8], physical_offset: i64) -> bool {
         let is_ours = bitmap.len() * 8 == self.bit_count as usize;
-        let is_believed = physical_offset >= self.since();
-        is_ours && is_believed && !bloom::is_set(bitmap, &self.positions)
+        let is_valid = physical_offset >= self.valid_from();
+        is_ours && is_valid && !bloom::is_set(bitmap, &self.positions)
     }
 }

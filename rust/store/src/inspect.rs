@@ -1,7 +1,7 @@
 //! The API for the offline tools: a store's files and formats, without a running store. The tools
 //! use nothing else of the store.
 
-pub use crate::derive::dispatch::Derived;
+pub use crate::derive::dispatch::Dispatch;
 pub use crate::derive::index::file::IndexFile;
 pub use crate::derive::index::files::{IndexFiles, index_paths, sizes_of_new_files};
 pub use crate::derive::index::geometry::{Geometry, SetSizes, any_layout, geometry};
@@ -16,11 +16,11 @@ pub use crate::directory::recognise::{Effect, Foreign, recognise};
 pub use crate::files::{
     OffsetFile, create_directory, io_error, list, offset_files, offset_name, sync_directory,
 };
+pub use crate::records::log_scanner::{LogRead, LogScanner, RECORD_BYTES_MAX, Step};
 pub use crate::records::record::{good_record, is_stand_in};
-pub use crate::records::walk::{LogRead, RECORD_BYTES_MAX, Step, Walk};
 pub use crate::recover::damage::{LastSeen, next_record};
 pub use crate::recover::header::Neighbours;
-pub use crate::recover::{Left, LogCheck, LogEnd, Marker};
+pub use crate::recover::{CleanStop, Left, LogCheck, LogEnd};
 pub use crate::state::checkpoint::{CHECKPOINT_BYTES, Checkpoint, MARGIN_MS};
 pub use crate::state::json::other_content;
 pub use crate::state::offsets::Offsets;

@@ -16,21 +16,21 @@ use crate::clean::rules::Rules;
 use crate::delay::deliver::{Delay, DelayThread};
 use crate::delay::redeliver::{HALF_TOPIC, Redelivery};
 use crate::derive::arrivals::{ArrivalListener, Arrivals};
-use crate::derive::dispatch::Derived;
-use crate::derive::follow::{self, Dispatcher, Room};
+use crate::derive::dispatch::Dispatch;
+use crate::derive::dispatch_thread::{self, Dispatcher, FullDiskRetry};
 use crate::derive::index::files::IndexFiles;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::directory::layout;
 use crate::directory::lock::StoreLock;
 use crate::directory::log_files;
+use crate::entry_repair::EntryRepairer;
 use crate::files::io_error;
 use crate::latency::Latency;
 use crate::listeners::Listener;
-use crate::mend::Mender;
 use crate::rates::Rates;
 use crate::read::reader::Reader;
 use crate::records::record::DamagedRecords;
-use crate::recover::{Marker, Recovered, Recovery};
+use crate::recover::{CleanStop, Recovered, Recovery};
 use crate::settings::Settings;
 use crate::state::checkpoint::Checkpoint;
 use crate::state::files::State;
@@ -133,15 +133,15 @@ impl Parts<'_> {
         let lmq_enabled = self.settings.multi_dispatch.lmq_enabled;
         let offsets = Arc::new(Offsets::load(&state, lmq_enabled)?);
         let damaged: Arc<DamagedRecords> = Arc::default();
-        let mender = self.mender(&queues);
+        let repairer = self.repairer(&queues);
         let delay = self.delay(&queues, &state, &damaged)?;
-        let delay = Arc::new(delay.mending(Arc::clone(&mender)));
+        let delay = Arc::new(delay.mending(Arc::clone(&repairer)));
         self.mark_open()?;
         let flusher = self.flusher(&acks, &space, recovered.last_store_timestamp_ms);
         let services = Arc::<Services>::default();
         let (puts, allocator) = self.puts(flusher, &queues, &services)?;
         let reader = self
-            .reader(&queues, index.as_ref(), mender)
+            .reader(&queues, index.as_ref(), repairer)
             .counting(damaged);
         let upkeep = Upkeep {
             clock: self.clock(),
@@ -160,10 +160,10 @@ impl Parts<'_> {
             unflushed_rounds: AtomicU32::new(0),
             ends: EndsSaver::from(log_end, self.clock.monotonic_ms()),
         };
-        let room = Room::new(&upkeep.space, &puts.flusher.appended);
+        let full_disk = FullDiskRetry::new(&upkeep.space, &puts.flusher.appended);
         let on_arrival = Arc::new(Listener::new("arrival-listener"));
         let arrived = arrived(&upkeep.delay, &on_arrival);
-        let dispatcher = self.dispatcher(derived, log_end, (room, arrived), acks)?;
+        let dispatcher = self.dispatcher(derived, log_end, (full_disk, arrived), acks)?;
         let (puts, reader, upkeep) = (Arc::new(puts), Arc::new(reader), Arc::new(upkeep));
         let (cleaner, cleaning) = self.cleaning(&reader, &upkeep, &services)?;
         let running = self.running(&puts, &upkeep, &services, (cleaning, allocator, lock))?;
@@ -180,7 +180,7 @@ impl Parts<'_> {
             put_latency: Latency::default(),
             get_latency: Latency::default(),
             transactions,
-            healed: recovered.healed,
+            repaired: recovered.repaired,
             on_arrival,
             services,
             running: Mutex::new(Some(running)),
@@ -194,20 +194,25 @@ impl Parts<'_> {
         Arc::new(space)
     }
 
-    fn mender(&self, queues: &Arc<ConsumeQueues>) -> Arc<Mender> {
+    fn repairer(&self, queues: &Arc<ConsumeQueues>) -> Arc<EntryRepairer> {
         let (log, queues) = (Arc::clone(&self.log), Arc::clone(queues));
         let (levels, multi_dispatch) = (self.levels.clone(), self.settings.multi_dispatch);
-        Arc::new(Mender::new(log, queues, levels, multi_dispatch.enabled))
+        Arc::new(EntryRepairer::new(
+            log,
+            queues,
+            levels,
+            multi_dispatch.enabled,
+        ))
     }
 
     fn reader(
         &self,
         queues: &Arc<ConsumeQueues>,
         index: Option<&Arc<IndexFiles>>,
-        mender: Arc<Mender>,
+        repairer: Arc<EntryRepairer>,
     ) -> Reader {
         let (log, queues) = (Arc::clone(&self.log), Arc::clone(queues));
-        Reader::new(log, queues, index.cloned(), &self.settings, mender)
+        Reader::new(log, queues, index.cloned(), &self.settings, repairer)
     }
 
     fn delay(
@@ -224,7 +229,7 @@ impl Parts<'_> {
     /// From here on the store looks open. A failure before this leaves a closed store closed.
     fn mark_open(&self) -> Result<(), StoreError> {
         layout::mark_open(self.root)?;
-        Marker::remove(self.root)
+        CleanStop::remove(self.root)
     }
 
     fn flusher(&self, acks: &Arc<Acks>, space: &Arc<Space>, newest_ms: i64) -> Arc<Flusher> {
@@ -289,13 +294,14 @@ impl Parts<'_> {
 
     fn dispatcher(
         &self,
-        derived: Derived,
+        derived: Dispatch,
         log_end: u64,
-        (room, arrived): (Room, Box<ArrivalListener>),
+        (full_disk, arrived): (FullDiskRetry, Box<ArrivalListener>),
         acks: Arc<Acks>,
     ) -> Result<Dispatcher, StoreError> {
         let log = Arc::clone(&self.log);
-        let readable_beyond = follow::readable_beyond(Arc::clone(&log), Arc::clone(&room.appended));
+        let readable_beyond =
+            dispatch_thread::readable_beyond(Arc::clone(&log), Arc::clone(&full_disk.appended));
         // If dispatch stops, acknowledged messages would be invisible to consumers, so refuse new
         // ones.
         let failed = move |error| acks.fail(format!("dispatch: {error}"));
@@ -304,7 +310,7 @@ impl Parts<'_> {
             derived,
             log_end,
             readable_beyond,
-            room,
+            full_disk,
             arrived,
             failed,
         )

@@ -61,12 +61,12 @@ fn log_figures(store: &Store, table: &mut Table) {
     // RocketMQ never sets this figure either, but tools expect it.
     table.put("dispatchMaxBuffer", 0);
     table.put("dispatchSkippedRecords", progress.skipped());
-    table.put("healedDamages", store.healed);
+    table.put("healedDamages", store.repaired);
     let damaged = store.reader.damaged_skipped();
     table.put("damagedRecordsSkipped", damaged);
     table.put("delayedMessagesDeleted", store.upkeep.delay.deleted());
-    let mended = store.reader.mender.mended();
-    table.put("queueEntriesRepaired", mended);
+    let repaired = store.reader.repairer.repaired();
+    table.put("queueEntriesRepaired", repaired);
     let unflushed = end.saturating_sub(store.puts.flusher.acks.flushed());
     table.put("remainHowManyDataToFlush", readable(unflushed));
     table.put("pageCacheLockTimeMills", store.lock_held_ms());

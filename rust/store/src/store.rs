@@ -14,7 +14,7 @@ use crate::clean::cleaner::Cleaner;
 use crate::delay::deliver::{DelayThread, DeliveryListener};
 use crate::derive::arrivals::ArrivalListener;
 use crate::derive::dispatch::BitmapSource;
-use crate::derive::follow::Dispatcher;
+use crate::derive::dispatch_thread::Dispatcher;
 use crate::directory::deleted::is_deletable;
 use crate::directory::layout;
 use crate::directory::lock::StoreLock;
@@ -53,7 +53,7 @@ pub struct Store {
     /// Which transactions have ended.
     pub(crate) transactions: Transactions,
     /// Damaged ranges of the log that recovery repaired.
-    pub(crate) healed: usize,
+    pub(crate) repaired: usize,
     pub(crate) on_arrival: Arc<Listener<ArrivalListener>>,
     /// Failures of the store's threads.
     pub(crate) services: Arc<Services>,

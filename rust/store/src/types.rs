@@ -6,7 +6,7 @@ use std::ops::AddAssign;
 use smallvec::SmallVec;
 use thiserror::Error;
 
-use crate::filter::TagFilter;
+use crate::filter::MessageFilter;
 
 /// A message to append. Properties are the final stored text (`WAIT` already stripped).
 #[derive(Debug, Clone, Copy)]
@@ -177,7 +177,7 @@ pub struct GetRequest<'a> {
     /// Most messages to return.
     pub max_count: i32,
     /// Filter for the messages.
-    pub filter: &'a TagFilter,
+    pub filter: &'a MessageFilter,
     /// Whether the read may wait for the disk.
     pub mode: ReadMode,
 }

@@ -14,8 +14,8 @@ use crate::derive::queues::table::ConsumeQueues;
 use crate::directory::queue_ends::QueueEnds;
 use crate::files::io_error;
 use crate::rates::Rates;
-use crate::records::walk::LogRead;
-use crate::recover::{LogEnd, Marker};
+use crate::records::log_scanner::LogRead;
+use crate::recover::{CleanStop, LogEnd};
 use crate::state::checkpoint::Checkpoint;
 use crate::state::files::State;
 use crate::state::offsets::Offsets;
@@ -109,12 +109,12 @@ impl Upkeep {
         }
         let now_ms = self.clock.monotonic_ms();
         if self.save_every.is_due(now_ms) {
-            told(self.save_offsets());
+            log_failure(self.save_offsets());
         }
         if self.save_delay_every.is_due(now_ms) {
-            told(self.save_delay());
+            log_failure(self.save_delay());
         }
-        told(self.save_ends(now_ms));
+        log_failure(self.save_ends(now_ms));
     }
 
     /// Saves the ends of the queues if messages arrived since the last call.
@@ -199,7 +199,7 @@ impl Upkeep {
     /// flush lost.
     pub(crate) fn finish(&self) -> Result<(), StoreError> {
         if let Some(reason) = self.acks.poison() {
-            told(self.save_offsets());
+            log_failure(self.save_offsets());
             return Err(StoreError::Poisoned(reason.to_owned()));
         }
         self.flush_derived()?;
@@ -215,12 +215,12 @@ impl Upkeep {
         let end = LogEnd::of(log, log.max_offset(), self.progress.store_timestamp_ms());
         let end = end.map_err(io_error(&root.join("commitlog")))?;
         self.queues.ends(end.log_end).save(root)?;
-        Marker::of(end, self.checkpoint.crc()?, &self.queues, index).save(root)
+        CleanStop::of(end, self.checkpoint.crc()?, &self.queues, index).save(root)
     }
 }
 
 /// Logs a failed save. The files keep their old content, and the next round tries again.
-fn told(saved: Result<(), StoreError>) {
+fn log_failure(saved: Result<(), StoreError>) {
     if let Err(error) = saved {
         tracing::error!(%error, "cannot save offsets, checkpoint or the ends of queues");
     }

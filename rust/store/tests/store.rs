@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use mq_base::clock::SystemClock;
 use mq_format::message::{CheckCrc, RecordView};
 use mq_store::{
-    AckOutcome, GetRequest, GetStatus, Put, PutRequest, PutStatus, ReadMode, Settings, Settled,
-    Store, StoreError, TagFilter,
+    AckOutcome, GetRequest, GetStatus, MessageFilter, Put, PutRequest, PutStatus, ReadMode,
+    Settings, Settled, Store, StoreError,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -72,7 +72,7 @@ fn bodies(store: &Store, topic: &str) -> Vec<Vec<u8>> {
         queue_id: 0,
         offset: 0,
         max_count: 32,
-        filter: &TagFilter::All,
+        filter: &MessageFilter::All,
         mode: ReadMode::Wait,
     };
     let result = store.get(&request, &mut out).unwrap();
@@ -174,9 +174,9 @@ fn group_commit_answers_parked_puts() {
     );
     let (sender, outcomes) = mpsc::channel();
     let again = sender.clone();
-    let listener = move |settled: &[Settled]| {
-        let each = settled.iter();
-        each.for_each(|settled| sender.send(*settled).unwrap());
+    let listener = move |completed: &[Settled]| {
+        let each = completed.iter();
+        each.for_each(|completed| sender.send(*completed).unwrap());
     };
     store.on_settled(Box::new(listener)).unwrap();
     for token in 0..20 {
@@ -187,10 +187,10 @@ fn group_commit_answers_parked_puts() {
             again.send(Settled { token, outcome }).unwrap();
         }
     }
-    let settled = (0..20).map(|_| outcomes.recv_timeout(PATIENCE).unwrap());
-    let mut tokens: Vec<_> = settled
-        .inspect(|settled| assert_eq!(settled.outcome, AckOutcome::Durable))
-        .map(|settled| settled.token)
+    let completed = (0..20).map(|_| outcomes.recv_timeout(PATIENCE).unwrap());
+    let mut tokens: Vec<_> = completed
+        .inspect(|completed| assert_eq!(completed.outcome, AckOutcome::Durable))
+        .map(|completed| completed.token)
         .collect();
     tokens.sort_unstable();
     assert_eq!(tokens, (0..20).collect::<Vec<_>>(), "each once");

@@ -3,7 +3,7 @@
 use super::Check;
 use crate::scan::log_error;
 use mq_store::StoreError;
-use mq_store::inspect::Marker;
+use mq_store::inspect::CleanStop;
 
 /// The file with these facts, relative to the store.
 const PLACE: &str = "mqstack/closed.json";
@@ -23,23 +23,23 @@ impl Check<'_> {
             }
             return Ok(());
         }
-        let Some(marker) = Marker::read(&self.scan.root)? else {
+        let Some(clean_stop) = CleanStop::read(&self.scan.root)? else {
             let what = "cannot be read: the next open checks the store".to_owned();
             self.find("closed", PLACE, -1, what);
             return Ok(());
         };
-        if Some(marker.checkpoint_crc) != self.scan.checkpoint_crc()? {
+        if Some(clean_stop.checkpoint_crc) != self.scan.checkpoint_crc()? {
             let what = "the checkpoint changed: another program wrote it, or it is damaged";
             self.notice("closed", PLACE, -1, what.to_owned());
             return Ok(());
         }
-        let end = marker.end.log_end;
+        let end = clean_stop.end.log_end;
         let failed = log_error(end.cast_signed());
         if log_end < end {
             let what =
                 format!("the log ended at {end} when the store was closed, now at {log_end}");
             self.find("log_end", "commitlog", log_end.cast_signed(), what);
-        } else if !marker.has_sound_tail(&self.scan.log).map_err(failed)? {
+        } else if !clean_stop.has_sound_tail(&self.scan.log).map_err(failed)? {
             let what = format!("the last bytes before {end} changed since the store was closed");
             self.find("log_tail", "commitlog", end.cast_signed(), what);
         }
@@ -48,7 +48,10 @@ impl Check<'_> {
             .clone()
             .map(|checked| checked.queue.max_offset())
             .sum();
-        let (count, stated) = (queues.count(), (marker.queues, marker.queue_offsets));
+        let (count, stated) = (
+            queues.count(),
+            (clean_stop.queues, clean_stop.queue_offsets),
+        );
         if (count, offsets) != stated {
             let what = format!(
                 "{count} queues with {offsets} offsets in all; at the clean stop {} with {}",

@@ -197,7 +197,7 @@ impl Check<'_> {
         }
         let mut heads = vec![0; layout.slots as usize];
         let (mut at, mut in_log, mut last) = (1, 0, None);
-        let mut healed = 0_u64;
+        let mut repaired = 0_u64;
         while at < end {
             let count = ENTRIES_AT_ONCE.min(end - at);
             for entry in work.file.entries(at, count)? {
@@ -215,7 +215,7 @@ impl Check<'_> {
                 if offset >= self.scan.min_physical_offset() {
                     let (found, what) = self.check_entry(&entry, at, work);
                     in_log += u64::from(found != Entry::Healed);
-                    healed += u64::from(found == Entry::Healed);
+                    repaired += u64::from(found == Entry::Healed);
                     if let Some(what) = what {
                         self.find("index_entry", place, offset, what);
                     }
@@ -224,8 +224,8 @@ impl Check<'_> {
                 at += 1;
             }
         }
-        if healed > 0 {
-            let what = format!("{healed} entries are keys of records that were lost to damage");
+        if repaired > 0 {
+            let what = format!("{repaired} entries are keys of records that were lost to damage");
             self.notice("index_healed", place, -1, what);
         }
         self.index_frame(work, (last, &heads))?;

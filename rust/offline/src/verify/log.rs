@@ -7,7 +7,7 @@ use mq_format::multi_dispatch;
 use mq_store::StoreError;
 use mq_store::inspect::is_stand_in;
 use mq_store::inspect::{LastSeen, next_record};
-use mq_store::inspect::{LogRead, Step, Walk};
+use mq_store::inspect::{LogRead, LogScanner, Step};
 
 /// Largest backward step of store times that is no fault, milliseconds.
 const STEP_BACK_MS: i64 = 60_000;
@@ -37,25 +37,25 @@ impl Check<'_> {
         let log = &self.scan.log;
         let limit = log.max_offset();
         let mut last_seen = LastSeen::default();
-        let mut walk = Walk::from(log.min_offset());
+        let mut scanner = LogScanner::from(log.min_offset());
         loop {
-            let offset = walk.offset();
+            let offset = scanner.offset();
             if self.step(offset.cast_signed()).is_err() {
                 return Ok(Err(Stopped));
             }
             let failed = log_error(offset.cast_signed());
-            match walk.step(log, limit).map_err(failed)? {
+            match scanner.step(log, limit).map_err(failed)? {
                 Step::End => return Ok(Ok(offset)),
                 Step::Blank => self.blank(offset)?,
                 Step::Record(bytes) => self.record(offset, bytes, &mut last_seen),
-                Step::Neither => {
+                Step::Invalid => {
                     let Some(next) = next_record(log, offset, limit, &last_seen)? else {
                         return Ok(Ok(offset));
                     };
                     let what = format!("{} bytes are no record, records follow", next - offset);
                     self.find("record", "commitlog", offset.cast_signed(), what);
                     self.sequences.lost(offset.cast_signed());
-                    walk = Walk::from(next);
+                    scanner = LogScanner::from(next);
                 }
             }
         }

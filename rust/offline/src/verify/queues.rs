@@ -118,9 +118,7 @@ impl Check<'_> {
                 self.tags_code((&queue, offset), &entry, record, tags_code)
             }
             // The queue was deleted and created again, so its offsets started at 0 again.
-            Some(entry)
-                if entry.is_used() && !entry.is_filler() && entry.physical_offset > start =>
-            {
+            Some(entry) if entry.is_used() && !entry.is_hole() && entry.physical_offset > start => {
                 return self.superseded(start);
             }
             Some(entry) if entry.is_used() => {
@@ -205,7 +203,7 @@ impl Check<'_> {
         let is_anew = checked.queue.written().0 == 0;
         let begins_later = is_anew
             && checked.entry(min).is_some_and(|first| {
-                first.is_used() && !first.is_filler() && first.physical_offset > start
+                first.is_used() && !first.is_hole() && first.physical_offset > start
             });
         if begins_later {
             return self.superseded(start);
@@ -296,7 +294,7 @@ impl Check<'_> {
         entry: &QueueEntry,
         log_end: u64,
     ) -> Option<String> {
-        if entry.is_filler() {
+        if entry.is_hole() {
             return None;
         }
         if !entry.is_used() {

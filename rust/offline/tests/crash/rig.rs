@@ -10,7 +10,8 @@ use mq_base::clock::{Clock, SystemClock};
 use mq_format::message::{CheckCrc, RecordView, sys_flag};
 use mq_format::properties;
 use mq_store::{
-    GetRequest, GetStatus, PutRequest, PutResult, ReadMode, Settings, Store, StoreError, TagFilter,
+    GetRequest, GetStatus, MessageFilter, PutRequest, PutResult, ReadMode, Settings, Store,
+    StoreError,
 };
 
 use crate::oracle::{Verdict, ensure};
@@ -211,7 +212,7 @@ pub fn drain(store: &Store, topic: &str, queue_id: i32) -> Verdict<Vec<Stored>> 
             queue_id,
             offset,
             max_count: 32,
-            filter: &TagFilter::All,
+            filter: &MessageFilter::All,
             mode: ReadMode::Wait,
         };
         let got = store.get(&request, &mut out);

@@ -161,14 +161,14 @@ fn a_store_closed_twice_opens_from_its_marker() {
         store_one(&store, b"body");
         close(store).unwrap();
     }
-    let marker = root.path().join("mqstack/closed.json");
-    let text = fs::read_to_string(&marker).unwrap();
+    let clean_stop = root.path().join("mqstack/closed.json");
+    let text = fs::read_to_string(&clean_stop).unwrap();
     assert!(text.contains("\"queueOffsets\":3"), "{text}");
     fs::remove_dir_all(root.path().join("consumequeue")).unwrap();
     let store = rig.open(root.path());
     let found = drain(&store, TOPIC, 0).unwrap().len();
     assert_eq!(found, 3, "a marker that does not fit is not believed");
-    assert!(!marker.exists());
+    assert!(!clean_stop.exists());
     close(store).unwrap();
 }
 

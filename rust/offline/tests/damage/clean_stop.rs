@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use mq_format::message::{CheckCrc, RecordView};
 use mq_store::inspect::layout::ABORT;
 use mq_store::testing::request;
-use mq_store::{GetRequest, GetStatus, PutStatus, ReadMode, Store, TagFilter};
+use mq_store::{GetRequest, GetStatus, MessageFilter, PutStatus, ReadMode, Store};
 
 use crate::rig::{BODY_AT, LOG_FILE, Patient, repaired};
 
@@ -35,7 +35,7 @@ fn closed() -> Patient {
 fn delivered(store: &Store) -> BTreeSet<i64> {
     let mut found = BTreeSet::new();
     for offset in 0..MESSAGES {
-        let (mut out, all) = (Vec::new(), TagFilter::All);
+        let (mut out, all) = (Vec::new(), MessageFilter::All);
         let request = GetRequest {
             topic: "T",
             queue_id: 1,

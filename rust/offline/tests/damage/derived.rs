@@ -13,7 +13,8 @@ use mq_format::message::{CheckCrc, RecordView};
 use mq_offline::Scan;
 use mq_store::testing::request;
 use mq_store::{
-    GetRequest, GetStatus, PutRequest, PutStatus, QueueExt, ReadMode, Settings, Store, TagFilter,
+    GetRequest, GetStatus, MessageFilter, PutRequest, PutStatus, QueueExt, ReadMode, Settings,
+    Store,
 };
 use mq_testing::stores::directory;
 
@@ -116,7 +117,7 @@ fn assert_whole(store: &Store, what: &str) {
                 queue_id: 1,
                 offset,
                 max_count: 1,
-                filter: &TagFilter::All,
+                filter: &MessageFilter::All,
                 mode: ReadMode::Wait,
             };
             let got = store.get(&request, &mut bytes).unwrap();

@@ -15,7 +15,8 @@ use mq_offline::Scan;
 use mq_store::inspect::LogFacts;
 use mq_store::testing::request;
 use mq_store::{
-    GetRequest, GetStatus, PutRequest, PutStatus, ReadMode, Settings, Store, StoreError, TagFilter,
+    GetRequest, GetStatus, MessageFilter, PutRequest, PutStatus, ReadMode, Settings, Store,
+    StoreError,
 };
 use mq_testing::stores::directory;
 
@@ -224,7 +225,7 @@ impl Patient {
         let report = Scan::open(self.root.path()).unwrap();
         let report = report.verify(&mut |_| true).unwrap();
         assert_eq!(report.findings, []);
-        assert!(LogFacts::read(self.root.path()).unwrap().is_settled());
+        assert!(LogFacts::read(self.root.path()).unwrap().is_complete());
     }
 }
 
@@ -251,7 +252,7 @@ pub fn delivered(store: &Store, patient: &Patient) -> Found {
     for queue_id in [0, 1] {
         let mut offset = store.min_offset("T", queue_id);
         while offset < patient.count(queue_id) {
-            let (mut out, all) = (Vec::new(), TagFilter::All);
+            let (mut out, all) = (Vec::new(), MessageFilter::All);
             let request = GetRequest {
                 topic: "T",
                 queue_id,

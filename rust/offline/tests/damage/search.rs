@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use mq_format::message::{CheckCrc, RecordView};
 use mq_store::testing::request;
-use mq_store::{GetRequest, GetStatus, PutRequest, PutStatus, ReadMode, Store, TagFilter};
+use mq_store::{GetRequest, GetStatus, MessageFilter, PutRequest, PutStatus, ReadMode, Store};
 
 use crate::rig::{LOG_FILE, Patient, Sent, settings};
 
@@ -175,7 +175,7 @@ fn drain(store: &Store, topic: &str, queue_id: i32) -> Result<BTreeMap<i64, Vec<
     let (mut found, mut tries) = (BTreeMap::new(), 0);
     let mut offset = store.min_offset(topic, queue_id);
     while offset < store.max_offset(topic, queue_id) {
-        let (mut out, all) = (Vec::new(), TagFilter::All);
+        let (mut out, all) = (Vec::new(), MessageFilter::All);
         let request = GetRequest {
             topic,
             queue_id,

@@ -103,7 +103,7 @@ fn a_refused_short_file_is_named_with_sizes_and_repair_command() {
     }
     assert!(!error.contains('\n'));
     assert_eq!(fs::metadata(file).unwrap().len(), 5_000, "nothing changed");
-    assert!(LogFacts::read(root).unwrap().is_settled());
+    assert!(LogFacts::read(root).unwrap().is_complete());
     let place = tempfile::tempdir().unwrap();
     let to = place.path().join("repaired");
     let options = RebuildOptions {

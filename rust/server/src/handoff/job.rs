@@ -17,7 +17,7 @@ use crate::requests::hold::{Held, Wish};
 use crate::requests::parking;
 use crate::route::Family;
 use mq_format::remoting::ExtFields;
-use mq_store::TagFilter;
+use mq_store::MessageFilter;
 
 /// One request in Python's hands. If it is dropped without a reply, it replies with code 1.
 pub struct Job {
@@ -113,7 +113,7 @@ impl Job {
         topic: Arc<str>,
         queue_id: i32,
         offset: i64,
-        filter: TagFilter,
+        filter: MessageFilter,
         timeout: Duration,
     ) {
         let core = Arc::clone(&self.core);

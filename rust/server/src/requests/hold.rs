@@ -14,7 +14,7 @@ use crate::limits::{
 };
 use crate::requests::pull::PullTask;
 use crate::shared::Shared;
-use mq_store::{Arrivals, TagFilter};
+use mq_store::{Arrivals, MessageFilter};
 
 /// Number of shards, each with its own lock; a power of two.
 const SHARDS: usize = 16;
@@ -31,7 +31,7 @@ pub struct Wish {
     /// The message has this offset or a higher one.
     pub offset: i64,
     /// The message passes this filter.
-    pub filter: TagFilter,
+    pub filter: MessageFilter,
     /// Monotonic milliseconds at which the request is answered in any case.
     pub deadline_ms: i64,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Wanted<'a> {
     pub topic: &'a str,
     pub queue_id: i32,
     pub offset: i64,
-    pub filter: &'a TagFilter,
+    pub filter: &'a MessageFilter,
 }
 
 /// A long poll. Kept small: a hundred thousand are usual, two or three per queue.

@@ -22,7 +22,7 @@ use mq_format::codes::{
     PULL_NOT_FOUND, PULL_OFFSET_MOVED, PULL_RETRY_IMMEDIATELY, SUCCESS, SYSTEM_BUSY,
 };
 use mq_format::remoting::{FieldValue, Frame, Head, ReplyTo, Serialize};
-use mq_store::{GetRequest, GetResult, GetStatus, ReadMode, Store, TagFilter, WouldBlock};
+use mq_store::{GetRequest, GetResult, GetStatus, MessageFilter, ReadMode, Store, WouldBlock};
 
 /// Bits of a pull's system flag.
 const COMMIT_OFFSET: i32 = 1;
@@ -55,7 +55,7 @@ pub struct PullTask {
     max_count: i32,
     /// None if the subscription came with the request.
     sub_version: Option<i64>,
-    pub(crate) filter: TagFilter,
+    pub(crate) filter: MessageFilter,
     /// Monotonic milliseconds until which it may be a long poll; None if it may not, or no longer.
     hold_until_ms: Option<NonZeroI64>,
 }
@@ -93,9 +93,9 @@ pub(crate) fn pull(context: &Context<'_>, out: &mut Vec<u8>) -> Option<Pulled> {
     };
     let filter = filter.filter(|found| broker.property_filter || !found.is_sql());
     let filter = match filter {
-        Some(TagFilter::All) if broker.filter_retry => {
+        Some(MessageFilter::All) if broker.filter_retry => {
             let retried = shared.tables.retried_filter(asked.topic);
-            Some(retried.unwrap_or(TagFilter::All))
+            Some(retried.unwrap_or(MessageFilter::All))
         }
         filter => filter,
     };
@@ -174,7 +174,7 @@ impl PullTask {
 
     /// Bytes of its filter, 0 if the filter belongs to the tables.
     pub(crate) fn filter_bytes(&self) -> usize {
-        let is_own = self.sub_version.is_none() || matches!(self.filter, TagFilter::Retried(_));
+        let is_own = self.sub_version.is_none() || matches!(self.filter, MessageFilter::Retried(_));
         if is_own { self.filter.own_bytes() } else { 0 }
     }
 

@@ -6,19 +6,19 @@ use crate::shared::Shared;
 use mq_format::filter::Sql;
 use mq_format::message::java_hash;
 use mq_format::remoting::Frame;
-use mq_store::TagFilter;
+use mq_store::MessageFilter;
 
 /// Returns the filter of a subscription that came with the request; None if its type is unknown or
 /// its expression does not compile.
-pub(crate) fn inline_filter(frame: &Frame<'_>) -> Option<TagFilter> {
+pub(crate) fn inline_filter(frame: &Frame<'_>) -> Option<MessageFilter> {
     let expression = frame.ext.get("subscription").unwrap_or("*");
     match frame.ext.get("expressionType").unwrap_or_default() {
         "" | "TAG" => {}
-        "SQL92" => return Some(TagFilter::Sql(Arc::new(Sql::compile(expression).ok()?))),
+        "SQL92" => return Some(MessageFilter::Sql(Arc::new(Sql::compile(expression).ok()?))),
         _ => return None,
     }
     if expression.is_empty() || expression == "*" {
-        return Some(TagFilter::All);
+        return Some(MessageFilter::All);
     }
     if expression.split("||").all(str::is_empty) {
         return None; // RocketMQ cannot split it; Python replies with an error
@@ -27,7 +27,7 @@ pub(crate) fn inline_filter(frame: &Frame<'_>) -> Option<TagFilter> {
         .split("||")
         .map(str::trim)
         .filter(|tag| !tag.is_empty());
-    Some(TagFilter::Codes(tags.map(java_hash).collect()))
+    Some(MessageFilter::Codes(tags.map(java_hash).collect()))
 }
 
 /// Returns the filter of the group's online clients. None if no client is online, if they do not
@@ -38,7 +38,7 @@ pub(crate) fn known_filter(
     group: &str,
     topic: &str,
     version: i64,
-) -> Option<TagFilter> {
+) -> Option<MessageFilter> {
     let filters = &shared.tables.filters;
     let (broadcasting, filter) = shared.tables.subscriptions.with(group, |row| {
         let subscription = row.topics.get(topic)?;
@@ -47,8 +47,8 @@ pub(crate) fn known_filter(
         }
         let filter = match (subscription.by_tag, subscription.everything) {
             (false, _) => filters.of(group, topic, subscription.sql.as_ref()?),
-            (true, true) => TagFilter::All,
-            (true, false) => TagFilter::Codes(Arc::clone(&subscription.codes)),
+            (true, true) => MessageFilter::All,
+            (true, false) => MessageFilter::Codes(Arc::clone(&subscription.codes)),
         };
         Some((row.broadcasting, filter))
     })??;

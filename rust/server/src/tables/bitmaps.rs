@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use crate::tables::table::{Change, StaleVersion, Table};
 use mq_format::bloom;
 use mq_format::filter::Sql;
-use mq_store::{Marks, TagFilter};
+use mq_store::{BloomHint, MessageFilter};
 
 /// One group's filter for a topic.
 #[derive(Debug, Clone)]
@@ -20,7 +20,7 @@ pub struct GroupFilter {
     /// Its SQL92 expression.
     pub sql: Arc<Sql>,
     /// Its bits.
-    pub marks: Arc<Marks>,
+    pub marks: Arc<BloomHint>,
 }
 
 impl GroupFilter {
@@ -28,7 +28,7 @@ impl GroupFilter {
     fn is(&self, other: &Self) -> bool {
         self.group == other.group
             && self.sql.text() == other.sql.text()
-            && self.marks.are(&other.marks)
+            && self.marks.same_bits(&other.marks)
     }
 }
 
@@ -55,11 +55,11 @@ impl FilterRow {
     }
 
     /// Returns the filter of a group with this expression, with the group's bits.
-    fn filter(&self, group: &str, sql: &Sql) -> Option<TagFilter> {
+    fn filter(&self, group: &str, sql: &Sql) -> Option<MessageFilter> {
         let mut filters = self.filters.iter();
         let found = filters.find(|one| one.group == group && one.sql.text() == sql.text())?;
         let (sql, marks) = (Arc::clone(&found.sql), Arc::clone(&found.marks));
-        Some(TagFilter::Marked(sql, marks))
+        Some(MessageFilter::Marked(sql, marks))
     }
 }
 
@@ -79,11 +79,11 @@ impl Filters {
 
     /// Returns the filter for a subscription with this expression; with bits if the same filter is
     /// published.
-    pub fn of(&self, group: &str, topic: &str, sql: &Arc<Sql>) -> TagFilter {
+    pub fn of(&self, group: &str, topic: &str, sql: &Arc<Sql>) -> MessageFilter {
         let marked = self.rows.with(topic, |row| row.filter(group, sql));
         marked
             .flatten()
-            .unwrap_or_else(|| TagFilter::Sql(Arc::clone(sql)))
+            .unwrap_or_else(|| MessageFilter::Sql(Arc::clone(sql)))
     }
 
     /// Publishes changes. `log_end` returns the current end of the log; bits of new filters are
@@ -122,11 +122,11 @@ impl Filters {
         // written.
         let gone = known.values().flatten();
         gone.filter(|one| !kept.contains(&Arc::as_ptr(&one.marks)))
-            .for_each(|one| one.marks.retire());
+            .for_each(|one| one.marks.invalidate());
         self.rows.publish(version, changes, replace)?;
         *known = next;
         let end = log_end();
-        fresh.iter().for_each(|marks| marks.believe_from(end));
+        fresh.iter().for_each(|marks| marks.set_valid_from(end));
         Ok(())
     }
 }
@@ -139,14 +139,14 @@ mod tests {
         GroupFilter {
             group: group.into(),
             sql: Arc::new(Sql::compile(text).unwrap()),
-            marks: Arc::new(Marks::new(112, positions.into())),
+            marks: Arc::new(BloomHint::new(112, positions.into())),
         }
     }
 
-    fn marks(filters: &Filters, group: &str, text: &str) -> Option<Arc<Marks>> {
+    fn marks(filters: &Filters, group: &str, text: &str) -> Option<Arc<BloomHint>> {
         let sql = Arc::new(Sql::compile(text).unwrap());
         match filters.of(group, "T", &sql) {
-            TagFilter::Marked(_, marks) => Some(marks),
+            MessageFilter::Marked(_, marks) => Some(marks),
             other => {
                 assert!(other.is_sql());
                 None
@@ -173,22 +173,22 @@ mod tests {
         );
         publish(vec![("T".into(), Some(row(vec![g.clone()])))], false, 100);
         let first = marks(&filters, "g", "a > 5").unwrap();
-        assert_eq!(first.since(), 100);
+        assert_eq!(first.valid_from(), 100);
         // Another group is added; the existing groups keep their bits.
         let again = filter("g", "a > 5", [1, 2, 3]);
         publish(vec![("T".into(), Some(row(vec![again, h])))], false, 200);
         assert!(Arc::ptr_eq(&first, &marks(&filters, "g", "a > 5").unwrap()));
-        assert_eq!(marks(&filters, "h", "a > 6").unwrap().since(), 200);
+        assert_eq!(marks(&filters, "h", "a > 6").unwrap().valid_from(), 200);
         // The group changes its expression; readers with the old filter must no longer trust any
         // bits.
         let changed = filter("g", "a > 7", [1, 2, 3]);
         publish(vec![("T".into(), Some(row(vec![changed])))], true, 300);
-        assert_eq!(first.since(), i64::MAX);
+        assert_eq!(first.valid_from(), i64::MAX);
         assert!(marks(&filters, "g", "a > 5").is_none());
         let newest = marks(&filters, "g", "a > 7").unwrap();
-        assert_eq!(newest.since(), 300);
+        assert_eq!(newest.valid_from(), 300);
         publish(vec![("T".into(), None)], false, 400);
-        assert_eq!(newest.since(), i64::MAX);
+        assert_eq!(newest.valid_from(), i64::MAX);
         assert!(filters.bitmap("T", b"a\x018").is_none());
     }
 

@@ -20,7 +20,7 @@ use crate::tables::broker_row::BrokerRow;
 use crate::tables::group_row::GroupRow;
 use crate::tables::table::{Single, Table};
 use mq_format::filter::Sql;
-use mq_store::TagFilter;
+use mq_store::MessageFilter;
 
 /// Permission bit of a broker or topic: may be read.
 pub const PERM_READ: i32 = 4;
@@ -129,7 +129,7 @@ impl Tables {
 
     /// Returns the filter of a retry topic, from its group's expressions for the original topics.
     /// None for other topics, and for groups without expressions.
-    pub fn retried_filter(&self, topic: &str) -> Option<TagFilter> {
+    pub fn retried_filter(&self, topic: &str) -> Option<MessageFilter> {
         let group = topic.strip_prefix("%RETRY%")?;
         let by_topic = self.subscriptions.with(group, |row| {
             let topics = row.topics.iter();
@@ -137,7 +137,7 @@ impl Tables {
             let known = known.map(|(topic, sql)| (topic.clone(), Arc::clone(sql)));
             known.collect::<HashMap<_, _>>()
         })?;
-        (!by_topic.is_empty()).then(|| TagFilter::Retried(Arc::new(by_topic)))
+        (!by_topic.is_empty()).then(|| MessageFilter::Retried(Arc::new(by_topic)))
     }
 }
 

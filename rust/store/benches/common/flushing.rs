@@ -24,9 +24,9 @@ pub fn parked(store: &Arc<Store>, clients: usize, round: Duration) -> f64 {
         ended: sender,
     });
     let (replied, putting) = (Arc::clone(&shared), Arc::downgrade(store));
-    let listener = move |settled: &[Settled]| {
+    let listener = move |completed: &[Settled]| {
         let store = putting.upgrade().expect("the store is open");
-        for Settled { outcome, .. } in settled {
+        for Settled { outcome, .. } in completed {
             if replied.goes_on(*outcome) {
                 replied.put(&store);
             }
@@ -125,7 +125,7 @@ pub fn lone(store: &Store, round: Duration) -> Lone {
 }
 
 /// Waits until the blocks of the first file are prepared, so that this work is not measured.
-pub fn settle() {
+pub fn wait_until_flushed() {
     let mut before = u64::MAX;
     for _ in 0..50 {
         let now = written_bytes();

@@ -95,7 +95,7 @@ fn with_store<T>(root: &Path, case: impl FnOnce(&Arc<Store>) -> T) -> T {
     };
     let store = open(&root, settings);
     flushing::put_and_wait(&store);
-    flushing::settle();
+    flushing::wait_until_flushed();
     let result = case(&store);
     store.close().expect("a clean close");
     std::fs::remove_dir_all(&root).expect("removed");

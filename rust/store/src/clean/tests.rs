@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use crate::filter::TagFilter;
+use crate::filter::MessageFilter;
 use crate::settings::{Cleaning, Settings};
 use crate::store::Store;
 use crate::tests::store_rig::{
@@ -236,7 +236,7 @@ fn files_that_are_not_flushed_stay() {
     }
     rig.clock.advance(80 * HOUR_MS);
     assert_eq!(rig.store.clean(), Cleaned::default());
-    rig.settle();
+    rig.wait_until_flushed();
     assert_eq!(rig.store.clean().log_files, 2);
 }
 
@@ -313,7 +313,7 @@ fn read_all(store: &Store, is_done: &AtomicBool) -> i64 {
             queue_id: 1,
             offset,
             max_count: 32,
-            filter: &TagFilter::All,
+            filter: &MessageFilter::All,
             mode: ReadMode::Wait,
         };
         let got = store.get(&request, &mut records).unwrap();
@@ -374,10 +374,10 @@ fn files_are_deleted_while_they_are_read_and_messages_come() {
         for at in 0..MESSAGES {
             put_again(store);
             if at % 20 == 0 {
-                rig.settle();
+                rig.wait_until_flushed();
             }
         }
-        rig.settle();
+        rig.wait_until_flushed();
         drop(done);
         for reader in readers {
             assert!(reader.join().unwrap() > 0);

@@ -24,9 +24,9 @@ use super::progress::DelayOffsets;
 use super::redeliver::{Delivery, Spans, real_request};
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
+use crate::entry_repair::{EntryRepair, EntryRepairer};
 use crate::listeners::{AlreadyRegistered, register};
-use crate::mend::{Mended, Mender};
-use crate::records::record::{DamagedRecords, Place, Wrong};
+use crate::records::record::{DamagedRecords, Place, RecordFault};
 use crate::state::files::State;
 use crate::threads::signal::{Signal, Woken};
 use crate::types::{Delivered, PutRequest, PutResult, PutStatus, ReadMode, StoreError};
@@ -70,7 +70,7 @@ pub(crate) struct Delay {
     damaged: Arc<DamagedRecords>,
     /// Messages that the cleaner deleted before they were due.
     deleted: AtomicU64,
-    mender: Option<Arc<Mender>>,
+    repairer: Option<Arc<EntryRepairer>>,
 }
 
 /// When a level needs its next turn.
@@ -110,7 +110,7 @@ impl Delay {
             listener: OnceLock::new(),
             damaged: Arc::default(),
             deleted: AtomicU64::new(0),
-            mender: None,
+            repairer: None,
         };
         for (level, messages) in delay.stranded() {
             let levels = delay.levels.max_level();
@@ -149,15 +149,16 @@ impl Delay {
     }
 
     /// Repairs damaged queue entries from the log.
-    pub(crate) fn mending(mut self, mender: Arc<Mender>) -> Self {
-        self.mender = Some(mender);
+    pub(crate) fn mending(mut self, repairer: Arc<EntryRepairer>) -> Self {
+        self.repairer = Some(repairer);
         self
     }
 
-    fn mended(&self, place: Place<'_>) -> Mended {
-        let mend =
-            |mender: &Arc<Mender>| mender.mend(place.topic, place.queue_id, place.queue_offset);
-        self.mender.as_ref().map_or(Mended::No, mend)
+    fn repaired(&self, place: Place<'_>) -> EntryRepair {
+        let mend = |repairer: &Arc<EntryRepairer>| {
+            repairer.repair(place.topic, place.queue_id, place.queue_offset)
+        };
+        self.repairer.as_ref().map_or(EntryRepair::No, mend)
     }
 
     /// Called when a message arrives in a queue of the schedule topic, which now ends at
@@ -304,31 +305,31 @@ impl Delay {
         if offset >= queue.max_offset() {
             return Ok((Vec::new(), Next::Beyond(offset)));
         }
-        let mut units = Vec::with_capacity(TURN_MESSAGES * ENTRY_BYTES);
+        let mut entry_bytes = Vec::with_capacity(TURN_MESSAGES * ENTRY_BYTES);
         let read = queue.read(
             offset,
             TURN_MESSAGES * ENTRY_BYTES,
             ReadMode::Wait,
-            &mut units,
+            &mut entry_bytes,
         );
-        if !matches!(read, Ok(true)) || units.is_empty() {
+        if !matches!(read, Ok(true)) || entry_bytes.is_empty() {
             return Err(Next::At(now_ms + SLEEP_MS_MAX));
         }
         let mut orders = self.orders.lock();
         let order = orders.entry(level).or_default();
         see(order, queue, offset);
         let mut codes = queue.tags_codes(ReadMode::Wait);
-        let mut due = Vec::with_capacity(units.len() / ENTRY_BYTES);
-        for (offset, mut entry) in (offset..).zip(QueueEntry::decode_all(&units)) {
+        let mut due = Vec::with_capacity(entry_bytes.len() / ENTRY_BYTES);
+        for (offset, mut entry) in (offset..).zip(QueueEntry::decode_all(&entry_bytes)) {
             if !entry.is_used() {
-                match self.mended(waiting_at(level - 1, offset)) {
-                    Mended::Entry(right) => entry = right,
-                    Mended::Later => return Ok((due, Next::At(now_ms + RETRY_MS))),
-                    Mended::No => {}
+                match self.repaired(waiting_at(level - 1, offset)) {
+                    EntryRepair::Entry(right) => entry = right,
+                    EntryRepair::Later => return Ok((due, Next::At(now_ms + RETRY_MS))),
+                    EntryRepair::No => {}
                 }
             }
             // A hole holds no message; pass it at once.
-            let due_ms = if entry.is_filler() {
+            let due_ms = if entry.is_hole() {
                 now_ms
             } else if let Ok(Some(code)) = codes.tags_code(&entry) {
                 let due_ms = order.due_ms(offset, code);
@@ -370,7 +371,7 @@ impl Delay {
         delivery: &impl Delivery,
     ) -> Option<i64> {
         let offset = entry.physical_offset;
-        if entry.is_filler() {
+        if entry.is_hole() {
             return Some(0);
         }
         let record = match spans.record(entry, place, delivery) {
@@ -379,18 +380,18 @@ impl Delay {
         };
         self.read_failures.store(0, Ordering::Relaxed);
         if record.is_err() {
-            match self.mended(place) {
-                Mended::Entry(right) if right != *entry => {
+            match self.repaired(place) {
+                EntryRepair::Entry(right) if right != *entry => {
                     let mut spans = Spans::new(std::slice::from_ref(&right));
                     return self.deliver(place, &right, &mut spans, delivery);
                 }
-                Mended::Later => return None,
-                Mended::Entry(_) | Mended::No => {}
+                EntryRepair::Later => return None,
+                EntryRepair::Entry(_) | EntryRepair::No => {}
             }
         }
         let record = match record {
             Ok(record) => record,
-            Err(Wrong::Short { .. }) => {
+            Err(RecordFault::Short { .. }) => {
                 tracing::error!(offset, "skipped a delayed message: its record is gone");
                 return Some(0);
             }
@@ -401,7 +402,7 @@ impl Delay {
         };
         let put = |request: &PutRequest<'_>| {
             let result = delivery.put(request);
-            self.tell(place.queue_id, request.topic, &result);
+            self.report(place.queue_id, request.topic, &result);
             result
         };
         let Some(result) = real_request(&record, put) else {
@@ -411,7 +412,7 @@ impl Delay {
         outcome(offset, &result)
     }
 
-    fn tell(&self, queue_id: i32, topic: &str, result: &PutResult) {
+    fn report(&self, queue_id: i32, topic: &str, result: &PutResult) {
         let is_stored = result.status == PutStatus::Ok;
         if let Some(listener) = self.listener.get().filter(|_| is_stored) {
             listener(&Delivered {
@@ -432,21 +433,21 @@ impl Delay {
 
 /// Notes the due times of new entries in a level's queue. Entries from `next` on are pending.
 fn see(order: &mut Order, queue: &ConsumeQueue, next: i64) {
-    let mut units = Vec::new();
+    let mut entry_bytes = Vec::new();
     for _ in 0..SEEN_TURNS {
         let from = order.unseen(next);
         if from >= queue.max_offset() {
             return;
         }
-        units.clear();
+        entry_bytes.clear();
         let bytes = TURN_MESSAGES * ENTRY_BYTES;
-        let read = queue.read(from, bytes, ReadMode::Wait, &mut units);
-        if !matches!(read, Ok(true)) || units.is_empty() {
+        let read = queue.read(from, bytes, ReadMode::Wait, &mut entry_bytes);
+        if !matches!(read, Ok(true)) || entry_bytes.is_empty() {
             return;
         }
         let mut codes = queue.tags_codes(ReadMode::Wait);
-        for (offset, entry) in (from..).zip(QueueEntry::decode_all(&units)) {
-            let code = match entry.is_filler() {
+        for (offset, entry) in (from..).zip(QueueEntry::decode_all(&entry_bytes)) {
+            let code = match entry.is_hole() {
                 true => None,
                 false => codes.tags_code(&entry).ok().flatten(),
             };

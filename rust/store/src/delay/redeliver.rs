@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::records::record::{self, Place, Wrong};
+use crate::records::record::{self, Place, RecordFault};
 use crate::types::{Put, PutRequest, PutResult};
 use crate::write::put::Puts;
 use mq_format::consume_queue::QueueEntry;
@@ -67,7 +67,7 @@ impl<'a> Spans<'a> {
         entry: &QueueEntry,
         place: Place<'_>,
         delivery: &impl Delivery,
-    ) -> io::Result<Result<RecordView<'_>, Wrong>> {
+    ) -> io::Result<Result<RecordView<'_>, RecordFault>> {
         if self.slice(entry).is_none() {
             self.read(entry, delivery)?;
         }
@@ -78,13 +78,13 @@ impl<'a> Spans<'a> {
             return Ok(Err(wrong));
         }
         let bytes = self.slice(entry).unwrap_or_default();
-        Ok(RecordView::parse(bytes, CheckCrc::No).map_err(Wrong::from))
+        Ok(RecordView::parse(bytes, CheckCrc::No).map_err(RecordFault::from))
     }
 
-    fn check(&self, entry: &QueueEntry, place: Place<'_>) -> Result<(), Wrong> {
+    fn check(&self, entry: &QueueEntry, place: Place<'_>) -> Result<(), RecordFault> {
         let Some(bytes) = self.slice(entry) else {
             let size = usize::try_from(entry.size_bytes).unwrap_or(0);
-            return Err(Wrong::Short { size });
+            return Err(RecordFault::Short { size });
         };
         record::check_queued(bytes, entry.physical_offset, place)
     }

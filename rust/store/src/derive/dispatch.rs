@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use super::arrivals::{ArrivalListener, Arrivals, Arrived};
 use crate::derive::index::writer::IndexWriter;
 use crate::derive::queues::queue::{Appended, ConsumeQueue};
-use crate::derive::queues::recent::RecentQueues;
+use crate::derive::queues::queue_cache::QueueCache;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::files::io_error;
 use crate::listeners::Listener;
-use crate::records::walk::{LogRead, Records, Step, Walk};
+use crate::records::log_scanner::{LogRead, LogScanner, Records, Step};
 use crate::settings::MultiDispatch;
 use crate::types::StoreError;
 use mq_format::consume_queue::QueueEntry;
@@ -30,14 +30,14 @@ const BATCH_RECORDS_MAX: usize = 65_536;
 pub type BitmapSource = dyn Fn(&RecordView<'_>) -> Option<Vec<u8>> + Send + Sync;
 
 /// The files derived from the log, and their progress.
-pub struct Derived {
+pub struct Dispatch {
     queues: Arc<ConsumeQueues>,
     index: Option<IndexWriter>,
     levels: DelayLevels,
     multi_dispatch: MultiDispatch,
     bitmaps: Arc<Listener<BitmapSource>>,
     progress: Arc<Progress>,
-    recent: RecentQueues,
+    queue_cache: QueueCache,
     batch: Batch,
 }
 
@@ -89,7 +89,7 @@ impl Progress {
     }
 }
 
-impl Derived {
+impl Dispatch {
     /// Queues and index, complete up to the offset where dispatch will start.
     pub fn new(
         queues: Arc<ConsumeQueues>,
@@ -103,7 +103,7 @@ impl Derived {
             multi_dispatch: MultiDispatch::default(),
             bitmaps: Arc::new(Listener::new("bitmap-source")),
             progress: Arc::default(),
-            recent: RecentQueues::default(),
+            queue_cache: QueueCache::default(),
             batch: Batch::default(),
         }
     }
@@ -131,67 +131,67 @@ impl Derived {
         progress.store(store_timestamp_ms, Ordering::Release);
     }
 
-    /// Dispatches all records from the walk's position to `limit`, in batches. After a full disk it
+    /// Dispatches all records from the scanner's position to `limit`, in batches. After a full disk it
     /// may be called again and continues: records of the batch stay in memory and are published
     /// once.
     pub fn follow(
         &mut self,
         log: &impl LogRead,
-        walk: &mut Walk,
+        scanner: &mut LogScanner,
         limit: u64,
         listener: Option<&ArrivalListener>,
     ) -> Result<(), StoreError> {
-        walk.forget();
+        scanner.forget();
         self.batch.is_told = listener.is_some();
-        let followed = self.follow_on(log, walk, limit, listener);
-        walk.forget();
+        let followed = self.follow_on(log, scanner, limit, listener);
+        scanner.forget();
         followed
     }
 
     fn follow_on(
         &mut self,
         log: &impl LogRead,
-        walk: &mut Walk,
+        scanner: &mut LogScanner,
         limit: u64,
         listener: Option<&ArrivalListener>,
     ) -> Result<(), StoreError> {
         loop {
             // Check first: after a full disk, the batch may be full already.
             if self.batch.is_full() {
-                self.publish_from(walk, listener)?;
+                self.publish_from(scanner, listener)?;
             }
-            let offset = walk.offset();
-            match walk.steps(log, limit).map_err(log_error(offset))? {
-                Step::Record(records) => self.take_in(&records)?,
+            let offset = scanner.offset();
+            match scanner.steps(log, limit).map_err(log_error(offset))? {
+                Step::Record(records) => self.ingest(&records)?,
                 Step::Blank => {}
-                Step::Neither => {
+                Step::Invalid => {
                     return Err(StoreError::Damaged {
                         root: "(open)".into(),
                         what: format!("no record at physical offset {offset} of the written log"),
                     });
                 }
-                Step::End => return self.publish_from(walk, listener),
+                Step::End => return self.publish_from(scanner, listener),
             }
         }
     }
 
-    /// Like [`Self::publish`], but fails if the walk finds that it read wrong bytes.
+    /// Like [`Self::publish`], but fails if the scanner finds that it read wrong bytes.
     fn publish_from(
         &mut self,
-        walk: &mut Walk,
+        scanner: &mut LogScanner,
         listener: Option<&ArrivalListener>,
     ) -> Result<(), StoreError> {
-        let offset = walk.offset();
-        walk.check().map_err(log_error(offset))?;
+        let offset = scanner.offset();
+        scanner.check().map_err(log_error(offset))?;
         self.publish(offset, listener)
     }
 
     /// Adds records to their queues and the index.
-    fn take_in(&mut self, records: &Records<'_>) -> Result<(), StoreError> {
+    fn ingest(&mut self, records: &Records<'_>) -> Result<(), StoreError> {
         for (offset, bytes) in records.iter() {
             self.batch.records += 1;
             match Outline::parse(bytes) {
-                Ok(record) => self.take_in_one(offset, bytes, &record)?,
+                Ok(record) => self.ingest_one(offset, bytes, &record)?,
                 Err(_) => {
                     self.progress.skipped.fetch_add(1, Ordering::Relaxed);
                     tracing::warn!(
@@ -204,7 +204,7 @@ impl Derived {
         Ok(())
     }
 
-    fn take_in_one(
+    fn ingest_one(
         &mut self,
         offset: u64,
         bytes: &[u8],
@@ -278,7 +278,7 @@ impl Derived {
         entry: QueueEntry,
         ext: Option<&ExtUnit<'_>>,
     ) -> Result<(), StoreError> {
-        let slot = self.recent.get(&self.queues, topic, queue_id);
+        let slot = self.queue_cache.get(&self.queues, topic, queue_id);
         let appended = match &slot {
             Some(slot) => slot.queue.append(queue_offset, entry, ext),
             None => Appended::Refused,

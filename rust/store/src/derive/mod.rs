@@ -5,7 +5,7 @@
 
 pub(crate) mod arrivals;
 pub(crate) mod dispatch;
-pub(crate) mod follow;
+pub(crate) mod dispatch_thread;
 pub(crate) mod index;
 pub(crate) mod queues;
 #[cfg(test)]
@@ -14,13 +14,13 @@ mod tests;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::derive::dispatch::Derived;
+use crate::derive::dispatch::Dispatch;
 use crate::derive::index::files::IndexFiles;
 use crate::derive::index::writer::IndexWriter;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::directory::log_files;
 use crate::files::io_error;
-use crate::records::walk::{Step, Walk};
+use crate::records::log_scanner::{LogScanner, Step};
 use crate::settings::Settings;
 use crate::types::StoreError;
 use mq_base::clock::Clock;
@@ -31,19 +31,19 @@ use mq_log::Access;
 pub fn queues(root: &Path, settings: &Settings) -> Result<u64, StoreError> {
     let log = log_files::open_log(root, settings)?;
     let queues = Arc::new(ConsumeQueues::open(root, settings, false)?);
-    let derived = Derived::new(Arc::clone(&queues), None, settings.levels()?);
+    let derived = Dispatch::new(Arc::clone(&queues), None, settings.levels()?);
     let mut derived = derived.with_multi_dispatch(settings.multi_dispatch);
-    let mut walk = Walk::from(log.min_offset());
-    match derived.follow(&log, &mut walk, log.max_offset(), None) {
-        // The unwritten rest of the last file ended the walk. Publish the records before it.
+    let mut scanner = LogScanner::from(log.min_offset());
+    match derived.follow(&log, &mut scanner, log.max_offset(), None) {
+        // The unwritten rest of the last file ended the scan. Publish the records before it.
         Err(StoreError::Damaged { .. }) => {
-            let end = walk.offset();
-            derived.follow(&log, &mut walk, end, None)?;
+            let end = scanner.offset();
+            derived.follow(&log, &mut scanner, end, None)?;
         }
         other => other?,
     }
     queues.write_pending()?;
-    Ok(walk.offset())
+    Ok(scanner.offset())
 }
 
 /// Adds every record to the index; returns the end of the log.
@@ -56,9 +56,9 @@ pub fn index(root: &Path, settings: &Settings, clock: Arc<dyn Clock>) -> Result<
         Access::Append,
     )?;
     let mut index = IndexWriter::resume(Arc::new(files), clock)?;
-    let mut walk = Walk::from(log.min_offset());
+    let mut scanner = LogScanner::from(log.min_offset());
     loop {
-        let steps = walk.steps(&log, log.max_offset());
+        let steps = scanner.steps(&log, log.max_offset());
         match steps.map_err(io_error(root))? {
             Step::Record(records) => {
                 for (offset, bytes) in records.iter() {
@@ -68,9 +68,9 @@ pub fn index(root: &Path, settings: &Settings, clock: Arc<dyn Clock>) -> Result<
                 }
             }
             Step::Blank => {}
-            Step::Neither | Step::End => break,
+            Step::Invalid | Step::End => break,
         }
     }
     index.write()?;
-    Ok(walk.offset())
+    Ok(scanner.offset())
 }

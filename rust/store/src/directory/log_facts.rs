@@ -65,7 +65,7 @@ impl LogFacts {
     }
 
     /// Whether the last recovery was finished.
-    pub fn is_settled(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.extended.is_empty() && self.healing.is_empty() && self.queue_ends.is_empty()
     }
 
@@ -90,17 +90,17 @@ impl LogFacts {
     }
 
     /// Records durably that queues and index match the log.
-    pub fn settle(root: &Path) -> Result<(), StoreError> {
+    pub fn complete(root: &Path) -> Result<(), StoreError> {
         let facts = Self::read(root)?;
-        if facts.is_settled() {
+        if facts.is_complete() {
             return Ok(());
         }
         let file_bytes = facts.file_bytes;
-        let settled = Self {
+        let completed = Self {
             file_bytes,
             ..Self::default()
         };
-        settled.save(root)
+        completed.save(root)
     }
 }
 

@@ -168,7 +168,7 @@ fn give_back_length(
     root: &Path,
     found: &[FileInfo],
     mut facts: LogFacts,
-    heals: bool,
+    repairs: bool,
 ) -> Result<(), StoreError> {
     let length = facts.file_bytes;
     let is_short = |file: &&FileInfo| file.length < length;
@@ -178,7 +178,7 @@ fn give_back_length(
         .filter(is_short)
         .filter(|file| file.start < last)
     {
-        if !heals {
+        if !repairs {
             let path = root.join("commitlog").join(offset_name(file.start));
             let (path, short) = (path.display(), file.length);
             let wrong = format!("{path} has {short} bytes, expected {length}");

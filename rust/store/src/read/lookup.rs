@@ -2,7 +2,7 @@
 
 use super::is_within;
 use super::reader::Reader;
-use crate::records::record::{self, Wrong};
+use crate::records::record::{self, RecordFault};
 use crate::types::{QueryResult, ReadMode, WouldBlock};
 use mq_format::consume_queue::QueueEntry;
 use mq_format::message::{self, BLANK_BYTES, CheckCrc, Head, RecordView, STATED_BYTES, sys_flag};
@@ -53,7 +53,7 @@ impl Reader {
         &self,
         offset: i64,
         mode: ReadMode,
-    ) -> Result<Option<Result<Vec<u8>, Wrong>>, WouldBlock> {
+    ) -> Result<Option<Result<Vec<u8>, RecordFault>>, WouldBlock> {
         let mut bytes = vec![0; GUESS_BYTES];
         let read = self.read_log(offset, mode, &mut bytes)?.unwrap_or(0);
         let Head::Record(size) = Head::parse(&bytes[..read.min(BLANK_BYTES)]) else {
@@ -77,7 +77,7 @@ impl Reader {
         let checked = record::check(&bytes, offset).map(drop);
         // A client may ask for any offset, and bytes in a body may look like a record.
         Ok(match checked {
-            Err(Wrong::Position { .. }) => None,
+            Err(RecordFault::Position { .. }) => None,
             checked => Some(checked.map(|()| bytes)),
         })
     }
@@ -163,7 +163,7 @@ impl Reader {
         };
         let offsets = (offset..).take(count);
         let entries = offsets.map_while(|offset| queue.entry(offset));
-        entries.filter(|entry| !entry.is_filler()).collect()
+        entries.filter(|entry| !entry.is_hole()).collect()
     }
 
     /// Whether the message at a queue offset counts as on disk only.
@@ -205,7 +205,7 @@ impl Reader {
     }
 
     fn store_time(&self, entry: &QueueEntry) -> Option<i64> {
-        if entry.is_filler() || !is_within(entry, self.log_bounds()) {
+        if entry.is_hole() || !is_within(entry, self.log_bounds()) {
             return None;
         }
         self.stored_ms(entry.physical_offset)

@@ -1,8 +1,8 @@
 //! Reads messages by queue, by offset, by key and by time.
 
-pub(crate) mod ahead;
 pub(crate) mod lookup;
 mod pull;
+pub(crate) mod read_ahead;
 pub(crate) mod reader;
 pub(crate) mod records;
 pub(crate) mod sql;

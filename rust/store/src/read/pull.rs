@@ -6,9 +6,9 @@ use super::records::{Records, Run, Selection};
 use crate::derive::queues::ext::ExtReader;
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
-use crate::filter::TagFilter;
-use crate::mend::Mended;
-use crate::records::record::{Place, Wrong};
+use crate::entry_repair::EntryRepair;
+use crate::filter::MessageFilter;
+use crate::records::record::{Place, RecordFault};
 use crate::types::{GetRequest, GetResult, GetStatus, ReadMode, WouldBlock};
 use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
 
@@ -55,7 +55,7 @@ impl Reader {
         let found = self.find(&queue, request, out);
         let found = found.inspect_err(|WouldBlock| out.truncate(start))?;
         let Some((selection, read)) = found else {
-            return Ok(without_units(&queue, request.offset));
+            return Ok(without_entries(&queue, request.offset));
         };
         let mut scanned = selection.scanned;
         let status = match read.count {
@@ -125,19 +125,19 @@ impl Reader {
         let mut left = Self::scan_bytes(max_count);
         // Most pulls want every entry. The last entry only shows that the batch is full.
         let mut wanted = left.min((max_count + 1) * ENTRY_BYTES);
-        let mut units = Vec::new();
+        let mut entry_bytes = Vec::new();
         let mut selection = Selection::default();
         let mut codes = queue.tags_codes(request.mode);
         while left > 0 {
-            units.clear();
+            entry_bytes.clear();
             let from = request.offset + selection.scanned;
-            let is_read = queue.read(from, wanted, request.mode, &mut units)?
-                && self.mend_units(queue, from, request.mode, &mut units)?;
+            let is_read = queue.read(from, wanted, request.mode, &mut entry_bytes)?
+                && self.repair_entries(queue, from, request.mode, &mut entry_bytes)?;
             if !is_read {
                 return Ok((selection.scanned > 0).then_some(selection));
             }
-            let is_done = self.choose(&units, request, &mut codes, &mut selection)?;
-            if is_done || units.len() < wanted {
+            let is_done = self.choose(&entry_bytes, request, &mut codes, &mut selection)?;
+            if is_done || entry_bytes.len() < wanted {
                 break;
             }
             left -= wanted;
@@ -147,20 +147,21 @@ impl Reader {
     }
 
     /// Repairs invalid entries: unused ones, and those that point outside of the log. If the repair
-    /// of an entry takes longer, `units` is cut before it; false if none is left.
-    pub(super) fn mend_units(
+    /// of an entry takes longer, `entry_bytes` is cut before it; false if none is left.
+    pub(super) fn repair_entries(
         &self,
         queue: &ConsumeQueue,
         from: i64,
         mode: ReadMode,
-        units: &mut Vec<u8>,
+        entry_bytes: &mut Vec<u8>,
     ) -> Result<bool, WouldBlock> {
         let log_bounds = self.log_bounds();
-        let is_wrong = |unit: QueueEntry| {
-            !(unit.is_filler() || unit.is_used() && is_within(&unit, log_bounds))
+        let is_wrong = |entry: QueueEntry| {
+            !(entry.is_hole() || entry.is_used() && is_within(&entry, log_bounds))
         };
-        let first_wrong = |units: &[u8]| QueueEntry::decode_all(units).position(is_wrong);
-        if first_wrong(units).is_none() {
+        let first_wrong =
+            |entry_bytes: &[u8]| QueueEntry::decode_all(entry_bytes).position(is_wrong);
+        if first_wrong(entry_bytes).is_none() {
             return Ok(true);
         }
         // Entries whose records were in log files deleted a moment ago are valid.
@@ -170,33 +171,35 @@ impl Reader {
         };
         let mut at = usize::try_from(gone)
             .unwrap_or(0)
-            .min(units.len() / ENTRY_BYTES);
-        while let Some(more) = first_wrong(&units[at * ENTRY_BYTES..]) {
+            .min(entry_bytes.len() / ENTRY_BYTES);
+        while let Some(more) = first_wrong(&entry_bytes[at * ENTRY_BYTES..]) {
             at += more;
             let place = at * ENTRY_BYTES..(at + 1) * ENTRY_BYTES;
-            match self.mended(queue, from + at as i64, mode)? {
-                Mended::Entry(entry) => units[place].copy_from_slice(&entry.encode()),
-                Mended::Later => {
-                    units.truncate(place.start);
+            match self.repaired(queue, from + at as i64, mode)? {
+                EntryRepair::Entry(entry) => entry_bytes[place].copy_from_slice(&entry.encode()),
+                EntryRepair::Later => {
+                    entry_bytes.truncate(place.start);
                     return Ok(at > 0);
                 }
-                Mended::No => {}
+                EntryRepair::No => {}
             }
             at += 1;
         }
         Ok(true)
     }
 
-    fn mended(
+    fn repaired(
         &self,
         queue: &ConsumeQueue,
         offset: i64,
         mode: ReadMode,
-    ) -> Result<Mended, WouldBlock> {
+    ) -> Result<EntryRepair, WouldBlock> {
         let (topic, queue_id) = (queue.topic(), queue.queue_id());
         match mode {
-            ReadMode::Wait => Ok(self.mender.mend(topic, queue_id, offset)),
-            ReadMode::NoWait if self.mender.is_in_vain(topic, queue_id, offset) => Ok(Mended::No),
+            ReadMode::Wait => Ok(self.repairer.repair(topic, queue_id, offset)),
+            ReadMode::NoWait if self.repairer.is_in_vain(topic, queue_id, offset) => {
+                Ok(EntryRepair::No)
+            }
             ReadMode::NoWait => Err(WouldBlock),
         }
     }
@@ -204,20 +207,20 @@ impl Reader {
     /// Adds the entries that match; true when the batch is full.
     fn choose(
         &self,
-        units: &[u8],
+        entry_bytes: &[u8],
         request: &GetRequest<'_>,
         codes: &mut ExtReader<'_>,
         selection: &mut Selection,
     ) -> Result<bool, WouldBlock> {
         let log_bounds = self.log_bounds();
-        for entry in QueueEntry::decode_all(units) {
+        for entry in QueueEntry::decode_all(entry_bytes) {
             selection.last_physical_offset = entry.physical_offset;
             if self.is_full(selection, &entry, request) {
                 return Ok(true);
             }
             selection.scanned += 1;
             // An entry whose extension is lost passes; the client filters again.
-            let is_wanted = matches!(request.filter, TagFilter::All)
+            let is_wanted = matches!(request.filter, MessageFilter::All)
                 || codes
                     .tags_code(&entry)?
                     .is_none_or(|code| request.filter.matches(code));
@@ -227,7 +230,7 @@ impl Reader {
                 continue;
             }
             // RocketMQ gives the same status for a hole and for a deleted record.
-            if entry.is_filler() || !is_within(&entry, log_bounds) {
+            if entry.is_hole() || !is_within(&entry, log_bounds) {
                 selection.was_removing = true;
                 if entry.physical_offset >= log_bounds.1 {
                     self.note_beyond(&entry, request, selection.scanned - 1);
@@ -249,7 +252,7 @@ impl Reader {
             queue_id: request.queue_id,
             queue_offset: request.offset + place,
         };
-        let wrong = Wrong::Beyond;
+        let wrong = RecordFault::Beyond;
         self.damaged.note(entry.physical_offset, Some(place), wrong);
     }
 
@@ -281,7 +284,7 @@ impl Reader {
 
 /// The result if the entries of a readable offset cannot be read. RocketMQ continues with the next
 /// file. That is right only if this file is gone; otherwise it would skip messages.
-fn without_units(queue: &ConsumeQueue, offset: i64) -> GetResult {
+fn without_entries(queue: &ConsumeQueue, offset: i64) -> GetResult {
     // Files may have been deleted since.
     let bounds = (queue.min_offset(), queue.max_offset());
     if let Some((status, next)) = outside(offset, bounds) {

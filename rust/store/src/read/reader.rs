@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::ahead::ReadAhead;
+use super::read_ahead::ReadAhead;
 use crate::derive::index::files::IndexFiles;
 use crate::derive::queues::table::ConsumeQueues;
-use crate::mend::Mender;
+use crate::entry_repair::EntryRepairer;
 use crate::records::record::DamagedRecords;
 use crate::settings::Settings;
 use mq_format::consume_queue::QueueEntry;
@@ -19,7 +19,7 @@ pub(crate) struct Reader {
     pub(crate) limits: Limits,
     pub(crate) ahead: ReadAhead,
     pub(crate) damaged: Arc<DamagedRecords>,
-    pub(crate) mender: Arc<Mender>,
+    pub(crate) repairer: Arc<EntryRepairer>,
 }
 
 /// Limits on the result of one read.
@@ -40,7 +40,7 @@ impl Reader {
         queues: Arc<ConsumeQueues>,
         index: Option<Arc<IndexFiles>>,
         settings: &Settings,
-        mender: Arc<Mender>,
+        repairer: Arc<EntryRepairer>,
     ) -> Self {
         let hot = memory_bytes() / 100 * u64::from(settings.hot_memory_percent);
         let limits = Limits {
@@ -56,7 +56,7 @@ impl Reader {
             limits,
             ahead: ReadAhead::default(),
             damaged: Arc::default(),
-            mender,
+            repairer,
         }
     }
 

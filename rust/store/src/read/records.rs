@@ -1,8 +1,8 @@
 //! Reads the records that a pull has selected.
 
 use super::reader::Reader;
-use crate::mend::Mended;
-use crate::records::record::{self, Place, Wrong};
+use crate::entry_repair::EntryRepair;
+use crate::records::record::{self, Place, RecordFault};
 use crate::types::{GetRequest, ReadMode, WouldBlock};
 use mq_format::consume_queue::QueueEntry;
 use mq_format::message::{BLANK_BYTES, Head};
@@ -90,7 +90,7 @@ impl<'a> Run<'a> {
 struct Kept {
     count: i32,
     /// The fault of the last dropped record; stand-in records are dropped without a fault.
-    dropped: Option<Wrong>,
+    dropped: Option<RecordFault>,
 }
 
 impl Reader {
@@ -221,7 +221,7 @@ impl Reader {
         let entry = run.entries.first()?;
         let length = size(entry);
         if length > SPAN_BYTES_MAX && !self.has_head(entry) {
-            return self.read_mended(run, Wrong::Size { expected: length }, out);
+            return self.read_repaired(run, RecordFault::Size { expected: length }, out);
         }
         let first = self.read_and_keep(run, length, out)?;
         if first.dropped.is_none() {
@@ -229,7 +229,7 @@ impl Reader {
         }
         let again = self.read_and_keep(run, length, out)?;
         match again.dropped {
-            Some(wrong) => self.read_mended(run, wrong, out),
+            Some(wrong) => self.read_repaired(run, wrong, out),
             None => Some(again.count),
         }
     }
@@ -237,26 +237,26 @@ impl Reader {
     /// Repairs an entry that does not point to its record, and reads the record that the log has
     /// for it. Skips a damaged record. None while the log is searched.
     #[cold]
-    fn read_mended(&self, run: Run<'_>, wrong: Wrong, out: &mut Vec<u8>) -> Option<i32> {
+    fn read_repaired(&self, run: Run<'_>, wrong: RecordFault, out: &mut Vec<u8>) -> Option<i32> {
         let place = run.place(0);
         let entry = match self
-            .mender
-            .mend(place.topic, place.queue_id, place.queue_offset)
+            .repairer
+            .repair(place.topic, place.queue_id, place.queue_offset)
         {
-            Mended::Entry(entry) => entry,
-            Mended::Later => return None,
-            Mended::No => {
+            EntryRepair::Entry(entry) => entry,
+            EntryRepair::Later => return None,
+            EntryRepair::No => {
                 self.note_damage(run, wrong);
                 return Some(0);
             }
         };
-        let mended = Run {
+        let repaired = Run {
             entries: &[entry],
             ..run
         };
-        let kept = self.read_and_keep(mended, size(&entry), out)?;
+        let kept = self.read_and_keep(repaired, size(&entry), out)?;
         if let Some(wrong) = kept.dropped {
-            self.note_damage(mended, wrong);
+            self.note_damage(repaired, wrong);
         }
         Some(kept.count)
     }
@@ -284,7 +284,7 @@ impl Reader {
 
     /// Notes that the only record of a run is skipped; silently if its file was deleted meanwhile.
     #[cold]
-    fn note_damage(&self, run: Run<'_>, wrong: Wrong) {
+    fn note_damage(&self, run: Run<'_>, wrong: RecordFault) {
         let Some(entry) = run.entries.first() else {
             return;
         };
@@ -347,7 +347,7 @@ fn keep_records(
                 filled += end - at;
                 count += 1;
             }
-            Err(Wrong::StandsIn) => {}
+            Err(RecordFault::StandsIn) => {}
             Err(wrong) => dropped = Some(wrong),
         }
     }
@@ -356,9 +356,9 @@ fn keep_records(
 }
 
 #[inline]
-fn check(place: Place<'_>, entry: &QueueEntry, bytes: Option<&[u8]>) -> Result<(), Wrong> {
+fn check(place: Place<'_>, entry: &QueueEntry, bytes: Option<&[u8]>) -> Result<(), RecordFault> {
     let Some(bytes) = bytes else {
-        return Err(Wrong::Short { size: size(entry) });
+        return Err(RecordFault::Short { size: size(entry) });
     };
     record::check_queued(bytes, entry.physical_offset, place)
 }

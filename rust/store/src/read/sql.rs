@@ -4,7 +4,7 @@ use super::reader::Reader;
 use super::records::{Records, Run, Selection};
 use crate::derive::queues::ext::ExtReader;
 use crate::derive::queues::queue::ConsumeQueue;
-use crate::filter::{Marks, TagFilter};
+use crate::filter::{BloomHint, MessageFilter};
 use crate::types::{GetRequest, ReadMode, WouldBlock};
 use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
 use mq_format::message::{CheckCrc, RecordView};
@@ -19,20 +19,20 @@ impl Reader {
         out: &mut Vec<u8>,
     ) -> Result<Option<(Selection, Records)>, WouldBlock> {
         let max_count = usize::try_from(request.max_count).unwrap_or(0);
-        let (from, mode, mut units) = (request.offset, request.mode, Vec::new());
-        let is_read = queue.read(from, Self::scan_bytes(max_count), mode, &mut units)?
-            && self.mend_units(queue, from, mode, &mut units)?;
+        let (from, mode, mut entry_bytes) = (request.offset, request.mode, Vec::new());
+        let is_read = queue.read(from, Self::scan_bytes(max_count), mode, &mut entry_bytes)?
+            && self.repair_entries(queue, from, mode, &mut entry_bytes)?;
         if !is_read {
             return Ok(None);
         }
         let (mut selection, mut records) = (Selection::default(), Records::default());
         let marks = match request.filter {
-            TagFilter::Marked(_, marks) => Some(marks),
+            MessageFilter::Marked(_, marks) => Some(marks),
             _ => None,
         };
         let mut extension = queue.tags_codes(request.mode);
-        debug_assert!(units.len().is_multiple_of(ENTRY_BYTES));
-        let entries: Vec<_> = QueueEntry::decode_all(&units).collect();
+        debug_assert!(entry_bytes.len().is_multiple_of(ENTRY_BYTES));
+        let entries: Vec<_> = QueueEntry::decode_all(&entry_bytes).collect();
         if request.mode == ReadMode::Wait {
             self.ahead.read(&self.log, &entries);
         }
@@ -43,7 +43,7 @@ impl Reader {
             }
             let place = selection.scanned;
             selection.scanned += 1;
-            if entry.is_filler() {
+            if entry.is_hole() {
                 selection.was_removing = true;
                 continue;
             }
@@ -82,7 +82,7 @@ impl Reader {
 
 /// Whether the extension shows that the message of an entry cannot match the expression.
 fn is_ruled_out(
-    marks: &Marks,
+    marks: &BloomHint,
     entry: &QueueEntry,
     extension: &mut ExtReader<'_>,
 ) -> Result<bool, WouldBlock> {
@@ -90,7 +90,7 @@ fn is_ruled_out(
     Ok(unit.is_some_and(|unit| marks.rule_out(unit.bitmap, entry.physical_offset)))
 }
 
-fn matches(filter: &TagFilter, bytes: &[u8]) -> bool {
+fn matches(filter: &MessageFilter, bytes: &[u8]) -> bool {
     let record = RecordView::parse(bytes, CheckCrc::No);
     record.is_ok_and(|record| filter.matches_properties(record.properties))
 }
@@ -136,18 +136,18 @@ mod tests {
             ..request("T", b"small")
         });
         rig.store.wait(put);
-        rig.settle();
+        rig.wait_until_flushed();
     }
 
     /// Messages found by `a > 5` with a bitmap of this length, trusted from a log offset on.
     fn found(rig: &Rig, bits: Option<(u32, i64)>) -> (GetStatus, i32, i64) {
         let sql = Arc::new(Sql::compile("a > 5").unwrap());
         let filter = match bits {
-            None => TagFilter::Sql(sql),
+            None => MessageFilter::Sql(sql),
             Some((count, since)) => {
-                let marks = Marks::new(count, vec![1, 2, 3]);
-                marks.believe_from(since);
-                TagFilter::Marked(sql, Arc::new(marks))
+                let marks = BloomHint::new(count, vec![1, 2, 3]);
+                marks.set_valid_from(since);
+                MessageFilter::Marked(sql, Arc::new(marks))
             }
         };
         let request = GetRequest {

@@ -102,7 +102,7 @@ pub(crate) struct Place<'a> {
 
 /// Why bytes are not the wanted record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub(crate) enum Wrong {
+pub(crate) enum RecordFault {
     /// Recovery found damage here, reported it, and wrote this record over it.
     #[error("it is a stand-in for a damaged record")]
     StandsIn,
@@ -124,12 +124,12 @@ pub(crate) enum Wrong {
 
 /// Checks that `bytes` are exactly one record, which starts at `physical_offset`.
 #[inline]
-pub(crate) fn check(bytes: &[u8], physical_offset: i64) -> Result<Outline<'_>, Wrong> {
+pub(crate) fn check(bytes: &[u8], physical_offset: i64) -> Result<Outline<'_>, RecordFault> {
     if Head::parse(bytes) != Head::Record(bytes.len()) {
         return Err(not_alone(bytes, physical_offset));
     }
     match message::stated_offset(bytes) {
-        Some(stated) if stated != physical_offset => Err(Wrong::Position { stated }),
+        Some(stated) if stated != physical_offset => Err(RecordFault::Position { stated }),
         _ => Ok(Outline::parse_checked(bytes)?),
     }
 }
@@ -140,7 +140,7 @@ pub(crate) fn check_queued(
     bytes: &[u8],
     physical_offset: i64,
     place: Place<'_>,
-) -> Result<(), Wrong> {
+) -> Result<(), RecordFault> {
     let record = check(bytes, physical_offset)?;
     if !sys_flag::is_queued(record.sys_flag) {
         return Err(of_no_queue(bytes));
@@ -150,7 +150,7 @@ pub(crate) fn check_queued(
         && record.topic == place.topic;
     match is_there || is_dispatched_to(&record, place) {
         true => Ok(()),
-        false => Err(Wrong::Place),
+        false => Err(RecordFault::Place),
     }
 }
 
@@ -166,21 +166,21 @@ fn is_dispatched_to(record: &Outline<'_>, place: Place<'_>) -> bool {
 }
 
 #[cold]
-fn not_alone(bytes: &[u8], physical_offset: i64) -> Wrong {
+fn not_alone(bytes: &[u8], physical_offset: i64) -> RecordFault {
     // A record that was written over damage may have another length than the lost one.
     match Head::parse(bytes) {
         Head::Record(_) => match RecordView::parse(bytes, CheckCrc::Yes) {
             Ok(record) if record.physical_offset == physical_offset && is_stand_in(&record) => {
-                Wrong::StandsIn
+                RecordFault::StandsIn
             }
-            _ => Wrong::Size {
+            _ => RecordFault::Size {
                 expected: bytes.len(),
             },
         },
         Head::Blank => RecordError::Blank.into(),
         Head::Neither => match RecordView::parse(bytes, CheckCrc::No) {
             Err(error) => error.into(),
-            Ok(_) => Wrong::Size {
+            Ok(_) => RecordFault::Size {
                 expected: bytes.len(),
             },
         },
@@ -188,10 +188,10 @@ fn not_alone(bytes: &[u8], physical_offset: i64) -> Wrong {
 }
 
 #[cold]
-fn of_no_queue(bytes: &[u8]) -> Wrong {
+fn of_no_queue(bytes: &[u8]) -> RecordFault {
     match RecordView::parse(bytes, CheckCrc::No) {
-        Ok(record) if is_stand_in(&record) => Wrong::StandsIn,
-        _ => Wrong::Type,
+        Ok(record) if is_stand_in(&record) => RecordFault::StandsIn,
+        _ => RecordFault::Type,
     }
 }
 
@@ -210,8 +210,8 @@ impl DamagedRecords {
 
     /// Notes that a record is skipped.
     #[cold]
-    pub(crate) fn note(&self, physical_offset: i64, place: Option<Place<'_>>, wrong: Wrong) {
-        if wrong == Wrong::StandsIn {
+    pub(crate) fn note(&self, physical_offset: i64, place: Option<Place<'_>>, wrong: RecordFault) {
+        if wrong == RecordFault::StandsIn {
             return;
         }
         self.skipped.fetch_add(1, Ordering::Relaxed);

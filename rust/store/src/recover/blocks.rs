@@ -12,8 +12,8 @@ use std::thread;
 use parking_lot::Mutex;
 
 use super::damage::find;
+use crate::records::log_scanner::{LogRead, LogScanner, Step};
 use crate::records::record::Belief;
-use crate::records::walk::{LogRead, Step, Walk};
 use crate::settings::MultiDispatch;
 use mq_format::message::{RecordView, sys_flag};
 use mq_format::multi_dispatch;
@@ -154,8 +154,8 @@ pub(super) fn check(
     limit: u64,
 ) -> io::Result<Findings> {
     let is_record = |offset| {
-        let mut walk = Walk::from(offset);
-        let step = walk.step(log, limit)?;
+        let mut scanner = LogScanner::from(offset);
+        let step = scanner.step(log, limit)?;
         Ok(matches!(step, Step::Record(bytes) if belief.record(offset, bytes).is_some()))
     };
     let first = match block.is_chained {
@@ -168,10 +168,10 @@ pub(super) fn check(
         is_even: true,
         ..Findings::default()
     };
-    let mut walk = Walk::from(findings.end);
-    while walk.offset() < block.to {
-        let offset = walk.offset();
-        let Step::Record(bytes) = walk.step(log, limit)? else {
+    let mut scanner = LogScanner::from(findings.end);
+    while scanner.offset() < block.to {
+        let offset = scanner.offset();
+        let Step::Record(bytes) = scanner.step(log, limit)? else {
             break;
         };
         let Some(record) = belief.record(offset, bytes) else {
@@ -179,7 +179,7 @@ pub(super) fn check(
         };
         findings.note(offset, &record, belief.multi_dispatch);
         findings.is_doubtful = belief.is_doubtful(&record);
-        findings.end = walk.offset();
+        findings.end = scanner.offset();
     }
     Ok(findings)
 }

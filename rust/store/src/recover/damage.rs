@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::io;
 
 use super::recovery::log_io;
+use crate::records::log_scanner::{LogRead, LogScanner, Step};
 use crate::records::record::good_record;
-use crate::records::walk::{LogRead, Step, Walk};
 use crate::types::StoreError;
 use mq_format::message::{MAGIC, MAGIC_V2, RecordView, sys_flag};
 
@@ -139,8 +139,8 @@ fn places(bytes: &[u8], offset: u64) -> impl Iterator<Item = usize> + '_ {
 }
 
 fn belongs(log: &impl LogRead, offset: u64, limit: u64, last_seen: &LastSeen) -> io::Result<bool> {
-    let mut walk = Walk::from(offset);
-    let Step::Record(bytes) = walk.step(log, limit)? else {
+    let mut scanner = LogScanner::from(offset);
+    let Step::Record(bytes) = scanner.step(log, limit)? else {
         return Ok(false);
     };
     Ok(good_record(offset, bytes).is_some_and(|record| last_seen.precedes(&record)))

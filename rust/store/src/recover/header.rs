@@ -6,11 +6,11 @@
 
 use super::blocks::Findings;
 use super::damage::LastSeen;
-use super::heal::quarantine;
 use super::log_check::{LogCheck, Queued};
 use super::recovery::log_io;
+use super::repair::quarantine;
+use crate::records::log_scanner::{LogRead, LogScanner, Step};
 use crate::records::record::Belief;
-use crate::records::walk::{LogRead, Step, Walk};
 use crate::types::StoreError;
 use mq_format::message::{self, Assigned, RecordView, sys_flag};
 
@@ -85,11 +85,11 @@ impl<'a, Log: LogRead> Neighbours<'a, Log> {
 
     /// The queue offset of the next record of the same queue, if one is near.
     fn next_in_queue(&self, record: &RecordView<'_>, from: u64) -> Result<Option<i64>, StoreError> {
-        let mut walk = Walk::from(from);
+        let mut scanner = LogScanner::from(from);
         let until = self.limit.min(from + LOOK_AHEAD_BYTES);
-        while walk.offset() < until {
-            let offset = walk.offset();
-            match walk.step(self.log, self.limit).map_err(log_io)? {
+        while scanner.offset() < until {
+            let offset = scanner.offset();
+            match scanner.step(self.log, self.limit).map_err(log_io)? {
                 Step::Blank => {}
                 Step::Record(bytes) => {
                     let Some(next) = self.belief.record(offset, bytes) else {
@@ -100,7 +100,7 @@ impl<'a, Log: LogRead> Neighbours<'a, Log> {
                         return Ok(Some(next.queue_offset));
                     }
                 }
-                Step::Neither | Step::End => return Ok(None),
+                Step::Invalid | Step::End => return Ok(None),
             }
         }
         Ok(None)
@@ -115,13 +115,13 @@ impl LogCheck<'_> {
         at: u64,
         to: u64,
         limit: u64,
-        told: &impl Fn(Queued<'_>),
+        on_record: &impl Fn(Queued<'_>),
     ) -> Result<u64, StoreError> {
         let log = self.log;
-        let mut walk = Walk::from(at);
-        while walk.offset() < to {
-            let offset = walk.offset();
-            let step = walk.step(log, limit);
+        let mut scanner = LogScanner::from(at);
+        while scanner.offset() < to {
+            let offset = scanner.offset();
+            let step = scanner.step(log, limit);
             let Step::Record(bytes) = step.map_err(|error| self.read_error(offset, error))? else {
                 return Ok(offset);
             };
@@ -136,14 +136,14 @@ impl LogCheck<'_> {
                     record.queue_offset = queue_offset;
                 }
                 Verdict::Foreign => {
-                    self.mend(self.damage(offset, end))?;
+                    self.repair_damage(self.damage(offset, end))?;
                     continue;
                 }
             }
             let findings = Findings::of(offset, &record, self.belief);
-            self.take(&findings, told);
+            self.take(&findings, on_record);
         }
-        Ok(walk.offset())
+        Ok(scanner.offset())
     }
 
     fn verdict(
@@ -179,7 +179,7 @@ impl LogCheck<'_> {
             record.topic,
             record.queue_id,
         );
-        self.may_heal(&what)?;
+        self.may_repair(&what)?;
         tracing::error!("{what}; saving the record to mqstack/quarantine, writing {queue_offset}");
         quarantine(self.root, self.log, from, to)?;
         let assigned = Assigned {

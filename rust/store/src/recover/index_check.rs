@@ -6,13 +6,13 @@
 use std::io;
 use std::sync::Arc;
 
-use super::heal::Change;
 use super::recovery::{Recovery, log_io};
+use super::repair::Change;
 use crate::derive::index::file::IndexFile;
 use crate::derive::index::files::IndexFiles;
 use crate::derive::index::writer::IndexWriter;
 use crate::files::io_error;
-use crate::records::walk::{LogRead, Step, Walk};
+use crate::records::log_scanner::{LogRead, LogScanner, Step};
 use crate::types::StoreError;
 use mq_format::index::{IndexEntry, IndexHeader, IndexLayout, has_key_hash, indexed_keys};
 use mq_format::message::{self, CheckCrc, Head, RecordView, STATED_BYTES, sys_flag};
@@ -28,7 +28,7 @@ impl Recovery<'_> {
     ///
     /// The log was checked from `checked_from` on, and repaired with these `changes`. An earlier
     /// start may have repaired it, too, before a power loss.
-    pub(super) fn settle_index(
+    pub(super) fn truncate_index(
         &self,
         index: &Arc<IndexFiles>,
         (checked_from, log_end): (u64, u64),
@@ -127,17 +127,19 @@ impl Recovery<'_> {
 
     /// End of the record at `offset`.
     fn after(&self, offset: u64) -> Result<u64, StoreError> {
-        let mut walk = Walk::from(offset.max(self.log.min_offset()));
-        walk.step(self.log, self.log.max_offset()).map_err(log_io)?;
-        Ok(walk.offset())
+        let mut scanner = LogScanner::from(offset.max(self.log.min_offset()));
+        scanner
+            .step(self.log, self.log.max_offset())
+            .map_err(log_io)?;
+        Ok(scanner.offset())
     }
 
     /// Whether a record of `[from, to)` has keys; reads at most `GAP_BYTES_MAX`.
     fn has_keys(&self, from: u64, to: u64) -> Result<bool, StoreError> {
-        let mut walk = Walk::from(from);
-        while walk.offset() < to.min(from.saturating_add(GAP_BYTES_MAX)) {
-            let offset = walk.offset();
-            match walk.step(self.log, to).map_err(log_io)? {
+        let mut scanner = LogScanner::from(from);
+        while scanner.offset() < to.min(from.saturating_add(GAP_BYTES_MAX)) {
+            let offset = scanner.offset();
+            match scanner.step(self.log, to).map_err(log_io)? {
                 Step::Record(bytes) => {
                     let record = RecordView::parse(bytes, CheckCrc::No);
                     if record.is_ok_and(|record| is_indexed(&record)) {
@@ -145,9 +147,9 @@ impl Recovery<'_> {
                     }
                 }
                 Step::Blank => {}
-                Step::Neither | Step::End => return Ok(false),
+                Step::Invalid | Step::End => return Ok(false),
             }
-            if walk.offset() <= offset {
+            if scanner.offset() <= offset {
                 return Ok(false);
             }
         }
@@ -206,15 +208,15 @@ fn check(
     let is_whole = replay.next == header.index_count;
     let end_timestamp_ms = store_timestamp(log, last.physical_offset)
         .unwrap_or_else(|| header.entry_timestamp_ms(last.time_difference_seconds));
-    let mended = IndexHeader {
+    let repaired = IndexHeader {
         end_physical_offset: last.physical_offset,
         end_timestamp_ms,
         hash_slot_count: replay.used_slots(),
         index_count: replay.next,
         ..header
     };
-    if mended != header || !file.has_slots(&replay.slots)? {
-        file.rewrite(&mended, &replay.slots)?;
+    if repaired != header || !file.has_slots(&replay.slots)? {
+        file.rewrite(&repaired, &replay.slots)?;
     }
     Ok(if is_whole {
         Checked::Whole
@@ -353,8 +355,8 @@ fn at_record<Seen>(
     offset: i64,
     look: impl FnOnce(&RecordView<'_>) -> Seen,
 ) -> Option<Seen> {
-    let mut walk = Walk::from(u64::try_from(offset).ok()?);
-    match walk.step(log, u64::MAX) {
+    let mut scanner = LogScanner::from(u64::try_from(offset).ok()?);
+    match scanner.step(log, u64::MAX) {
         Ok(Step::Record(bytes)) => RecordView::parse(bytes, CheckCrc::No)
             .ok()
             .as_ref()

@@ -1,6 +1,6 @@
 //! Completes queues that are shorter than recorded in [`QueueEnds`].
 
-use super::lost::LostUnits;
+use super::missing_entries::MissingEntries;
 use super::recovery::Recovery;
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
@@ -41,7 +41,7 @@ impl Recovery<'_> {
         &self,
         queues: &ConsumeQueues,
         ends: &QueueEnds,
-        lost: &LostUnits<'_>,
+        lost: &MissingEntries<'_>,
     ) -> bool {
         let mut all = queues.all().into_iter();
         all.all(|queue| !self.is_short(queues, &queue, ends))
@@ -53,7 +53,7 @@ impl Recovery<'_> {
         &self,
         queues: &ConsumeQueues,
         ends: &QueueEnds,
-        lost: &LostUnits<'_>,
+        lost: &MissingEntries<'_>,
     ) -> bool {
         let missing = ends.all().find(|end| {
             queues.get(end.topic, end.queue_id).is_none()
@@ -99,6 +99,8 @@ impl Recovery<'_> {
 /// deleted its topic.
 fn is_new_since(queue: &ConsumeQueue, ends: &QueueEnds) -> bool {
     let (first, end) = queue.written();
-    let unit = queue.unit(first).filter(|_| first < end);
-    unit.is_some_and(|unit| !unit.is_filler() && unit.physical_offset >= ends.log_end.cast_signed())
+    let entry = queue.stored_entry(first).filter(|_| first < end);
+    entry.is_some_and(|entry| {
+        !entry.is_hole() && entry.physical_offset >= ends.log_end.cast_signed()
+    })
 }

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use super::blocks::{self, Block, Findings, Rounds, Span};
 use super::damage::{LastSeen, next_record};
-use super::heal::{Change, Damage};
 use super::progress::Progress;
 use super::recovery::log_io;
+use super::repair::{Change, Damage};
 use crate::directory::log_facts::{Healing, LogFacts};
 use crate::directory::log_files::MISSING_FILES_MAX;
 use crate::files::{io_error, offset_name};
+use crate::records::log_scanner::{LogScanner, Step};
 use crate::records::record::Belief;
-use crate::records::walk::{Step, Walk};
 use crate::settings::MultiDispatch;
 use crate::types::StoreError;
 use mq_format::message::CheckCrc;
@@ -44,13 +44,13 @@ pub struct Queued<'a> {
 pub struct LogCheck<'a> {
     pub(super) root: &'a Path,
     pub(super) log: &'a Segments,
-    heals: bool,
+    repairs: bool,
     pub(super) belief: Belief,
     rounds: Rounds,
     pub(super) seen: LastSeen,
     /// Start of the last valid record, and whether its end may be lost.
     last: Option<(u64, bool)>,
-    healed: Vec<(u64, u64)>,
+    repaired: Vec<(u64, u64)>,
     changes: Vec<Change>,
     marks: Vec<(u64, i64)>,
     pub(super) doubts: usize,
@@ -62,14 +62,14 @@ enum Stretch {
     /// The limit is reached.
     End(u64),
     /// A blank record, with no file after it.
-    Filler(u64),
+    Blank(u64),
     /// No valid record.
     Bad(u64),
 }
 
 impl<'a> LogCheck<'a> {
-    /// A check of `log`. Damage is repaired if `heals`, or refused.
-    pub fn new(root: &'a Path, log: &'a Segments, heals: bool, left: Left) -> Self {
+    /// A check of `log`. Damage is repaired if `repairs`, or refused.
+    pub fn new(root: &'a Path, log: &'a Segments, repairs: bool, left: Left) -> Self {
         let durable_ms = match left {
             Left::Clean => i64::MAX,
             Left::Unclean(durable_ms) => durable_ms,
@@ -78,7 +78,7 @@ impl<'a> LogCheck<'a> {
         Self {
             root,
             log,
-            heals,
+            repairs,
             belief: Belief {
                 durable_ms,
                 ..Belief::in_all(file_bytes)
@@ -86,7 +86,7 @@ impl<'a> LogCheck<'a> {
             rounds: Rounds::new(),
             seen: LastSeen::default(),
             last: None,
-            healed: Vec::new(),
+            repaired: Vec::new(),
             changes: Vec::new(),
             marks: Vec::new(),
             doubts: 0,
@@ -101,15 +101,17 @@ impl<'a> LogCheck<'a> {
     }
 
     /// Logs the progress of the check.
-    pub(super) fn telling(mut self, progress: Progress) -> Self {
+    pub(super) fn with_progress(mut self, progress: Progress) -> Self {
         self.progress = Some(progress);
         self
     }
 
     /// Logs the result of the check, which ended at `end`.
-    pub(super) fn tell_end(&self, end: u64) {
+    pub(super) fn log_result(&self, end: u64) {
         let progress = self.progress.as_ref();
-        if let Some(line) = progress.and_then(|told| told.last_line(end, self.healed.len())) {
+        if let Some(line) =
+            progress.and_then(|progress| progress.last_line(end, self.repaired.len()))
+        {
             tracing::info!("{line}");
         }
     }
@@ -126,7 +128,7 @@ impl<'a> LogCheck<'a> {
         start: u64,
         end: u64,
         is_tail_sound: bool,
-        told: impl Fn(Queued<'_>),
+        on_record: impl Fn(Queued<'_>),
     ) -> Result<u64, StoreError> {
         self.belief.is_end_known = true;
         if !is_tail_sound {
@@ -134,9 +136,9 @@ impl<'a> LogCheck<'a> {
             self.belief.body_crc = CheckCrc::Yes;
         }
         self.restore_last_files(end)?;
-        let end = self.run(start, Some(end), told)?;
+        let end = self.run(start, Some(end), on_record)?;
         if let Some(from) = self.doubtful().filter(|_| !is_tail_sound) {
-            self.mend(self.damage(from, end))?;
+            self.repair_damage(self.damage(from, end))?;
         }
         self.belief.is_end_known = false;
         Ok(end)
@@ -147,10 +149,10 @@ impl<'a> LogCheck<'a> {
         &mut self,
         from: u64,
         to: u64,
-        told: impl Fn(Queued<'_>),
+        on_record: impl Fn(Queued<'_>),
     ) -> Result<(), StoreError> {
         self.belief.is_end_known = true;
-        self.run(from, Some(to), told)?;
+        self.run(from, Some(to), on_record)?;
         self.belief.is_end_known = false;
         Ok(())
     }
@@ -168,7 +170,7 @@ impl<'a> LogCheck<'a> {
         from = from.max(first);
         while from < end {
             let to = from + file_bytes;
-            self.may_heal(&format!("{}: the file is missing", self.place(from)))?;
+            self.may_repair(&format!("{}: the file is missing", self.place(from)))?;
             self.log.fill_in(from, &[0]).map_err(log_io)?;
             self.log.truncate_to(to).map_err(log_io)?;
             from = to;
@@ -177,24 +179,24 @@ impl<'a> LogCheck<'a> {
     }
 
     /// Checks the log from `start`, the start of a record, to `limit` or the end of the log, and
-    /// returns that offset. Calls `told` with the records of each queue.
+    /// returns that offset. Calls `on_record` with the records of each queue.
     pub fn run(
         &mut self,
         start: u64,
         limit: Option<u64>,
-        told: impl Fn(Queued<'_>),
+        on_record: impl Fn(Queued<'_>),
     ) -> Result<u64, StoreError> {
         let is_to_end = limit.is_none();
         let limit = limit.unwrap_or(self.log.max_offset());
         let mut at = start;
         loop {
-            let bad = match self.stretch(at, limit, &told)? {
+            let bad = match self.stretch(at, limit, &on_record)? {
                 Stretch::End(end) if is_to_end => return Ok(self.doubtful().unwrap_or(end)),
                 // As in RocketMQ, the log ends at a blank record that no file follows, which is
                 // then overwritten.
-                Stretch::Filler(filler) if is_to_end => return Ok(filler),
+                Stretch::Blank(blank) if is_to_end => return Ok(blank),
                 // Nothing may be appended after a blank record in its file.
-                Stretch::Filler(filler) => return Ok(self.log.next_file_start(filler).max(limit)),
+                Stretch::Blank(blank) => return Ok(self.log.next_file_start(blank).max(limit)),
                 Stretch::End(_) => return Ok(limit),
                 Stretch::Bad(bad) => bad,
             };
@@ -205,7 +207,7 @@ impl<'a> LogCheck<'a> {
                 None if is_to_end => return Ok(from),
                 None => limit,
             };
-            self.mend(self.damage(from, at))?;
+            self.repair_damage(self.damage(from, at))?;
             self.rounds.restart();
         }
     }
@@ -215,7 +217,7 @@ impl<'a> LogCheck<'a> {
         let file_bytes = self.log.file_size();
         let missing = self.log.missing(MISSING_FILES_MAX);
         for start in missing.into_iter().filter(|start| *start < before) {
-            self.mend(self.damage(start, start + file_bytes))?;
+            self.repair_damage(self.damage(start, start + file_bytes))?;
         }
         Ok(())
     }
@@ -231,12 +233,16 @@ impl<'a> LogCheck<'a> {
         &mut self,
         mut at: u64,
         limit: u64,
-        told: &impl Fn(Queued<'_>),
+        on_record: &impl Fn(Queued<'_>),
     ) -> Result<Stretch, StoreError> {
         while at < limit {
             let blocks = self.rounds.next(self.log, at, limit);
             let found = self.rounds.check(self.log, self.belief, &blocks, limit);
-            if let Some(line) = self.progress.as_mut().and_then(|told| told.line_at(at)) {
+            if let Some(line) = self
+                .progress
+                .as_mut()
+                .and_then(|progress| progress.line_at(at))
+            {
                 tracing::info!("{line}");
             }
             for (block, findings) in blocks.into_iter().zip(found) {
@@ -245,16 +251,16 @@ impl<'a> LogCheck<'a> {
                 }
                 let findings = self.chained(at, block, findings, limit)?;
                 at = if self.is_even(&findings) {
-                    self.take(&findings, told);
+                    self.take(&findings, on_record);
                     findings.end.max(at)
                 } else {
-                    self.one_by_one(at, block.to, limit, told)?
+                    self.one_by_one(at, block.to, limit, on_record)?
                 };
                 if at >= block.to {
                     continue;
                 }
-                match self.filler(at, limit)? {
-                    Some(next) if next >= limit => return Ok(Stretch::Filler(at)),
+                match self.blank(at, limit)? {
+                    Some(next) if next >= limit => return Ok(Stretch::Blank(at)),
                     Some(next) => at = next,
                     None => return Ok(Stretch::Bad(at)),
                 }
@@ -287,14 +293,14 @@ impl<'a> LogCheck<'a> {
     }
 
     /// Start of the next file if there is a blank record at `at`.
-    fn filler(&mut self, at: u64, limit: u64) -> Result<Option<u64>, StoreError> {
-        let mut walk = Walk::from(at);
-        let step = walk.step(self.log, limit);
+    fn blank(&mut self, at: u64, limit: u64) -> Result<Option<u64>, StoreError> {
+        let mut scanner = LogScanner::from(at);
+        let step = scanner.step(self.log, limit);
         if step.map_err(|error| self.read_error(at, error))? != Step::Blank {
             return Ok(None);
         }
         self.last = None;
-        Ok(Some(walk.offset()))
+        Ok(Some(scanner.offset()))
     }
 
     /// Whether offsets increase by one in every queue.
@@ -310,11 +316,11 @@ impl<'a> LogCheck<'a> {
     }
 
     /// Adds valid records.
-    pub(super) fn take(&mut self, findings: &Findings, told: &impl Fn(Queued<'_>)) {
+    pub(super) fn take(&mut self, findings: &Findings, on_record: &impl Fn(Queued<'_>)) {
         for (topic, queues) in &findings.queues {
             for (queue_id, span) in queues {
                 self.seen.note_queue(topic, *queue_id, span.last);
-                told(Queued {
+                on_record(Queued {
                     topic,
                     queue_id: *queue_id,
                     first: span.first,
@@ -335,7 +341,7 @@ impl<'a> LogCheck<'a> {
     fn resume(&self, from: u64, limit: u64) -> Result<Option<u64>, StoreError> {
         let mut search_from = from;
         while let Some(next) = next_record(self.log, search_from, limit, &self.seen)? {
-            if self.damage(from, next).can_be_healed(self.log)? {
+            if self.damage(from, next).can_be_repaired(self.log)? {
                 return Ok(Some(next));
             }
             // No record fits into the gap, so this one counts as damaged, too.
@@ -355,27 +361,27 @@ impl<'a> LogCheck<'a> {
     }
 
     /// Repairs damage before a valid record, or refuses it.
-    pub(super) fn mend(&mut self, damage: Damage) -> Result<(), StoreError> {
+    pub(super) fn repair_damage(&mut self, damage: Damage) -> Result<(), StoreError> {
         let Damage { from, to, .. } = damage;
         let place = self.place(from);
         let what = format!(
             "{place}: {} bytes up to offset {to} are no records",
             to - from
         );
-        self.may_heal(&what)?;
+        self.may_repair(&what)?;
         tracing::error!("{what}; saving the bytes to mqstack/quarantine and overwriting them");
         let last = damage.last;
         LogFacts::note_healing(self.root, Healing { from, to, last })?;
-        let change = damage.heal(self.root, self.log)?;
-        self.healed.push((from, to));
+        let change = damage.repair(self.root, self.log)?;
+        self.repaired.push((from, to));
         self.changes.push(change);
         self.last = None;
         Ok(())
     }
 
     /// Fails if the policy is to refuse damage.
-    pub(super) fn may_heal(&self, what: &str) -> Result<(), StoreError> {
-        if self.heals {
+    pub(super) fn may_repair(&self, what: &str) -> Result<(), StoreError> {
+        if self.repairs {
             return Ok(());
         }
         let root = self.root.display().to_string();
@@ -393,7 +399,7 @@ impl<'a> LogCheck<'a> {
 
     /// Notes that a record's header was repaired.
     pub(super) fn note_header(&mut self, from: u64, to: u64) {
-        self.healed.push((from, to));
+        self.repaired.push((from, to));
     }
 
     /// Describes a file and a position in it, for messages.
@@ -421,12 +427,12 @@ impl<'a> LogCheck<'a> {
 
     /// Whether there was no damage and no doubtful queue offset.
     pub(super) fn is_sound(&self) -> bool {
-        self.healed.is_empty() && !self.has_doubts()
+        self.repaired.is_empty() && !self.has_doubts()
     }
 
     /// Repaired ranges.
-    pub fn healed_ranges(&self) -> &[(u64, u64)] {
-        &self.healed
+    pub fn repaired_ranges(&self) -> &[(u64, u64)] {
+        &self.repaired
     }
 
     /// Store time of the last valid record; 0 if there is none.

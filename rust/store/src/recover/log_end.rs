@@ -1,12 +1,12 @@
 //! Decides where the check of the log starts, and finds the end of the log.
 
+use super::clean_stop::CleanStop;
 use super::log_check::{Left, LogCheck, Queued};
-use super::marker::Marker;
 use super::progress::Progress;
 use super::recovery::{Recovery, log_io};
 use crate::directory::log_facts::LogFacts;
+use crate::records::log_scanner::{LogScanner, Step};
 use crate::records::record::good_record;
-use crate::records::walk::{Step, Walk};
 use crate::types::StoreError;
 use mq_format::message::{CheckCrc, RecordView};
 use mq_log::Segments;
@@ -18,18 +18,18 @@ const CLOCK_STEP_MS: i64 = 24 * 3600 * 1000;
 
 impl Recovery<'_> {
     /// The record of a clean stop, if no other program wrote the checkpoint since.
-    pub(super) fn marker(&self) -> Result<Option<Marker>, StoreError> {
+    pub(super) fn clean_stop(&self) -> Result<Option<CleanStop>, StoreError> {
         let crc = self.checkpoint.crc()?;
-        let marker = Marker::read(self.root)?;
+        let clean_stop = CleanStop::read(self.root)?;
         let had_log = LogFacts::is_there(self.root) && !self.log.starts().is_empty();
-        if marker.is_none() && self.was_clean && had_log {
+        if clean_stop.is_none() && self.was_clean && had_log {
             tracing::warn!(
                 "mqstack/closed.json is missing or damaged: the start cannot tell whether the \
                  queues are complete; mqstore verify can"
             );
         }
-        let marker = marker.filter(|marker| marker.checkpoint_crc == crc);
-        Ok(marker.filter(|_| self.was_clean))
+        let clean_stop = clean_stop.filter(|clean_stop| clean_stop.checkpoint_crc == crc);
+        Ok(clean_stop.filter(|_| self.was_clean))
     }
 
     /// A check of `[from, to)` that logs its progress.
@@ -46,7 +46,7 @@ impl Recovery<'_> {
         LogCheck::new(self.root, self.log, settings.heal_damage, left)
             .with_multi_dispatch(settings.multi_dispatch)
             .with_body_crc(body_crc)
-            .telling(Progress::new(self.clock, from, to.max(from)))
+            .with_progress(Progress::new(self.clock, from, to.max(from)))
     }
 
     /// The checkpoint's time if it is plausible. With a flipped bit it could make records look
@@ -86,18 +86,19 @@ impl Recovery<'_> {
     pub(super) fn end_of_log(
         &self,
         check: &mut LogCheck<'_>,
-        marker: Option<&Marker>,
+        clean_stop: Option<&CleanStop>,
         start: u64,
-        told: impl Fn(Queued<'_>),
+        on_record: impl Fn(Queued<'_>),
     ) -> Result<u64, StoreError> {
-        let Some(marker) = marker.filter(|marker| marker.end.log_end > start) else {
-            return check.run(start, None, told);
+        let Some(clean_stop) = clean_stop.filter(|clean_stop| clean_stop.end.log_end > start)
+        else {
+            return check.run(start, None, on_record);
         };
-        let is_tail_sound = marker.has_sound_tail(self.log).map_err(log_io)?;
-        let end = marker.end.log_end;
-        let end = check.run_to_recorded(start, end, is_tail_sound, &told)?;
-        if marker.is_exceeded(self.log).map_err(log_io)? && end == marker.end.log_end {
-            return check.run(end, None, told);
+        let is_tail_sound = clean_stop.has_sound_tail(self.log).map_err(log_io)?;
+        let end = clean_stop.end.log_end;
+        let end = check.run_to_recorded(start, end, is_tail_sound, &on_record)?;
+        if clean_stop.is_exceeded(self.log).map_err(log_io)? && end == clean_stop.end.log_end {
+            return check.run(end, None, on_record);
         }
         Ok(end)
     }
@@ -109,11 +110,11 @@ impl Recovery<'_> {
         if offset >= log_end {
             return Ok(log_end);
         }
-        let mut walk = Walk::from(offset);
-        let is_start = match walk.step(self.log, log_end).map_err(log_io)? {
+        let mut scanner = LogScanner::from(offset);
+        let is_start = match scanner.step(self.log, log_end).map_err(log_io)? {
             Step::Record(bytes) => good_record(offset, bytes).is_some(),
             Step::Blank => true,
-            Step::Neither | Step::End => false,
+            Step::Invalid | Step::End => false,
         };
         let file_start = self.log.next_file_start(offset) - self.log.file_size();
         Ok(if is_start { offset } else { file_start })
@@ -121,8 +122,10 @@ impl Recovery<'_> {
 }
 
 fn first_store_timestamp(log: &Segments, start: u64) -> Result<Option<i64>, StoreError> {
-    let mut walk = Walk::from(start);
-    let step = walk.step(log, log.next_file_start(start)).map_err(log_io)?;
+    let mut scanner = LogScanner::from(start);
+    let step = scanner
+        .step(log, log.next_file_start(start))
+        .map_err(log_io)?;
     let Step::Record(bytes) = step else {
         return Ok(None);
     };

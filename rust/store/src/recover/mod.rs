@@ -10,41 +10,41 @@
 //! 4. Truncate queues and index to the log; dispatch the records that they lack.
 
 mod blocks;
+mod clean_stop;
+mod cross_check;
 pub mod damage;
 pub mod header;
-mod heal;
 mod index_check;
 mod known_ends;
 pub(super) mod log_check;
 mod log_end;
-mod lost;
-mod marker;
-mod met;
+mod missing_entries;
 mod progress;
 mod queue;
 mod recovery;
-mod settle;
+mod repair;
+mod seen;
 #[cfg(test)]
 mod tests;
-mod witness;
+mod truncate_queues;
 
 use std::sync::Arc;
 
-use self::heal::Change;
+pub use self::clean_stop::{CleanStop, LogEnd};
 pub use self::log_check::{Left, LogCheck};
-use self::lost::LostUnits;
-pub use self::marker::{LogEnd, Marker};
-use self::met::{Met, MetQueues};
+use self::missing_entries::MissingEntries;
 pub(crate) use self::recovery::Recovery;
 use self::recovery::{LOG, log_io};
-use crate::derive::dispatch::Derived;
+use self::repair::Change;
+use self::seen::{SeenQueues, SeenRecords};
+use crate::derive::dispatch::Dispatch;
 use crate::derive::index::files::IndexFiles;
 use crate::derive::index::writer::IndexWriter;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::directory::log_facts::LogFacts;
 use crate::directory::queue_ends::QueueEnds;
 use crate::files::io_error;
-use crate::records::walk::Walk;
+use crate::records::log_scanner::LogScanner;
 use crate::types::StoreError;
 use mq_log::Access;
 
@@ -60,9 +60,9 @@ pub(crate) struct Recovered {
     /// The index, if enabled.
     pub index: Option<Arc<IndexFiles>>,
     /// State with which the dispatcher continues at `log_end`.
-    pub derived: Derived,
+    pub derived: Dispatch,
     /// Number of repaired ranges.
-    pub healed: usize,
+    pub repaired: usize,
     /// Store time of the last record, milliseconds since the epoch; 0 for an empty log.
     pub last_store_timestamp_ms: i64,
 }
@@ -75,12 +75,12 @@ struct CheckedLog<'a> {
     start: u64,
     end: u64,
     check: LogCheck<'a>,
-    lost: LostUnits<'a>,
-    met: MetQueues,
+    missing: MissingEntries<'a>,
+    seen: SeenQueues,
     /// The ends of the queues that an earlier run recorded.
     ends: QueueEnds,
     /// Whether a clean stop recorded more entries than exist.
-    misses_units: bool,
+    lacks_entries: bool,
 }
 
 /// The part of the log that dispatch is about to process.
@@ -90,7 +90,7 @@ struct Feed {
     /// Log offset from which the log was checked.
     checked_from: u64,
     /// Number of ranges repaired so far, and the changes of the last check.
-    healed: usize,
+    repaired: usize,
     changes: Vec<Change>,
     writer: Option<IndexWriter>,
 }
@@ -115,54 +115,60 @@ impl Recovery<'_> {
             Access::Append,
         )?;
         let index = settings.index_enabled.then(|| Arc::new(index));
-        let marker = self.marker()?;
+        let clean_stop = self.clean_stop()?;
         let facts = LogFacts::read(self.root)?;
         let ends = self.known_ends()?;
-        let is_as_left = match &marker {
-            Some(marker) if facts.is_settled() && self.is_index_whole(index.as_deref())? => marker
-                .fits(self.log, &queues, index.as_deref())
-                .map_err(log_io)?,
+        let is_as_left = match &clean_stop {
+            Some(clean_stop) if facts.is_complete() && self.is_index_whole(index.as_deref())? => {
+                clean_stop
+                    .fits(self.log, &queues, index.as_deref())
+                    .map_err(log_io)?
+            }
             _ => false,
         };
         // Check this before entries that contradict the log are cut off.
-        let misses_units = marker
+        let lacks_entries = clean_stop
             .as_ref()
-            .is_some_and(|marker| marker.misses_units(&queues));
+            .is_some_and(|clean_stop| clean_stop.lacks_entries(&queues));
         let start = self.check_start(self.safe_timestamp_ms())?;
         let limit = self.log.max_offset();
-        let to = marker.as_ref().map_or(limit, |marker| marker.end.log_end);
+        let to = clean_stop
+            .as_ref()
+            .map_or(limit, |clean_stop| clean_stop.end.log_end);
         let mut check = self.log_check(start, to);
-        let lost = LostUnits::new(self.root, &queues);
-        let met = MetQueues::default();
+        let missing = MissingEntries::new(self.root, &queues);
+        let seen = SeenQueues::default();
         check.fill_gaps(start)?;
-        let log_end = self.end_of_log(&mut check, marker.as_ref(), start, |queued| {
-            met.note(&queued)
+        let log_end = self.end_of_log(&mut check, clean_stop.as_ref(), start, |queued| {
+            seen.note(&queued)
         })?;
-        check.tell_end(log_end);
+        check.log_result(log_end);
         self.log.truncate_to(log_end).map_err(log_io)?;
-        if let Some(marker) = marker.as_ref().filter(|_| is_as_left && check.is_sound())
-            && self.has_known_ends(&queues, &ends, &lost)
+        if let Some(clean_stop) = clean_stop
+            .as_ref()
+            .filter(|_| is_as_left && check.is_sound())
+            && self.has_known_ends(&queues, &ends, &missing)
             && !self.cut_wrong_ends(&queues)?
         {
-            return self.untouched(marker, Arc::clone(&queues), index);
+            return self.untouched(clean_stop, Arc::clone(&queues), index);
         }
         let checked = CheckedLog {
             facts,
             start,
             end: log_end,
             check,
-            lost,
-            met,
+            missing,
+            seen,
             ends,
-            misses_units,
+            lacks_entries,
         };
-        self.completed(checked, marker.as_ref(), &queues, index)
+        self.completed(checked, clean_stop.as_ref(), &queues, index)
     }
 
     /// Finishes a store that is unchanged since it was closed.
     fn untouched(
         &self,
-        marker: &Marker,
+        clean_stop: &CleanStop,
         queues: Arc<ConsumeQueues>,
         index: Option<Arc<IndexFiles>>,
     ) -> Result<Recovered, StoreError> {
@@ -170,7 +176,7 @@ impl Recovery<'_> {
             log_end,
             last_store_timestamp_ms,
             ..
-        } = marker.end;
+        } = clean_stop.end;
         let writer = match &index {
             Some(index) => Some(IndexWriter::resume(
                 Arc::clone(index),
@@ -187,7 +193,7 @@ impl Recovery<'_> {
     fn completed(
         &self,
         checked: CheckedLog<'_>,
-        marker: Option<&Marker>,
+        clean_stop: Option<&CleanStop>,
         queues: &Arc<ConsumeQueues>,
         index: Option<Arc<IndexFiles>>,
     ) -> Result<Recovered, StoreError> {
@@ -196,12 +202,12 @@ impl Recovery<'_> {
             start,
             end: log_end,
             mut check,
-            lost,
-            met,
+            missing,
+            seen,
             ends: known_ends,
-            misses_units,
+            lacks_entries,
         } = checked;
-        self.heal_contradicted(&mut check, queues, &met, start)?;
+        self.repair_contradicted(&mut check, queues, &seen, start)?;
         if !self.was_clean {
             let unsafe_from = check.first_after(self.safe_timestamp_ms());
             let unsafe_from = unsafe_from.unwrap_or(log_end);
@@ -209,44 +215,45 @@ impl Recovery<'_> {
             queues.set_durable_to(unsafe_from);
         }
 
-        let mut dispatch_from = lost.missing(&met).unwrap_or(log_end);
-        if self.was_clean && marker.is_none() {
-            dispatch_from = dispatch_from.min(lost.sample(self.log, start)?.unwrap_or(log_end));
+        let mut dispatch_from = missing.dispatch_start(&seen).unwrap_or(log_end);
+        if self.was_clean && clean_stop.is_none() {
+            dispatch_from = dispatch_from.min(missing.sample(self.log, start)?.unwrap_or(log_end));
         }
-        let misses_queue = self.misses_queue(queues, &known_ends, &lost);
-        if lost.remove_headless()? || misses_queue || misses_units {
+        let misses_queue = self.misses_queue(queues, &known_ends, &missing);
+        if missing.remove_headless()? || misses_queue || lacks_entries {
             dispatch_from = 0;
         }
-        let (changes, healed) = self.changes(&check, &facts, start, &lost)?;
-        self.mend_units(queues, &changes, log_end)?;
+        let (changes, repaired) = self.changes(&check, &facts, start, &missing)?;
+        self.repair_entries(queues, &changes, log_end)?;
         let mut ends = self.lost_tails(queues);
         ends.extend(self.lost_durable_ends(queues, &check, log_end));
         ends.extend(facts.queue_ends);
         LogFacts::note_ends(self.root, &ends)?;
         // Entries after this offset may be lost, torn or wrong, and are derived again.
         let trusted_to = match self.was_clean {
-            true if misses_units => self.log.min_offset(),
+            true if lacks_entries => self.log.min_offset(),
             true => log_end,
             false => start,
         };
-        let settled_to = self.settle_queues(queues, (&met, &known_ends), trusted_to, log_end)?;
-        dispatch_from = dispatch_from.min(settled_to);
+        let truncated_to =
+            self.truncate_queues(queues, (&seen, &known_ends), trusted_to, log_end)?;
+        dispatch_from = dispatch_from.min(truncated_to);
         let mut feed = Feed {
             from: dispatch_from,
             checked_from: start,
-            healed,
+            repaired,
             changes,
             writer: None,
         };
-        self.settle_older(&mut feed, queues, index.as_ref(), log_end)?;
+        self.complete_older(&mut feed, queues, index.as_ref(), log_end)?;
         let Feed {
             from,
-            healed,
+            repaired,
             writer,
             ..
         } = feed;
         let mut derived = self.derived(queues, writer)?;
-        derived.follow(self.log, &mut Walk::from(from), log_end, None)?;
+        derived.follow(self.log, &mut LogScanner::from(from), log_end, None)?;
         Self::put_back(queues, ends)?;
         Self::reach_known_ends(queues, &known_ends)?;
         queues.flush()?;
@@ -258,8 +265,15 @@ impl Recovery<'_> {
         }
         let last_ms = check.last_store_timestamp_ms();
         self.checkpoint.lower_to(last_ms)?;
-        LogFacts::settle(self.root)?;
-        self.recovered(log_end, last_ms, healed, derived, Arc::clone(queues), index)
+        LogFacts::complete(self.root)?;
+        self.recovered(
+            log_end,
+            last_ms,
+            repaired,
+            derived,
+            Arc::clone(queues),
+            index,
+        )
     }
 
     /// The changes that queues and index must follow, and the number of ranges that this start and
@@ -269,26 +283,26 @@ impl Recovery<'_> {
         check: &LogCheck<'_>,
         facts: &LogFacts,
         start: u64,
-        lost: &LostUnits<'_>,
+        missing: &MissingEntries<'_>,
     ) -> Result<(Vec<Change>, usize), StoreError> {
-        let (mut changes, mut healed) = (check.changes().to_vec(), check.healed_ranges().len());
+        let (mut changes, mut repaired) = (check.changes().to_vec(), check.repaired_ranges().len());
         for from in facts.extended.iter().filter(|from| **from < start) {
             let to = from + self.log.file_size();
             let mut check = self.log_check(*from, to);
             check.run_known(*from, to, |queued| {
-                lost.from(queued.topic, queued.queue_id, Met::from(&queued));
+                missing.from(queued.topic, queued.queue_id, SeenRecords::from(&queued));
             })?;
-            check.tell_end(to);
-            healed += check.healed_ranges().len();
+            check.log_result(to);
+            repaired += check.repaired_ranges().len();
             changes.extend_from_slice(check.changes());
         }
-        changes.extend(self.unsettled(&facts.healing)?);
-        Ok((changes, healed))
+        changes.extend(self.unfinished(&facts.healing)?);
+        Ok((changes, repaired))
     }
 
     /// Truncates the index, then checks the older part of the log that dispatch will read and that
     /// was not checked yet. A repair there may truncate the index further.
-    fn settle_older(
+    fn complete_older(
         &self,
         feed: &mut Feed,
         queues: &ConsumeQueues,
@@ -298,7 +312,7 @@ impl Recovery<'_> {
         loop {
             if let Some(index) = index {
                 let (writer, from) =
-                    self.settle_index(index, (feed.checked_from, log_end), &feed.changes)?;
+                    self.truncate_index(index, (feed.checked_from, log_end), &feed.changes)?;
                 feed.from = feed.from.min(from.unwrap_or(log_end));
                 feed.writer = Some(writer);
             }
@@ -308,11 +322,11 @@ impl Recovery<'_> {
             }
             let mut older = self.log_check(feed.from, feed.checked_from);
             let end = older.run(feed.from, Some(feed.checked_from), |_| ())?;
-            older.tell_end(end);
+            older.log_result(end);
             feed.checked_from = feed.from;
             feed.changes = older.changes().to_vec();
-            feed.healed += older.healed_ranges().len();
-            self.mend_units(queues, &feed.changes, log_end)?;
+            feed.repaired += older.repaired_ranges().len();
+            self.repair_entries(queues, &feed.changes, log_end)?;
         }
     }
 
@@ -320,12 +334,12 @@ impl Recovery<'_> {
         &self,
         log_end: u64,
         last_store_timestamp_ms: i64,
-        healed: usize,
-        mut derived: Derived,
+        repaired: usize,
+        mut derived: Dispatch,
         queues: Arc<ConsumeQueues>,
         index: Option<Arc<IndexFiles>>,
     ) -> Result<Recovered, StoreError> {
-        queues.settle_deletions(log_end)?;
+        queues.apply_deletions(log_end)?;
         for queue in queues.all() {
             queue.set_min_from(self.log.min_offset().cast_signed());
             queue.files.forget_kept();
@@ -336,7 +350,7 @@ impl Recovery<'_> {
             queues,
             index,
             derived,
-            healed,
+            repaired,
             last_store_timestamp_ms,
         })
     }
@@ -345,8 +359,8 @@ impl Recovery<'_> {
         &self,
         queues: &Arc<ConsumeQueues>,
         index: Option<IndexWriter>,
-    ) -> Result<Derived, StoreError> {
-        let derived = Derived::new(Arc::clone(queues), index, self.settings.levels()?);
+    ) -> Result<Dispatch, StoreError> {
+        let derived = Dispatch::new(Arc::clone(queues), index, self.settings.levels()?);
         Ok(derived.with_multi_dispatch(self.settings.multi_dispatch))
     }
 

@@ -43,13 +43,13 @@ impl Progress {
     }
 
     /// The result line of a check that ended at `offset`; None for an empty log.
-    pub(super) fn last_line(&self, offset: u64, healed: usize) -> Option<String> {
+    pub(super) fn last_line(&self, offset: u64, repaired: usize) -> Option<String> {
         let bytes = offset.saturating_sub(self.from);
         if bytes == 0 {
             return None;
         }
         let took_ms = self.clock.monotonic_ms() - self.started_ms;
-        let found = match healed {
+        let found = match repaired {
             0 => "no damage".to_owned(),
             1 => "1 damaged range, overwritten with blank records".to_owned(),
             many => format!("{many} damaged ranges, overwritten with blank records"),

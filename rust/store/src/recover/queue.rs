@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use super::heal::Change;
+use super::repair::Change;
 use crate::derive::queues::look::{LOOK_BYTES, Look, Rest};
-use crate::derive::queues::queue::{ConsumeQueue, WALK_BYTES};
+use crate::derive::queues::queue::{ConsumeQueue, SCAN_BYTES};
 use crate::files::{OffsetFile, offset_files};
 use crate::types::{ReadMode, StoreError};
 use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
@@ -14,7 +14,7 @@ use mq_log::Access;
 use mq_log::fs::{OpenOptions, open_own};
 
 /// Files scanned from the end after an unclean stop, as in RocketMQ.
-const WALKED_FILES: usize = 3;
+const SCANNED_FILES: usize = 3;
 /// Most bytes read of a damaged file to find its last entry.
 const USED_BYTES_MAX: usize = 64 << 20;
 
@@ -50,13 +50,13 @@ impl ConsumeQueue {
         let (Some(first), Some(last)) = (files.first(), files.last()) else {
             return Ok(Loaded::of(!is_cut, before));
         };
-        let first_offset = unit_of(first.offset);
-        let end_of_files = unit_of(last.offset + last.bytes);
+        let first_offset = queue_offset_at(first.offset);
+        let end_of_files = queue_offset_at(last.offset + last.bytes);
         self.set_bounds(first_offset, end_of_files);
         // A file that another one follows is full.
         let is_full = |file: &OffsetFile| {
-            let unit = self.unit(unit_of(file.offset + file.bytes) - 1);
-            unit.is_some_and(|unit| unit.is_used())
+            let entry = self.stored_entry(queue_offset_at(file.offset + file.bytes) - 1);
+            entry.is_some_and(|entry| entry.is_used())
         };
         let mut earlier = files[..files.len() - 1].iter().filter(|_| is_owner);
         let torn = earlier.position(|file| !is_full(file));
@@ -68,16 +68,16 @@ impl ConsumeQueue {
         let mut is_whole = true;
         let walks = sequential || is_ext_cut || torn.is_some();
         if !walks {
-            let end = self.search_end(first_offset, unit_of(last.offset));
+            let end = self.search_end(first_offset, queue_offset_at(last.offset));
             self.set_bounds(first_offset, end);
             is_whole = !is_owner || self.has_whole_end();
         }
         if walks || !is_whole {
-            self.set_bounds(first_offset, unit_of(last.offset + last.bytes));
+            self.set_bounds(first_offset, queue_offset_at(last.offset + last.bytes));
             let count = torn.map_or(files.len(), |torn| torn + 1);
-            let walked = if is_ext_cut { count } else { WALKED_FILES };
+            let walked = if is_ext_cut { count } else { SCANNED_FILES };
             let from = count.saturating_sub(walked);
-            let (mut end, is_used) = self.walk_used(unit_of(files[from].offset), ext_from);
+            let (mut end, is_used) = self.scan_used(queue_offset_at(files[from].offset), ext_from);
             // The zeros may have begun within an entry.
             end -= i64::from(torn.is_some() && end > first_offset);
             let rest = self.rest_from(end, last, seen.as_ref())?;
@@ -88,9 +88,9 @@ impl ConsumeQueue {
             }
         }
         self.keep_end(last, seen);
-        self.settle_end();
+        self.reset_tail();
         if is_owner {
-            self.settle_ext()?;
+            self.truncate_ext()?;
         }
         Ok(Loaded::of(is_whole && !is_cut, before))
     }
@@ -129,7 +129,7 @@ impl ConsumeQueue {
     /// Keeps the last entries in memory until the start is over, without unused ones.
     fn keep_end(&self, last: &OffsetFile, seen: Option<Look>) {
         let (first, end) = self.written();
-        let first = first.max(unit_of(last.offset));
+        let first = first.max(queue_offset_at(last.offset));
         let from = first.max(end - (LOOK_BYTES / ENTRY_BYTES) as i64);
         let used = usize::try_from(end - first).unwrap_or(0) * ENTRY_BYTES;
         match seen.as_ref().and_then(|look| look.bytes.get(..used)) {
@@ -162,16 +162,16 @@ impl ConsumeQueue {
                 continue;
             }
             let first = (file.offset / ENTRY_BYTES as u64).cast_signed();
-            let units: Vec<_> = QueueEntry::decode_all(&bytes[..whole]).collect();
-            for (at, unit) in units
+            let entries: Vec<_> = QueueEntry::decode_all(&bytes[..whole]).collect();
+            for (at, entry) in entries
                 .iter()
                 .enumerate()
                 .rev()
-                .filter(|(_, unit)| unit.is_used())
+                .filter(|(_, entry)| entry.is_used())
             {
                 let end = *end.get_or_insert(first + at as i64 + 1);
-                if !unit.is_filler() {
-                    return Ok(Some((end, unit.end_offset())));
+                if !entry.is_hole() {
+                    return Ok(Some((end, entry.end_offset())));
                 }
             }
         }
@@ -196,7 +196,7 @@ impl ConsumeQueue {
 
     /// The first entry from `from` on that is unused, or whose unit in the extension is missing;
     /// true in the second case. Units before `ext_from` have expired.
-    fn walk_used(&self, from: i64, ext_from: u64) -> (i64, bool) {
+    fn scan_used(&self, from: i64, ext_from: u64) -> (i64, bool) {
         let mut offset = from;
         let mut bytes = Vec::new();
         let mut ext = self.tags_codes(ReadMode::Wait);
@@ -204,7 +204,7 @@ impl ConsumeQueue {
         loop {
             bytes.clear();
             let read = self.read(offset, wanted, ReadMode::Wait, &mut bytes);
-            wanted = WALK_BYTES;
+            wanted = SCAN_BYTES;
             for entry in QueueEntry::decode_all(&bytes) {
                 let is_used = entry.is_used();
                 let has_expired = consume_queue_ext::position(entry.tags_code)
@@ -223,18 +223,21 @@ impl ConsumeQueue {
     /// The first unused entry of a queue that was closed cleanly. Such a queue has no unused
     /// entries before its end, and its last file may be completely unused.
     fn search_end(&self, first_offset: i64, last_file: i64) -> i64 {
-        let is_used = |offset| self.unit(offset).is_some_and(|entry| entry.is_used());
+        let is_used = |offset| {
+            self.stored_entry(offset)
+                .is_some_and(|entry| entry.is_used())
+        };
         let mut low = last_file;
         while low > first_offset && !is_used(low) {
-            low -= self.units_per_file();
+            low -= self.entries_per_file();
         }
-        let mut high = low + self.units_per_file();
+        let mut high = low + self.entries_per_file();
         // In a store with many queues most are short, so one read is enough.
         let mut head = Vec::new();
         let _ = self.read(low, LOOK_BYTES, ReadMode::Wait, &mut head);
         let used = QueueEntry::decode_all(&head).take_while(QueueEntry::is_used);
         low += used.count() as i64;
-        if low - (high - self.units_per_file()) < (head.len() / ENTRY_BYTES) as i64 {
+        if low - (high - self.entries_per_file()) < (head.len() / ENTRY_BYTES) as i64 {
             return low;
         }
         while low < high {
@@ -249,20 +252,20 @@ impl ConsumeQueue {
     }
 
     /// Takes the end in the log from the last entry that is no hole.
-    fn settle_end(&self) {
+    fn reset_tail(&self) {
         let last = self.last_record();
         self.tail.lock().end_physical = last.map_or(0, |(_, entry)| entry.end_offset());
     }
 
     /// Whether the queue never had an entry, or has none left.
-    pub(super) fn is_without_units(&self) -> bool {
+    pub(super) fn is_without_entries(&self) -> bool {
         self.max_offset() == 0
     }
 
     /// The last entry that is no hole, and its queue offset.
     pub(crate) fn last_record(&self) -> Option<(i64, QueueEntry)> {
-        let mut units = self.units_back();
-        units.find_map(|(offset, unit)| Some((offset, unit.filter(|unit| !unit.is_filler())?)))
+        let mut entries = self.entries_backwards();
+        entries.find_map(|(offset, entry)| Some((offset, entry.filter(|entry| !entry.is_hole())?)))
     }
 
     /// Ends the queue before `end`. The later entries stay in the files until
@@ -275,8 +278,8 @@ impl ConsumeQueue {
             let mut tail = self.tail.lock();
             tail.stale_to = tail.stale_to.max(before);
         }
-        self.settle_end();
-        self.settle_ext()
+        self.reset_tail();
+        self.truncate_ext()
     }
 
     /// Zeroes entries that were cut off and not derived again; true if there were any.
@@ -298,9 +301,9 @@ impl ConsumeQueue {
             return Ok(());
         }
         let mut cut = self.max_offset();
-        for (offset, unit) in self.units_back() {
-            match unit {
-                Some(entry) if entry.is_filler() => {}
+        for (offset, entry) in self.entries_backwards() {
+            match entry {
+                Some(entry) if entry.is_hole() => {}
                 Some(entry) if entry.is_used() && entry.end_offset() <= log_end => break,
                 _ => cut = offset,
             }
@@ -310,19 +313,19 @@ impl ConsumeQueue {
 
     /// Replaces the entries of records that a repair removed by holes, and updates the length of a
     /// record that it extended.
-    pub(super) fn mend(&self, change: &Change) -> Result<(), StoreError> {
+    pub(super) fn repair(&self, change: &Change) -> Result<(), StoreError> {
         self.write_pending()?;
         let (_, end) = self.written();
         let grown = change.grown.map_or(change.from, |(start, _)| start);
         let mut at = self.first_at(grown.min(change.from).cast_signed());
         let mut gone = Vec::new();
-        while let Some(entry) = self.unit(at).filter(|_| at < end) {
+        while let Some(entry) = self.stored_entry(at).filter(|_| at < end) {
             let start = entry.physical_offset.cast_unsigned();
-            if !entry.is_filler() && start >= change.to {
+            if !entry.is_hole() && start >= change.to {
                 break;
             }
             match change.grown {
-                _ if entry.is_filler() => {}
+                _ if entry.is_hole() => {}
                 Some((grown, size)) if grown == start => {
                     let size_bytes = i32::try_from(size).unwrap_or(entry.size_bytes);
                     self.overwrite(
@@ -350,22 +353,22 @@ impl ConsumeQueue {
     /// must not point to any, because RocketMQ would deliver that message.
     fn hole_at(&self, first: i64, last: i64) -> QueueEntry {
         let (_, end) = self.written();
-        let is_record = |entry: &QueueEntry| entry.is_used() && !entry.is_filler();
-        let behind = (last + 1..end).find_map(|at| self.unit(at).filter(is_record));
+        let is_record = |entry: &QueueEntry| entry.is_used() && !entry.is_hole();
+        let behind = (last + 1..end).find_map(|at| self.stored_entry(at).filter(is_record));
         let before = || {
-            let units = self.units_back().filter(|(at, _)| *at < first);
-            { units }.find_map(|(_, unit)| unit.filter(is_record))
+            let entries = self.entries_backwards().filter(|(at, _)| *at < first);
+            { entries }.find_map(|(_, entry)| entry.filter(is_record))
         };
         let neighbour = behind.or_else(before);
         let neighbour = neighbour.filter(|_| self.topic() != SCHEDULE_TOPIC);
-        neighbour.map_or(QueueEntry::FILLER, |entry| entry.hole_before())
+        neighbour.map_or(QueueEntry::HOLE, |entry| entry.hole_before())
     }
 
     /// Adds holes up to a queue offset, so that no earlier offset is used again.
     pub fn pad_to(&self, end: i64) -> Result<(), StoreError> {
         self.write_pending()?;
         if !self.tail.lock().has_files {
-            let first = (end - 1) - (end - 1) % self.units_per_file();
+            let first = (end - 1) - (end - 1) % self.entries_per_file();
             self.set_bounds(first, first);
         }
         let (first, from) = self.written();
@@ -387,6 +390,6 @@ impl ConsumeQueue {
 }
 
 /// The queue offset of the entry at a position in the files.
-fn unit_of(position: u64) -> i64 {
+fn queue_offset_at(position: u64) -> i64 {
     (position / ENTRY_BYTES as u64).cast_signed()
 }

@@ -28,7 +28,7 @@ fn filled() -> Rig {
         });
         assert_eq!(rig.store.wait(put).status, PutStatus::Ok);
     }
-    rig.settle();
+    rig.wait_until_flushed();
     assert_eq!(hidden(&rig), [0; 0]);
     rig
 }

@@ -101,7 +101,7 @@ fn scene(settings: Settings, fails: Fails) -> Scene {
     for number in 0..3 {
         assert_eq!(put(&rig, number), PutStatus::Ok);
     }
-    rig.settle();
+    rig.wait_until_flushed();
     let disk = Arc::new(Disk {
         fails,
         errno: AtomicI32::new(0),
@@ -210,7 +210,7 @@ fn goes_on_with_room(has_ext: bool) {
     for number in count..count + 20 {
         wait_until("puts succeed again", || put(rig, number) == PutStatus::Ok);
     }
-    rig.settle();
+    rig.wait_until_flushed();
     let count = count + 20;
     check(rig, count);
     let told = scene.told.lock().clone();
@@ -339,8 +339,8 @@ fn park(rig: &Rig, number: usize) -> mpsc::Receiver<AckOutcome> {
         panic!("a put of SYNC_FLUSH waits");
     };
     let (sender, outcome) = mpsc::channel();
-    let listener = move |settled: &[Settled]| {
-        let outcomes = settled.iter().map(|settled| settled.outcome);
+    let listener = move |completed: &[Settled]| {
+        let outcomes = completed.iter().map(|completed| completed.outcome);
         outcomes.for_each(|outcome| sender.send(outcome).unwrap());
     };
     rig.store.on_settled(Box::new(listener)).unwrap();
@@ -371,7 +371,7 @@ fn a_log_write_without_room_is_repeated_with_room() {
     wait_until("puts are accepted again", || rig.store.refusal().is_none());
     assert_eq!(put(rig, 4), PutStatus::Ok);
     assert!(rig.store.upkeep.acks.poison().is_none());
-    rig.settle();
+    rig.wait_until_flushed();
     check(rig, 5);
     let Scene { rig, .. } = scene;
     let rig = rig.reopen(true);
@@ -397,7 +397,7 @@ fn without_room_a_put_that_does_not_wait_gets_a_timeout() {
     wait_until("puts are accepted again", || {
         scene.rig.store.refusal().is_none()
     });
-    scene.rig.settle();
+    scene.rig.wait_until_flushed();
     check(&scene.rig, 4);
 }
 

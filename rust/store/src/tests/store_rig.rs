@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use super::test_rig::request;
-use crate::filter::TagFilter;
+use crate::filter::MessageFilter;
 use crate::settings::Settings;
 use crate::store::Store;
 use crate::types::{Cleaned, GetRequest, GetStatus, PutRequest, PutStatus, ReadMode};
@@ -94,11 +94,11 @@ impl Rig {
             let put = self.store.put(&request);
             assert_eq!(self.store.wait(put).status, PutStatus::Ok);
         }
-        self.settle();
+        self.wait_until_flushed();
     }
 
     /// Waits until everything is dispatched and flushed.
-    pub(crate) fn settle(&self) {
+    pub(crate) fn wait_until_flushed(&self) {
         let end = self.store.log.max_offset();
         let until = Instant::now() + PATIENCE;
         while self.store.dispatcher.progress().dispatched() < end {
@@ -143,7 +143,7 @@ impl Rig {
             queue_id: 1,
             offset,
             max_count: 1,
-            filter: &TagFilter::All,
+            filter: &MessageFilter::All,
             mode: ReadMode::Wait,
         };
         let got = self.store.get(&request, &mut Vec::new()).unwrap();

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::store_rig::{HOUR_MS, Rig, rig};
 use super::test_rig::request;
-use crate::filter::TagFilter;
+use crate::filter::MessageFilter;
 use crate::types::{GetRequest, PutRequest, ReadMode};
 use mq_format::message::{CheckCrc, RecordView};
 use mq_testing::stores::lines;
@@ -71,7 +71,7 @@ fn trimmed() -> Rig {
     for (queue_id, (min, max)) in &bounds {
         fill(&rig, *queue_id, max - min);
     }
-    rig.settle();
+    rig.wait_until_flushed();
     assert!(rig.store.clean().log_files > 0);
     rig
 }
@@ -99,7 +99,7 @@ fn bounds_and_refused_offsets_are_as_recorded() {
                         queue_id: queue_id(),
                         offset: field(&request, "queueOffset"),
                         max_count: 2,
-                        filter: &TagFilter::All,
+                        filter: &MessageFilter::All,
                         mode: ReadMode::NoWait,
                     },
                     &mut Vec::new(),

@@ -112,7 +112,7 @@ impl Acks {
     /// See [`crate::Store::park`].
     pub(crate) fn park(&self, ticket: Ticket, token: u64) -> Option<AckOutcome> {
         let mut state = self.state.lock();
-        let outcome = self.settled(&ticket);
+        let outcome = self.completed(&ticket);
         if outcome.is_none() {
             self.add(&mut state, ticket, Waiter::Token(token));
         }
@@ -305,9 +305,9 @@ impl Acks {
 
     /// Tells everybody who was taken out. The caller holds no lock.
     fn tell(&self, released: Released) {
-        let settled = released.wake_threads();
-        if !settled.is_empty() {
-            self.on_settled.call(|listener| listener(&settled));
+        let completed = released.wake_threads();
+        if !completed.is_empty() {
+            self.on_settled.call(|listener| listener(&completed));
         }
     }
 
@@ -320,18 +320,18 @@ impl Acks {
 
     fn outcome(&self, ticket: &Ticket) -> Option<AckOutcome> {
         let is_late = || self.clock.monotonic_ms() >= ticket.deadline_ms;
-        let settled = self.settled(ticket);
-        settled.or_else(|| is_late().then(|| ticket.needs.timeout()))
+        let completed = self.completed(ticket);
+        completed.or_else(|| is_late().then(|| ticket.needs.timeout()))
     }
 
     /// The outcome of a ticket that waits no longer.
     fn ended(&self, ticket: &Ticket) -> AckOutcome {
-        let settled = self.settled(ticket);
-        settled.unwrap_or_else(|| ticket.needs.timeout())
+        let completed = self.completed(ticket);
+        completed.unwrap_or_else(|| ticket.needs.timeout())
     }
 
     /// The outcome, whatever the clock says.
-    fn settled(&self, ticket: &Ticket) -> Option<AckOutcome> {
+    fn completed(&self, ticket: &Ticket) -> Option<AckOutcome> {
         // Poison first: once it is there, nothing is acknowledged, durable or not.
         if self.poison().is_some() {
             return Some(AckOutcome::Poisoned);

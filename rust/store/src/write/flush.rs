@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::ack::{Acks, Turn, Wait};
 use super::space::{Space, Waiting};
-use super::writeback::{AheadOfFlush, PAGE_BYTES};
+use super::writeback::{PAGE_BYTES, Writeback};
 use crate::threads::periodic::{Pause, Periodic};
 use crate::threads::signal::Signal;
 use crate::types::{AckOutcome, Ticket, Watermark};
@@ -282,11 +282,11 @@ impl FlushThreads {
     ) -> io::Result<Self> {
         let every = interval.every;
         let (log, acks) = (Arc::clone(&flusher.log), Arc::clone(&flusher.acks));
-        let mut ahead = AheadOfFlush::new(log, acks, Arc::clone(&clock));
+        let mut ahead = Writeback::new(log, acks, Arc::clone(&clock));
         let mut rounds = Rounds::new(Arc::clone(flusher), interval, clock);
         let round = move |pause: &Pause| {
             rounds.next();
-            while ahead.spend(every, pause) {
+            while ahead.run_until_next_flush(every, pause) {
                 rounds.next();
             }
         };

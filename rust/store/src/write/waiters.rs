@@ -70,19 +70,19 @@ pub(crate) struct Waiters {
 /// Waiters that were taken out, and what to tell them.
 #[derive(Debug, Default)]
 pub(crate) struct Released {
-    settled: Vec<Settled>,
+    completed: Vec<Settled>,
     threads: Vec<(Arc<OneShot>, AckOutcome)>,
 }
 
 impl Released {
     /// Whether nobody was taken out.
     pub(crate) fn is_empty(&self) -> bool {
-        self.settled.is_empty() && self.threads.is_empty()
+        self.completed.is_empty() && self.threads.is_empty()
     }
 
     fn add(&mut self, waiter: Waiter, outcome: AckOutcome) {
         match waiter {
-            Waiter::Token(token) => self.settled.push(Settled { token, outcome }),
+            Waiter::Token(token) => self.completed.push(Settled { token, outcome }),
             Waiter::Thread(thread) => self.threads.push((thread, outcome)),
         }
     }
@@ -92,7 +92,7 @@ impl Released {
         for (thread, outcome) in self.threads {
             thread.set(outcome);
         }
-        self.settled
+        self.completed
     }
 }
 

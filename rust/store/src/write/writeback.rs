@@ -19,7 +19,7 @@ const PART_BYTES: u64 = 1 << 20;
 const PART_TIME_MIN: Duration = Duration::from_millis(10);
 
 /// The progress of writeback.
-pub(crate) struct AheadOfFlush {
+pub(crate) struct Writeback {
     log: Arc<Segments>,
     acks: Arc<Acks>,
     clock: Arc<dyn Clock>,
@@ -28,7 +28,7 @@ pub(crate) struct AheadOfFlush {
     begun: u64,
 }
 
-impl AheadOfFlush {
+impl Writeback {
     pub(crate) fn new(log: Arc<Segments>, acks: Arc<Acks>, clock: Arc<dyn Clock>) -> Self {
         let interval_start = log.max_offset();
         Self {
@@ -44,7 +44,7 @@ impl AheadOfFlush {
     /// one. Returns false if there is nothing to do until the next flush, or the thread shall stop.
     /// On a slow disk the thread waits for it; then there are fewer parts, and the flush is late by
     /// at most one.
-    pub(crate) fn spend(&mut self, interval: Duration, pause: &Pause) -> bool {
+    pub(crate) fn run_until_next_flush(&mut self, interval: Duration, pause: &Pause) -> bool {
         let parts = self.parts(interval);
         if parts < 2 {
             return false;
@@ -107,13 +107,13 @@ mod tests {
         rig_of_files(FILE_SIZE, SystemClock::shared())
     }
 
-    fn ahead_of(rig: &Rig) -> AheadOfFlush {
+    fn ahead_of(rig: &Rig) -> Writeback {
         ahead_by(rig, SystemClock::shared())
     }
 
-    fn ahead_by(rig: &Rig, clock: Arc<dyn Clock>) -> AheadOfFlush {
+    fn ahead_by(rig: &Rig, clock: Arc<dyn Clock>) -> Writeback {
         let flusher = &rig.flusher;
-        AheadOfFlush::new(Arc::clone(&flusher.log), Arc::clone(&flusher.acks), clock)
+        Writeback::new(Arc::clone(&flusher.log), Arc::clone(&flusher.acks), clock)
     }
 
     /// A clock that advances 200 ms per read, as if each part kept the disk busy for that time.
@@ -199,7 +199,11 @@ mod tests {
         append(&rig, 60 << 20);
         let (sender, spent) = mpsc::channel();
         let services = Arc::default();
-        let round = move |pause: &Pause| sender.send(ahead.spend(HALF_SECOND, pause)).unwrap();
+        let round = move |pause: &Pause| {
+            sender
+                .send(ahead.run_until_next_flush(HALF_SECOND, pause))
+                .unwrap()
+        };
         let thread = Periodic::start_pausing("test", HALF_SECOND, &services, round).unwrap();
         thread.wake();
         assert_eq!(spent.recv_timeout(Duration::from_secs(10)), Ok(true));

@@ -9,9 +9,9 @@ use tempfile::TempDir;
 
 use crate::delay::deliver::{Delay, Next};
 use crate::delay::redeliver::Delivery;
-use crate::derive::dispatch::Derived;
+use crate::derive::dispatch::Dispatch;
 use crate::derive::queues::table::ConsumeQueues;
-use crate::records::walk::Walk;
+use crate::records::log_scanner::LogScanner;
 use crate::settings::Settings;
 use crate::state::files::State;
 use crate::tests::test_rig::{Rig, java_rig, request};
@@ -28,8 +28,8 @@ struct Delayed {
     clock: Arc<ManualClock>,
     levels: DelayLevels,
     queues: Arc<ConsumeQueues>,
-    derived: Derived,
-    walk: Walk,
+    derived: Dispatch,
+    scanner: LogScanner,
     delay: Delay,
     root: TempDir,
     /// Time and body of each delivered message.
@@ -75,10 +75,10 @@ impl Delayed {
         Self {
             rig,
             clock,
-            derived: Derived::new(Arc::clone(&queues), None, levels.clone()),
+            derived: Dispatch::new(Arc::clone(&queues), None, levels.clone()),
             queues,
             levels,
-            walk: Walk::from(0),
+            scanner: LogScanner::from(0),
             delay,
             root,
             delivered: Mutex::default(),
@@ -103,7 +103,7 @@ impl Delayed {
         let log = &*self.rig.flusher.log;
         let limit = log.max_offset();
         self.derived
-            .follow(log, &mut self.walk, limit, None)
+            .follow(log, &mut self.scanner, limit, None)
             .unwrap();
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::filter::TagFilter;
+use crate::filter::MessageFilter;
 use crate::settings::{QueueExt, Settings};
 use crate::store::Store;
 use crate::tests::test_rig::request;
@@ -119,8 +119,8 @@ fn delivery_times_are_found_in_the_queue_extension() {
         }
     };
     until(SCHEDULE_TOPIC, 0);
-    let unit = store.upkeep.queues.get(SCHEDULE_TOPIC, 0).unwrap().entry(0);
-    assert!(unit.unwrap().is_extension_address());
+    let entry = store.upkeep.queues.get(SCHEDULE_TOPIC, 0).unwrap().entry(0);
+    assert!(entry.unwrap().is_extension_address());
     clock.advance(1_000);
     until("T", 1);
     for offset in 0..3 {
@@ -254,7 +254,7 @@ fn with_message(
         queue_id,
         offset,
         max_count: 1,
-        filter: &TagFilter::All,
+        filter: &MessageFilter::All,
         mode: ReadMode::Wait,
     };
     let mut bytes = Vec::new();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::file::{ActiveIndexFile, IndexFile, Key};
 use super::files::IndexFiles;
 use crate::files::{create_sparse, io_error, sync_directory};
-use crate::records::walk::{LogRead, Step, Walk};
+use crate::records::log_scanner::{LogRead, LogScanner, Step};
 use crate::types::StoreError;
 use mq_format::index::{IndexHeader, KeyHasher, indexed_keys};
 use mq_format::message::{Outline, sys_flag};
@@ -68,11 +68,11 @@ fn fill(
     let failed = || io_error(old.path());
     let [of_first, of_last] = at_ends(old, header).map_err(failed())?;
     let (begin, end) = (header.begin_physical_offset, header.end_physical_offset);
-    let mut walk = Walk::from(begin.max(log.min_offset().cast_signed()).cast_unsigned());
+    let mut scanner = LogScanner::from(begin.max(log.min_offset().cast_signed()).cast_unsigned());
     let (mut hasher, mut keys) = (KeyHasher::default(), Vec::with_capacity(BATCH_KEYS));
-    while walk.offset().cast_signed() <= end {
-        let physical_offset = walk.offset().cast_signed();
-        match walk.step(log, u64::MAX).map_err(failed())? {
+    while scanner.offset().cast_signed() <= end {
+        let physical_offset = scanner.offset().cast_signed();
+        match scanner.step(log, u64::MAX).map_err(failed())? {
             Step::Record(bytes) => {
                 let Ok(record) = Outline::parse(bytes) else {
                     continue;
@@ -98,7 +98,7 @@ fn fill(
                 }));
             }
             Step::Blank => {}
-            Step::Neither | Step::End => break,
+            Step::Invalid | Step::End => break,
         }
         if keys.len() >= BATCH_KEYS {
             active.add(&keys)?;

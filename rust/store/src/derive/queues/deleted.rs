@@ -37,7 +37,7 @@ impl ConsumeQueues {
 
     /// Limits deletions to the end of the log. Pads each queue to its next offset at the deletion,
     /// because the log may have no record of its messages any more.
-    pub fn settle_deletions(&self, log_end: u64) -> Result<(), StoreError> {
+    pub fn apply_deletions(&self, log_end: u64) -> Result<(), StoreError> {
         self.deletions.end_at(log_end.cast_signed())?;
         for (topic, deletion) in self.deletions.all() {
             for (queue_id, next) in deletion.next_offsets {

@@ -4,7 +4,7 @@
 
 use parking_lot::Mutex;
 
-use super::sparse_files::{Dirty, SparseFiles};
+use super::queue_files::{Dirty, QueueFiles};
 use crate::types::{ReadMode, StoreError, WouldBlock};
 use mq_format::consume_queue::QueueEntry;
 use mq_format::consume_queue_ext::{
@@ -20,7 +20,7 @@ const PENDING_BYTES_KEPT: usize = 256;
 /// to.
 #[derive(Debug)]
 pub struct Extension {
-    pub files: SparseFiles,
+    pub files: QueueFiles,
     /// Whether new messages get units here.
     pub(super) is_written: bool,
     tail: Mutex<Tail>,
@@ -37,8 +37,8 @@ struct Tail {
 }
 
 impl Extension {
-    /// An extension without an end; [`Self::settle`] finds it.
-    pub(crate) fn new(files: SparseFiles, is_written: bool) -> Self {
+    /// An extension without an end; [`Self::truncate_after`] finds it.
+    pub(crate) fn new(files: QueueFiles, is_written: bool) -> Self {
         Self {
             files,
             is_written,
@@ -105,7 +105,7 @@ impl Extension {
     }
 
     /// Ends the extension after the unit that `last` points to; None means before its first unit.
-    pub(crate) fn settle(&self, last: Option<&QueueEntry>) -> Result<(), StoreError> {
+    pub(crate) fn truncate_after(&self, last: Option<&QueueEntry>) -> Result<(), StoreError> {
         let (files, _) = self.files.sound(|| Ok(()))?;
         let mut reader = ExtReader::new(Some(self), ReadMode::Wait);
         let end = match last.and_then(|last| consume_queue_ext::position(last.tags_code)) {

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::pending::ALL_BYTES_MAX;
 use super::queue::ConsumeQueue;
-use super::sparse_files::{self, Dirty};
+use super::queue_buffer::ALL_BYTES_MAX;
+use super::queue_files::{self, Dirty};
 use super::table::ConsumeQueues;
 use crate::files::io_error;
 use crate::types::StoreError;
@@ -129,5 +129,5 @@ fn sync(queues: &[Arc<ConsumeQueue>], dirty: &[[Dirty; 2]]) -> Result<(), StoreE
     for (dirty, queue) in dirty.iter().zip(queues) {
         queue.flush_files(dirty, &mut directories)?;
     }
-    sparse_files::sync_directories(&directories)
+    queue_files::sync_directories(&directories)
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::sparse_files::{SparseFiles, is_zero};
+use super::queue_files::{QueueFiles, is_zero};
 use crate::files::{io_error, offset_files};
 use crate::types::StoreError;
 use mq_format::consume_queue::ENTRY_BYTES;
@@ -27,7 +27,7 @@ pub(crate) struct Rest {
     pub has_files: bool,
 }
 
-impl SparseFiles {
+impl QueueFiles {
     /// Reads the start of a file. The rest is not read if the file system reports it as a hole.
     pub(crate) fn look(&self, start: u64) -> io::Result<Look> {
         let file = self.open(start)?;

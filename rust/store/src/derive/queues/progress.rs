@@ -29,7 +29,7 @@ impl QueueProgress {
     }
 
     /// Counts a queue, and logs a line if one is due.
-    pub(crate) fn tell(&mut self) {
+    pub(crate) fn step(&mut self) {
         if let Some(line) = self.next_line() {
             tracing::info!("{line}");
         }

@@ -1,6 +1,6 @@
 //! One consume queue: 20-byte entries in sparse files of one nominal length, written by `pwrite`
 //! and read by `pread`. A queue holds neither a memory map nor a descriptor. Its last entries may
-//! be in memory only; see `pending.rs`.
+//! be in memory only; see `queue_buffer.rs`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use parking_lot::Mutex;
 
 use super::ext::{ExtReader, Extension};
-use super::sparse_files::{self, Dirty, SparseFiles};
+use super::queue_files::{self, Dirty, QueueFiles};
 use crate::types::{ReadMode, StoreError};
 use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
 use mq_format::consume_queue_ext::ExtUnit;
@@ -25,7 +25,7 @@ const HOLES_MAX: i64 = 32;
 /// Entries before the first live one that are checked, too, because a search may miss some.
 const LIVE_LOOK: i64 = 4;
 /// Bytes read at once in a scan of entries.
-pub(crate) const WALK_BYTES: usize = 64 << 10;
+pub(crate) const SCAN_BYTES: usize = 64 << 10;
 
 /// The result of appending an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub struct ConsumeQueue {
     /// Log offset before which the queue's messages are deleted.
     pub(crate) deleted_to: AtomicI64,
     /// The files with the entries.
-    pub files: SparseFiles,
+    pub files: QueueFiles,
     /// The files written since the last flush. The writing thread holds it, also while the disk is
     /// slow. Take it before `tail`, which is held only briefly.
     pub(crate) writing: Mutex<Dirty>,
@@ -92,7 +92,7 @@ impl ConsumeQueue {
     pub(crate) fn empty(
         topic: Arc<str>,
         queue_id: i32,
-        files: SparseFiles,
+        files: QueueFiles,
         ext: Option<Extension>,
     ) -> Self {
         // Recovery could not rebuild these exactly: bitmaps are lost, RocketMQ's recovery writes
@@ -143,11 +143,11 @@ impl ConsumeQueue {
 
     /// First queue offset of the file after the one that holds `offset`.
     pub(crate) fn next_file_offset(&self, offset: i64) -> i64 {
-        let units = self.units_per_file();
-        (offset / units + 1) * units
+        let entries = self.entries_per_file();
+        (offset / entries + 1) * entries
     }
 
-    pub(crate) fn units_per_file(&self) -> i64 {
+    pub(crate) fn entries_per_file(&self) -> i64 {
         (self.files.file_bytes / ENTRY_BYTES as u64).cast_signed()
     }
 
@@ -173,7 +173,7 @@ impl ConsumeQueue {
         }
         if !tail.has_files {
             // As in RocketMQ, the first file of a queue starts at a multiple of the file's length.
-            tail.first_offset = queue_offset - queue_offset % self.units_per_file();
+            tail.first_offset = queue_offset - queue_offset % self.entries_per_file();
             tail.next_offset = tail.first_offset;
             self.min_offset.store(tail.first_offset, Ordering::Release);
             self.max_offset.store(tail.first_offset, Ordering::Release);
@@ -190,12 +190,12 @@ impl ConsumeQueue {
         // A hole that points to a delayed message would deliver that message too early.
         let is_hole = !was_empty && *self.topic != *SCHEDULE_TOPIC;
         let is_short = queue_offset - tail.next_offset <= HOLES_MAX;
-        let filler = match is_hole && is_short {
+        let hole = match is_hole && is_short {
             true => entry.hole_before(),
-            false => QueueEntry::FILLER,
+            false => QueueEntry::HOLE,
         };
         while tail.next_offset < queue_offset {
-            Self::push(&mut tail, filler);
+            Self::push(&mut tail, hole);
         }
         if was_empty {
             self.min_offset.store(queue_offset, Ordering::Release);
@@ -221,11 +221,11 @@ impl ConsumeQueue {
         if offset < self.min_offset() || offset >= self.max_offset() {
             return None;
         }
-        self.unit(offset)
+        self.stored_entry(offset)
     }
 
     /// Like [`Self::entry`], also before `min_offset`.
-    pub fn unit(&self, offset: i64) -> Option<QueueEntry> {
+    pub fn stored_entry(&self, offset: i64) -> Option<QueueEntry> {
         let mut bytes = Vec::with_capacity(ENTRY_BYTES);
         self.read(offset, ENTRY_BYTES, ReadMode::Wait, &mut bytes)
             .ok()?;
@@ -238,21 +238,21 @@ impl ConsumeQueue {
     }
 
     /// Ends the extension after the last unit that the queue points to.
-    pub(crate) fn settle_ext(&self) -> Result<(), StoreError> {
+    pub(crate) fn truncate_ext(&self) -> Result<(), StoreError> {
         let Some(ext) = self.ext.as_ref().filter(|ext| ext.is_written) else {
             return Ok(());
         };
         // Entries without a unit follow only if the extension was disabled recently.
-        let last = self.units_back().filter_map(|(_, unit)| unit);
+        let last = self.entries_backwards().filter_map(|(_, entry)| entry);
         let last = { last }.find(QueueEntry::is_extension_address);
-        ext.settle(last.as_ref())
+        ext.truncate_after(last.as_ref())
     }
 
     /// Writes the pending entries, and syncs everything written so far.
     pub fn flush(&self) -> Result<(), StoreError> {
         let mut directories = BTreeSet::new();
         self.flush_files(&self.take_dirty()?, &mut directories)?;
-        sparse_files::sync_directories(&directories)
+        queue_files::sync_directories(&directories)
     }
 
     /// Writes the pending entries. Returns the files written since the last call, in the queue and
@@ -294,7 +294,7 @@ impl ConsumeQueue {
     pub(crate) fn min_for(&self, log_start: i64) -> i64 {
         let log_start = log_start.max(self.deleted_to.load(Ordering::Acquire));
         let min_offset = self.min_offset();
-        let is_right = |entry: QueueEntry| !entry.is_filler() && entry.physical_offset >= log_start;
+        let is_right = |entry: QueueEntry| !entry.is_hole() && entry.physical_offset >= log_start;
         // For most queues one entry is enough: nothing has expired.
         if min_offset >= self.max_offset() || self.entry(min_offset).is_some_and(is_right) {
             return min_offset;
@@ -308,12 +308,12 @@ impl ConsumeQueue {
     fn live_from(&self, mut found: i64, log_start: i64) -> i64 {
         let (first, _) = self.written();
         let is_expired =
-            |unit: &QueueEntry| unit.is_filler() || (0..log_start).contains(&unit.physical_offset);
+            |entry: &QueueEntry| entry.is_hole() || (0..log_start).contains(&entry.physical_offset);
         let is_live = |at: &i64| {
             !self
-                .unit(*at)
+                .stored_entry(*at)
                 .filter(QueueEntry::is_used)
-                .is_some_and(|unit| is_expired(&unit))
+                .is_some_and(|entry| is_expired(&entry))
         };
         while let Some(earlier) = (first.max(found - LIVE_LOOK)..found).find(is_live) {
             found = earlier;
@@ -324,14 +324,14 @@ impl ConsumeQueue {
     /// The first entry of a record at or after a log offset.
     pub(crate) fn first_at(&self, physical_offset: i64) -> i64 {
         let is_there =
-            |entry: &QueueEntry| !entry.is_filler() && entry.physical_offset >= physical_offset;
+            |entry: &QueueEntry| !entry.is_hole() && entry.physical_offset >= physical_offset;
         let (mut low, end) = self.written();
         let mut high = end;
         if self.end_physical() <= physical_offset {
             // For example, all messages of the queue were deleted.
             return end;
         }
-        if self.unit(low).is_some_and(|first| is_there(&first)) {
+        if self.stored_entry(low).is_some_and(|first| is_there(&first)) {
             // The usual case.
             high = low;
         }
@@ -348,8 +348,8 @@ impl ConsumeQueue {
     /// The first entry in a range that is no hole.
     fn first_record(&self, from: i64, to: i64) -> Option<(i64, QueueEntry)> {
         (from..to)
-            .filter_map(|offset| Some((offset, self.unit(offset)?)))
-            .find(|(_, entry)| entry.is_used() && !entry.is_filler())
+            .filter_map(|offset| Some((offset, self.stored_entry(offset)?)))
+            .find(|(_, entry)| entry.is_used() && !entry.is_hole())
     }
 
     /// Queue offset of the first entry in the files, and one past the last entry.

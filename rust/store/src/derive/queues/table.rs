@@ -12,7 +12,7 @@ use super::kept::{Kept, KeptBytes};
 use super::open_files::OpenFiles;
 use super::progress::QueueProgress;
 use super::queue::ConsumeQueue;
-use super::sparse_files::{QueueFiles, SparseFiles};
+use super::queue_files::{QueueFiles, SharedQueueFiles};
 use crate::directory::deleted::Deletions;
 use crate::directory::queue_ends::{EndOfQueue, QueueEnds};
 use crate::files::{io_error, list_directories, offset_files};
@@ -43,7 +43,7 @@ type ByTopic = HashMap<Arc<str>, BTreeMap<i32, Arc<ConsumeQueue>>>;
 /// The consume queues, each under `consumequeue/{topic}/{queueId}`.
 #[derive(Debug)]
 pub struct ConsumeQueues {
-    pub(crate) shared: Arc<QueueFiles>,
+    pub(crate) shared: Arc<SharedQueueFiles>,
     /// The store's directory. Opened before any write, because a file system reports errors since
     /// then.
     pub(crate) root: File,
@@ -104,7 +104,7 @@ impl ConsumeQueues {
         let clock = SystemClock::shared();
         let mut progress = QueueProgress::new(&clock, "loading consume queues", directories.len());
         for (topic, queue_id, _) in directories {
-            progress.tell();
+            progress.step();
             queues.load(&topic, queue_id, sequential)?;
         }
         Ok(queues)
@@ -130,7 +130,7 @@ impl ConsumeQueues {
         let queue = self.new_queue(topic, queue_id);
         let loaded = queue.load(sequential)?;
         if !loaded.is_whole {
-            self.lost_units(&queue);
+            self.lost_entries(&queue);
         }
         if let Some((end, end_physical)) = loaded.before {
             self.lost_ends.push(LostEnd {
@@ -145,7 +145,7 @@ impl ConsumeQueues {
     }
 
     /// Notes that entries at the end of a queue are lost and must be derived again.
-    pub(crate) fn lost_units(&self, queue: &ConsumeQueue) {
+    pub(crate) fn lost_entries(&self, queue: &ConsumeQueue) {
         let end = queue.end_physical();
         self.lost_from.fetch_min(end, Ordering::Relaxed);
     }
@@ -196,7 +196,7 @@ impl ConsumeQueues {
     }
 
     fn empty(root: &Path, file_bytes: u64, ext: Ext, access: Access) -> Result<Self, StoreError> {
-        let shared = QueueFiles {
+        let shared = SharedQueueFiles {
             root: root.to_owned(),
             access,
             open: OpenFiles::new(open_files_max()),
@@ -234,9 +234,9 @@ impl ConsumeQueues {
         queue
     }
 
-    fn files(&self, of: &str, topic: &str, queue_id: i32, file_bytes: u64) -> SparseFiles {
+    fn files(&self, of: &str, topic: &str, queue_id: i32, file_bytes: u64) -> QueueFiles {
         let directory = self.shared.root.join(of).join(topic);
-        SparseFiles {
+        QueueFiles {
             number: self.numbers.fetch_add(1, Ordering::Relaxed),
             directory: directory.join(queue_id.to_string()),
             file_bytes,

@@ -44,7 +44,7 @@ fn filled_rig() -> Rig {
         assert_eq!(rig.store.wait(put).status, PutStatus::Ok);
         number += 1;
     }
-    rig.settle();
+    rig.wait_until_flushed();
     rig
 }
 

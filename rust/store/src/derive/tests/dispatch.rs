@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::filter::TagFilter;
+use crate::filter::MessageFilter;
 use crate::settings::{MultiDispatch, QueueExt, Settings};
 use crate::tests::store_rig::{Rig, rig_with, settings};
 use crate::tests::test_rig::request;
@@ -40,15 +40,15 @@ fn put(rig: &Rig, request: &PutRequest<'_>) -> i64 {
     let Put::Done(result) = rig.store.put(request) else {
         panic!("this put must not wait for a flush");
     };
-    rig.settle();
+    rig.wait_until_flushed();
     result.physical_offset
 }
 
 /// Physical offsets of a queue's messages that pass a filter.
 fn read(rig: &Rig, topic: &str, queue_id: i32, tag: Option<&str>) -> Vec<i64> {
     let filter = match tag {
-        Some(tag) => TagFilter::Codes(Arc::from([java_hash(tag)])),
-        None => TagFilter::All,
+        Some(tag) => MessageFilter::Codes(Arc::from([java_hash(tag)])),
+        None => MessageFilter::All,
     };
     let request = GetRequest {
         topic,

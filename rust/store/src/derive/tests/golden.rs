@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::derive::dispatch::Derived;
+use crate::derive::dispatch::Dispatch;
 use crate::derive::queues::table::ConsumeQueues;
-use crate::records::walk::Walk;
+use crate::records::log_scanner::LogScanner;
 use crate::settings::{MultiDispatch, QueueExt, Settings};
 use crate::store::Store;
 use crate::types::ReadMode;
@@ -76,7 +76,7 @@ fn derive(root: &Path, settings: &Settings, bitmaps: HashMap<i64, Vec<u8>>) {
     let log = Segments::open(files, 65_536).unwrap();
     let queues = Arc::new(ConsumeQueues::open(root, settings, false).unwrap());
     let levels = DelayLevels::parse(&settings.delay_levels).unwrap();
-    let derived = Derived::new(Arc::clone(&queues), None, levels);
+    let derived = Dispatch::new(Arc::clone(&queues), None, levels);
     let mut derived = derived.with_multi_dispatch(settings.multi_dispatch);
     let source = move |record: &mq_format::message::RecordView<'_>| {
         let bitmap = &bitmaps[&record.physical_offset];
@@ -84,12 +84,17 @@ fn derive(root: &Path, settings: &Settings, bitmaps: HashMap<i64, Vec<u8>>) {
     };
     let bitmaps = derived.bitmaps();
     bitmaps.register(Box::new(source), &Arc::default()).unwrap();
-    let mut walk = Walk::from(0);
+    let mut scanner = LogScanner::from(0);
     // The last file is not full: the first bytes that are no record end the log.
-    let end = derived.follow(&log, &mut walk, log.max_offset(), None);
+    let end = derived.follow(&log, &mut scanner, log.max_offset(), None);
     assert!(end.is_err());
     derived
-        .follow(&log, &mut Walk::from(walk.offset()), walk.offset(), None)
+        .follow(
+            &log,
+            &mut LogScanner::from(scanner.offset()),
+            scanner.offset(),
+            None,
+        )
         .unwrap();
     queues.flush().unwrap();
 }

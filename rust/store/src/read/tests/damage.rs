@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use crate::filter::TagFilter;
+use crate::filter::MessageFilter;
 use crate::settings::Settings;
 use crate::tests::store_rig::{Rig, rig_with, settings};
 use crate::tests::test_rig::request;
@@ -56,7 +56,7 @@ fn filled() -> Rig {
             rig.store.wait(put);
         }
     }
-    rig.settle();
+    rig.wait_until_flushed();
     rig
 }
 
@@ -72,7 +72,7 @@ fn split(records: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// All messages that a consumer gets when it pulls the queue from start to end.
-fn pulled(rig: &Rig, filter: &TagFilter) -> Vec<Vec<u8>> {
+fn pulled(rig: &Rig, filter: &MessageFilter) -> Vec<Vec<u8>> {
     let (mut offset, mut found) = (0, Vec::new());
     while offset < MESSAGES as i64 {
         let mut records = Vec::new();
@@ -137,7 +137,7 @@ fn regions(record: &[u8]) -> Vec<(&'static str, Range<usize>, bool)> {
 fn no_flipped_bit_that_the_format_reveals_is_delivered() {
     let rig = filled();
     let log = rig.files("commitlog").remove(0);
-    let all = TagFilter::All;
+    let all = MessageFilter::All;
     let originals = pulled(&rig, &all);
     assert_eq!(originals.len(), MESSAGES);
     let (mut dice, mut hidden) = (Dice(1), 0);
@@ -178,8 +178,8 @@ fn no_flipped_bit_that_the_format_reveals_is_delivered() {
 fn every_kind_of_read_checks_records() {
     let rig = filled();
     let log = rig.files("commitlog").remove(0);
-    let originals = pulled(&rig, &TagFilter::All);
-    let sql = TagFilter::Sql(Arc::new(Sql::compile("a > 5").unwrap()));
+    let originals = pulled(&rig, &MessageFilter::All);
+    let sql = MessageFilter::Sql(Arc::new(Sql::compile("a > 5").unwrap()));
     let at = |number: usize| {
         let record = RecordView::parse(&originals[number], CheckCrc::No).unwrap();
         record.physical_offset
@@ -218,7 +218,7 @@ fn every_kind_of_read_checks_records() {
 #[test]
 fn a_flipped_queue_entry_is_rebuilt() {
     let rig = filled().reopen(false);
-    let all = TagFilter::All;
+    let all = MessageFilter::All;
     let originals = pulled(&rig, &all);
     let files = rig.files("consumequeue/T/1");
     let mut dice = Dice(2);
@@ -232,7 +232,7 @@ fn a_flipped_queue_entry_is_rebuilt() {
         let what = format!("byte {at}, bit {bit}, message {number}");
         assert!(pulled(&rig, &all) == originals, "{what}");
     }
-    let mended = rig.store.reader.mender.mended();
-    assert_eq!(mended, count as u64, "entries are read from the file");
+    let repaired = rig.store.reader.repairer.repaired();
+    assert_eq!(repaired, count as u64, "entries are read from the file");
     assert_eq!(rig.store.reader.damaged_skipped(), 0);
 }

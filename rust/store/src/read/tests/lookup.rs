@@ -59,7 +59,7 @@ fn a_query_gives_no_more_than_the_setting_allows() {
         });
         rig.store.wait(put);
     }
-    rig.settle();
+    rig.wait_until_flushed();
     let count = |max| {
         let query = rig
             .store
@@ -80,7 +80,7 @@ fn keys_of_equal_hash_codes_do_not_hide_each_other() {
         });
         rig.store.wait(put);
     }
-    rig.settle();
+    rig.wait_until_flushed();
     for (key, count) in [("Aa", 1), ("BB", 2), ("C#", 0)] {
         let mut records = Vec::new();
         let query = rig.store.query("T", key, 2, 0, i64::MAX, &mut records);
@@ -98,7 +98,7 @@ fn entries_are_read_without_their_records() {
         });
         rig.store.wait(put);
     }
-    rig.settle();
+    rig.wait_until_flushed();
     let entries = |offset, count| rig.store.entries("T", 1, offset, count);
     assert_eq!(entries(0, 10).len(), 3);
     assert_eq!(entries(1, 1), entries(0, 10)[1..2]);

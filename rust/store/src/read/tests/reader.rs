@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{Advice, fadvise};
 
 use crate::files::offset_name;
-use crate::filter::TagFilter;
+use crate::filter::MessageFilter;
 use crate::settings::Settings;
 use crate::store::Store;
 use crate::tests::store_rig::{HOUR_MS, LOG_FILE, Rig, rig, rig_with, settings};
@@ -21,9 +21,9 @@ use mq_log::{IoHook, Operation, Target, watch};
 use mq_testing::stores::unpack;
 
 /// Entries of a consume queue file of the rig.
-const FILE_UNITS: i64 = 10;
+const FILE_ENTRIES: i64 = 10;
 
-fn asked<'a>(filter: &'a TagFilter, offset: i64, max_count: i32) -> GetRequest<'a> {
+fn asked<'a>(filter: &'a MessageFilter, offset: i64, max_count: i32) -> GetRequest<'a> {
     GetRequest {
         topic: "T",
         queue_id: 1,
@@ -35,7 +35,7 @@ fn asked<'a>(filter: &'a TagFilter, offset: i64, max_count: i32) -> GetRequest<'
 }
 
 fn get(rig: &Rig, offset: i64, max_count: i32) -> GetResult {
-    let all = TagFilter::All;
+    let all = MessageFilter::All;
     rig.store
         .get(&asked(&all, offset, max_count), &mut Vec::new())
         .unwrap()
@@ -56,11 +56,11 @@ fn put_tags(rig: &Rig, tags: &[&str]) {
         });
         rig.store.wait(put);
     }
-    rig.settle();
+    rig.wait_until_flushed();
 }
 
-fn tags(wanted: &[&str]) -> TagFilter {
-    TagFilter::Codes(wanted.iter().map(|tag| java_hash(tag)).collect())
+fn tags(wanted: &[&str]) -> MessageFilter {
+    MessageFilter::Codes(wanted.iter().map(|tag| java_hash(tag)).collect())
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn offsets_at_and_outside_the_bounds() {
 fn impossible_queues_are_not_found() {
     let rig = rig();
     for (topic, queue_id) in [("T", -1), ("", 0), ("a/b", 0), ("..", 0)] {
-        let all = TagFilter::All;
+        let all = MessageFilter::All;
         let request = GetRequest {
             topic,
             queue_id,
@@ -131,7 +131,10 @@ fn messages_in_a_deleted_file_are_passed() {
     for _ in 3..10 {
         rig.store.log.remove_first().unwrap();
     }
-    assert_eq!(status(&rig, 0), (GetStatus::MessageWasRemoving, FILE_UNITS));
+    assert_eq!(
+        status(&rig, 0),
+        (GetStatus::MessageWasRemoving, FILE_ENTRIES)
+    );
     assert_eq!(status(&rig, 10), (GetStatus::Found, 12));
 }
 
@@ -146,7 +149,7 @@ fn a_missing_queue_file_is_passed_an_unreadable_one_is_not() {
     fs::remove_file(&files[1]).unwrap();
     assert_eq!(
         status(&rig, 13),
-        (GetStatus::OffsetFoundNull, 2 * FILE_UNITS)
+        (GetStatus::OffsetFoundNull, 2 * FILE_ENTRIES)
     );
     // A directory in place of the file acts like a bad disk: it opens, but cannot be read.
     fs::create_dir(&files[1]).unwrap();
@@ -309,7 +312,7 @@ fn a_record_with_a_wrong_offset_is_skipped() {
     bytes[35] ^= 1;
     fs::write(file, bytes).unwrap();
     let mut records = Vec::new();
-    let all = TagFilter::All;
+    let all = MessageFilter::All;
     let result = rig.store.get(&asked(&all, 0, 32), &mut records).unwrap();
     assert_eq!((result.message_count, result.next_begin_offset), (2, 3));
     assert_eq!(
@@ -322,12 +325,12 @@ fn a_record_with_a_wrong_offset_is_skipped() {
 fn a_read_that_must_not_wait_fails_if_not_in_memory() {
     let rig = rig();
     rig.put("T", 4);
-    rig.settle();
+    rig.wait_until_flushed();
     if !forget_pages(&rig) {
         // Such a file system keeps its files in memory.
         return;
     }
-    let all = TagFilter::All;
+    let all = MessageFilter::All;
     let no_wait = GetRequest {
         mode: ReadMode::NoWait,
         ..asked(&all, 0, 1)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::mend::Mender;
+use crate::entry_repair::EntryRepairer;
 use crate::read::reader::Reader;
 use crate::recover::{Recovered, Recovery};
 use crate::settings::Settings;
@@ -22,23 +22,23 @@ use mq_testing::stores::{golden, lines, snapshot, unpack};
 const LOG_FILE_BYTES: u64 = 65_536;
 
 /// Queue entries by topic and queue id.
-type Units = BTreeMap<(String, i32), Vec<QueueEntry>>;
+type EntriesByQueue = BTreeMap<(String, i32), Vec<QueueEntry>>;
 
-fn golden_units(name: &str) -> Units {
-    let mut units = Units::new();
+fn golden_entries(name: &str) -> EntriesByQueue {
+    let mut by_queue = EntriesByQueue::new();
     for line in lines(&format!("{name}/consumequeue.jsonl.gz")) {
         let int = |key: &str| line[key].as_i64().unwrap();
         let key = (
             line["topic"].as_str().unwrap().to_owned(),
             int("queueId") as i32,
         );
-        units.entry(key).or_default().push(QueueEntry {
+        by_queue.entry(key).or_default().push(QueueEntry {
             physical_offset: int("offset"),
             size_bytes: int("size") as i32,
             tags_code: int("tagsCode"),
         });
     }
-    units
+    by_queue
 }
 
 struct Opened {
@@ -47,16 +47,16 @@ struct Opened {
 }
 
 impl Opened {
-    fn units(&self) -> Units {
-        let mut units = Units::new();
+    fn by_queue(&self) -> EntriesByQueue {
+        let mut by_queue = EntriesByQueue::new();
         for queue in self.recovered.queues.all() {
             let entries = (0..queue.max_offset())
-                .map(|at| queue.unit(at).unwrap())
+                .map(|at| queue.stored_entry(at).unwrap())
                 .collect();
-            units.insert((queue.topic().to_owned(), queue.queue_id()), entries);
+            by_queue.insert((queue.topic().to_owned(), queue.queue_id()), entries);
         }
-        units.retain(|_, entries: &mut Vec<_>| !entries.is_empty());
-        units
+        by_queue.retain(|_, entries: &mut Vec<_>| !entries.is_empty());
+        by_queue
     }
 }
 
@@ -78,8 +78,8 @@ fn try_open(root: &Path, settings: &Settings) -> Result<Opened, StoreError> {
     let queues = Arc::clone(&recovered.queues);
     let index = recovered.index.clone();
     let levels = settings.levels().unwrap();
-    let mender = Mender::new(Arc::clone(&log), Arc::clone(&queues), levels, false);
-    let reader = Reader::new(log, queues, index, settings, Arc::new(mender));
+    let repairer = EntryRepairer::new(Arc::clone(&log), Arc::clone(&queues), levels, false);
+    let reader = Reader::new(log, queues, index, settings, Arc::new(repairer));
     Ok(Opened { recovered, reader })
 }
 
@@ -129,7 +129,7 @@ fn check_keys(opened: &Opened) -> usize {
 }
 
 /// Compares queue by queue, so that a failure names only the queue.
-fn assert_units(found: &Units, expected: &Units) {
+fn assert_entries(found: &EntriesByQueue, expected: &EntriesByQueue) {
     assert!(found.keys().eq(expected.keys()), "{:?}", found.keys());
     for (key, entries) in expected {
         let differing = (0..entries.len()).find(|at| found[key].get(*at) != entries.get(*at));
@@ -146,7 +146,7 @@ fn a_cleanly_closed_store_opens_as_it_is() {
     let root = unpack("store");
     let before = snapshot(root.path());
     let opened = open(root.path());
-    assert_units(&opened.units(), &golden_units("store"));
+    assert_entries(&opened.by_queue(), &golden_entries("store"));
     assert!(check_keys(&opened) > 10);
     assert_same_files(&snapshot(root.path()), &before);
 }
@@ -158,7 +158,7 @@ fn removed_queues_and_index_are_rebuilt_byte_for_byte() {
     fs::remove_dir_all(root.path().join("consumequeue")).unwrap();
     fs::remove_dir_all(root.path().join("index")).unwrap();
     let opened = open(root.path());
-    assert_units(&opened.units(), &golden_units("store"));
+    assert_entries(&opened.by_queue(), &golden_entries("store"));
     check_keys(&opened);
     let after = snapshot(root.path());
     assert!(index_files(&after) == index_files(&before), "index files");
@@ -198,7 +198,7 @@ fn a_torn_index_file_is_cut_and_completed() {
 fn one_removed_queue_is_rebuilt() {
     let root = unpack("store");
     fs::remove_dir_all(root.path().join("consumequeue/TopicFill/2")).unwrap();
-    assert_units(&open(root.path()).units(), &golden_units("store"));
+    assert_entries(&open(root.path()).by_queue(), &golden_entries("store"));
 }
 
 #[test]
@@ -208,26 +208,26 @@ fn a_queue_that_contradicts_the_log_is_rebuilt() {
     let name = "00000000000000000000";
     let other = fs::read(queues.join("TopicFill/1").join(name)).unwrap();
     fs::write(queues.join("TopicKeys/1").join(name), other).unwrap();
-    assert_units(&open(root.path()).units(), &golden_units("store"));
+    assert_entries(&open(root.path()).by_queue(), &golden_entries("store"));
 }
 
 #[test]
 fn a_killed_store_is_completed_as_java_completed_it() {
     let root = unpack("store-crashed");
     let opened = open(root.path());
-    let units = opened.units();
-    let java = golden_units("store-crashed-recovered");
-    for (key, entries) in &units {
+    let by_queue = opened.by_queue();
+    let java = golden_entries("store-crashed-recovered");
+    for (key, entries) in &by_queue {
         let end = opened.recovered.log_end as i64;
         let of_java = java[key].iter().filter(|entry| entry.end_offset() <= end);
         assert!(of_java.eq(entries), "{key:?}");
     }
     assert_eq!(
-        units.len(),
-        java.keys().filter(|key| units.contains_key(key)).count()
+        by_queue.len(),
+        java.keys().filter(|key| by_queue.contains_key(key)).count()
     );
-    assert_eq!(opened.recovered.healed, 0);
-    assert_units(&open(root.path()).units(), &units);
+    assert_eq!(opened.recovered.repaired, 0);
+    assert_entries(&open(root.path()).by_queue(), &by_queue);
 }
 
 #[test]
@@ -237,14 +237,14 @@ fn a_flipped_bit_costs_one_message_and_not_the_rest() {
     let damage: Value = serde_json::from_slice(&damage).unwrap();
     let record = damage["record"].as_i64().unwrap();
     let opened = open(root.path());
-    assert_eq!(opened.recovered.healed, 1);
+    assert_eq!(opened.recovered.repaired, 1);
     assert_eq!(
         opened.recovered.log_end,
         damage["log_end_before"].as_u64().unwrap()
     );
     let quarantine = root.path().join("mqstack/quarantine");
     assert_eq!(fs::read_dir(quarantine).unwrap().count(), 1);
-    let mut java = golden_units("store-crashed-recovered");
+    let mut java = golden_entries("store-crashed-recovered");
     for entries in java.values_mut() {
         for at in 0..entries.len() {
             if entries[at].physical_offset == record {
@@ -254,8 +254,8 @@ fn a_flipped_bit_costs_one_message_and_not_the_rest() {
     }
     fs::remove_dir_all(root.path().join("consumequeue")).unwrap();
     let again = open(root.path());
-    assert_eq!(again.recovered.healed, 0, "nothing left to repair");
-    assert_units(&again.units(), &java);
+    assert_eq!(again.recovered.repaired, 0, "nothing left to repair");
+    assert_entries(&again.by_queue(), &java);
 }
 
 #[test]
@@ -277,14 +277,14 @@ fn remains_after_javas_truncation_are_ignored() {
     fs::write(root.path().join("abort"), b"").unwrap();
     let opened = open(root.path());
     assert_eq!(opened.recovered.log_end, 219_379);
-    assert_eq!(opened.recovered.healed, 0);
+    assert_eq!(opened.recovered.repaired, 0);
 }
 
 #[test]
 fn multi_dispatch_and_extension_queues_are_kept() {
     for name in ["store-lmq", "store-ext"] {
         let root = unpack(name);
-        assert_units(&open(root.path()).units(), &golden_units(name));
+        assert_entries(&open(root.path()).by_queue(), &golden_entries(name));
     }
 }
 

@@ -9,8 +9,8 @@ fn a_flipped_queue_offset_is_repaired_from_its_neighbours() {
     for wrong in [3 | 1 << 12, 0, 3 | 1 << 60, 2] {
         let rig = ten(500);
         rig.write(rig.starts[3] + 20, &i64::to_be_bytes(wrong));
-        let healed = vec![(rig.starts[3], rig.starts[4])];
-        assert_eq!(rig.check(), (rig.end, healed), "{wrong}");
+        let repaired = vec![(rig.starts[3], rig.starts[4])];
+        assert_eq!(rig.check(), (rig.end, repaired), "{wrong}");
         let all: Vec<_> = (0..10).collect();
         assert_eq!(rig.queue_offsets(rig.end), all, "{wrong}");
     }
@@ -27,8 +27,8 @@ fn a_record_with_a_wrong_queue_does_not_raise_its_offset() {
     // The record of queue 1 now claims queue offset 4000 of queue 0.
     rig.write(rig.starts[5] + 12, &0_i32.to_be_bytes());
     rig.write(rig.starts[5] + 20, &4_000_i64.to_be_bytes());
-    let healed = vec![(rig.starts[5], rig.starts[6])];
-    assert_eq!(rig.check(), (rig.end, healed));
+    let repaired = vec![(rig.starts[5], rig.starts[6])];
+    assert_eq!(rig.check(), (rig.end, repaired));
     assert_eq!(rig.queue_offsets(rig.end), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use crate::records::walk::{Step, Walk};
+use crate::records::log_scanner::{LogScanner, Step};
 use crate::recover::log_check::{Left, LogCheck};
 use crate::types::StoreError;
 use mq_base::clock::SystemClock;
@@ -95,12 +95,12 @@ impl Rig {
 
     pub(super) fn try_check(
         &self,
-        heals: bool,
+        repairs: bool,
         left: Left,
     ) -> Result<(u64, Vec<(u64, u64)>), StoreError> {
-        let mut check = LogCheck::new(self.root.path(), &self.log, heals, left);
+        let mut check = LogCheck::new(self.root.path(), &self.log, repairs, left);
         let end = check.run(self.log.min_offset(), None, |_| ())?;
-        Ok((end, check.healed_ranges().to_vec()))
+        Ok((end, check.repaired_ranges().to_vec()))
     }
 
     pub(super) fn check(&self) -> (u64, Vec<(u64, u64)>) {
@@ -112,11 +112,11 @@ impl Rig {
 
     /// Queue offset and properties of every record except replacements.
     fn records(&self, end: u64) -> Vec<(i64, Vec<u8>)> {
-        let mut walk = Walk::from(self.log.min_offset());
+        let mut scanner = LogScanner::from(self.log.min_offset());
         let mut found = Vec::new();
         loop {
-            let offset = walk.offset();
-            match walk.step(&*self.log, end).unwrap() {
+            let offset = scanner.offset();
+            match scanner.step(&*self.log, end).unwrap() {
                 Step::Record(bytes) => {
                     let record = RecordView::parse(bytes, CheckCrc::Yes).unwrap();
                     assert_eq!(record.physical_offset.cast_unsigned(), offset);
@@ -126,7 +126,7 @@ impl Rig {
                 }
                 Step::Blank => {}
                 Step::End => return found,
-                Step::Neither => panic!("no record at {offset}"),
+                Step::Invalid => panic!("no record at {offset}"),
             }
         }
     }
@@ -202,9 +202,9 @@ fn a_lost_blank_record_is_restored() {
 
 impl Rig {
     fn end_of(&self, record: usize) -> u64 {
-        let mut walk = Walk::from(self.starts[record]);
-        walk.step(&*self.log, u64::MAX).unwrap();
-        walk.offset()
+        let mut scanner = LogScanner::from(self.starts[record]);
+        scanner.step(&*self.log, u64::MAX).unwrap();
+        scanner.offset()
     }
 }
 
@@ -237,8 +237,8 @@ fn a_tail_too_short_for_a_blank_takes_the_record_before() {
     record.encode(&mut bytes);
     bytes.extend([0; 5]);
     rig.write(rig.starts[4], &bytes);
-    let healed = vec![(FILE_BYTES - 5, FILE_BYTES)];
-    assert_eq!(rig.check(), (rig.end, healed));
+    let repaired = vec![(FILE_BYTES - 5, FILE_BYTES)];
+    assert_eq!(rig.check(), (rig.end, repaired));
     assert_eq!(rig.queue_offsets(rig.end), [0, 1, 2, 3, 5, 6, 7, 8, 9]);
 }
 
@@ -303,8 +303,8 @@ fn parallel_blocks_find_the_same_as_one_scan() {
         rig.write(rig.starts[at] + 4, &[0xFF; 4]);
         expected.push(at as i64);
     }
-    let (end, healed) = rig.check();
-    assert_eq!((end, healed.len()), (rig.end, 4));
+    let (end, repaired) = rig.check();
+    assert_eq!((end, repaired.len()), (rig.end, 4));
     let mut found = rig.queue_offsets(end);
     found.extend(&expected);
     found.sort_unstable();

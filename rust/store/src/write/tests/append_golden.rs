@@ -115,7 +115,7 @@ fn a_session_with_all_kinds_of_messages_gives_javas_log() {
     let mut rest = &records(&java)[..];
     let clock = ManualClock::at(0);
     let rig = java_rig(FILE_SIZE, Arc::clone(&clock) as _);
-    let (mut batches, mut fillers) = (0, 0);
+    let (mut batches, mut holes) = (0, 0);
     while let Some(record) = rest.first() {
         clock.set_wall(record.store_timestamp_ms);
         let count = batch_of(rest);
@@ -124,13 +124,13 @@ fn a_session_with_all_kinds_of_messages_gives_javas_log() {
             _ => put_batch(&rig, &rest[..count]),
         };
         assert_eq!(result.status, PutStatus::Ok);
-        fillers += usize::from((result.physical_offset as u64).is_multiple_of(FILE_SIZE));
+        holes += usize::from((result.physical_offset as u64).is_multiple_of(FILE_SIZE));
         assert_eq!(result.physical_offset, record.physical_offset, "{record:?}");
         batches += usize::from(count > 1);
         rest = &rest[count.max(1)..];
     }
     let ours = log_of(&rig);
-    assert!(ours.len() as u64 > 2 * FILE_SIZE && batches > 10 && fillers > 2);
+    assert!(ours.len() as u64 > 2 * FILE_SIZE && batches > 10 && holes > 2);
     assert_eq!(ours, java[..ours.len()]);
 }
 

@@ -1,7 +1,7 @@
 //! Consume queues in memory and on disk.
 
-pub(crate) mod pending;
-mod pending_memory;
 mod queue;
+pub(crate) mod queue_buffer;
+mod queue_buffer_memory;
+mod queue_files;
 mod slow_queue;
-mod sparse_files;

@@ -13,12 +13,12 @@ use mq_format::consume_queue_ext::ExtUnit;
 use mq_format::message::SCHEDULE_TOPIC;
 
 /// Entries of a queue file, and bytes of a record.
-const UNITS: i64 = 5;
+const ENTRIES: i64 = 5;
 const RECORD_BYTES: i64 = 100;
 
 fn settings(has_ext: bool) -> Settings {
     Settings {
-        consume_queue_file_bytes: Some(UNITS.unsigned_abs() * 20),
+        consume_queue_file_bytes: Some(ENTRIES.unsigned_abs() * 20),
         queue_ext: QueueExt {
             enabled: has_ext,
             file_bytes: Some(100),
@@ -71,7 +71,7 @@ fn files(root: &Path, of: &str) -> Vec<u64> {
 }
 
 /// Checks tags code, store time and bitmap of every entry.
-fn check_units(queue: &ConsumeQueue, has_ext: bool) {
+fn check_entries(queue: &ConsumeQueue, has_ext: bool) {
     let mut reader = queue.tags_codes(ReadMode::Wait);
     for offset in queue.min_offset()..queue.max_offset() {
         let unit = queue.entry(offset).unwrap();
@@ -115,7 +115,7 @@ fn expired_files_are_removed_and_the_minimum_rises() {
     assert_eq!(append(&queue, 12), Appended::New);
     queue.publish().unwrap();
     queue.flush().unwrap();
-    check_units(&queue, true);
+    check_entries(&queue, true);
     drop((queue, queues));
     let queue = open(root.path(), true, false).get("T", 0).unwrap();
     assert_eq!(queue.max_offset(), 13);
@@ -143,15 +143,15 @@ fn the_extension_continues_at_its_end() {
         drop(filled(&open(root.path(), true, true), 6));
         let queues = open(root.path(), true, was_clean);
         let queue = queues.get("T", 0).unwrap();
-        check_units(&queue, true);
+        check_entries(&queue, true);
         for offset in 6..12 {
             assert_eq!(append(&queue, offset), Appended::New);
         }
         queue.publish().unwrap();
-        check_units(&queue, true);
+        check_entries(&queue, true);
         assert_eq!(queue.max_offset(), 12);
         queue.truncate(4 * RECORD_BYTES).unwrap();
-        check_units(&queue, true);
+        check_entries(&queue, true);
         assert_eq!(queue.max_offset(), 4);
         assert_eq!(files(root.path(), "consumequeue_ext"), [0]);
         let bytes = fs::read(
@@ -185,7 +185,7 @@ fn entries_without_their_extension_are_rebuilt() {
             assert_eq!(append(&queue, offset), Appended::New);
         }
         queue.publish().unwrap();
-        check_units(&queue, true);
+        check_entries(&queue, true);
     }
 }
 
@@ -213,10 +213,10 @@ fn the_extension_can_be_enabled_and_disabled() {
 }
 
 /// The blank entries of a queue, by offset.
-fn fillers(queue: &ConsumeQueue) -> Vec<i64> {
+fn holes(queue: &ConsumeQueue) -> Vec<i64> {
     let (first, end) = queue.written();
-    let is_filler = |offset: &i64| queue.unit(*offset).unwrap().is_filler();
-    (first..end).filter(is_filler).collect()
+    let is_hole = |offset: &i64| queue.stored_entry(*offset).unwrap().is_hole();
+    (first..end).filter(is_hole).collect()
 }
 
 #[test]
@@ -229,10 +229,10 @@ fn a_late_first_entry_follows_blank_entries_of_its_file() {
     queue.flush().unwrap();
     assert_eq!(files(root.path(), "consumequeue"), [100]);
     assert_eq!((queue.min_offset(), queue.max_offset()), (8, 9));
-    assert_eq!(fillers(&queue), [5, 6, 7]);
-    let filler = queue.unit(5).unwrap();
+    assert_eq!(holes(&queue), [5, 6, 7]);
+    let hole = queue.stored_entry(5).unwrap();
     assert_eq!(
-        (filler.physical_offset, filler.size_bytes, filler.tags_code),
+        (hole.physical_offset, hole.size_bytes, hole.tags_code),
         (0, i32::MAX, 0)
     );
     for was_clean in [true, false] {
@@ -251,7 +251,7 @@ fn offsets_without_a_record_become_holes() {
     let queue = filled(&queues, 3);
     assert_eq!(append(&queue, 7), Appended::New);
     queue.publish().unwrap();
-    assert_eq!(fillers(&queue), [3, 4, 5, 6]);
+    assert_eq!(holes(&queue), [3, 4, 5, 6]);
     assert_eq!(queue.entry(7), Some(entry(7)));
     // Blank entries at the end of a file, which are all that is left after the log start has moved.
     assert_eq!(append(&queue, 20), Appended::New);
@@ -268,14 +268,18 @@ fn a_hole_points_to_the_next_record_if_few_and_not_delayed() {
     for (topic, behind, expected) in [
         ("T", 3, entry(3).hole_before()),
         ("T", 36, entry(36).hole_before()),
-        ("T", 70, QueueEntry::FILLER),
-        (SCHEDULE_TOPIC, 3, QueueEntry::FILLER),
+        ("T", 70, QueueEntry::HOLE),
+        (SCHEDULE_TOPIC, 3, QueueEntry::HOLE),
     ] {
         let queue = queues.for_record(topic, 0).unwrap();
         append(&queue, 0);
         append(&queue, behind);
         queue.publish().unwrap();
-        assert_eq!(queue.unit(behind - 1), Some(expected), "{topic} {behind}");
+        assert_eq!(
+            queue.stored_entry(behind - 1),
+            Some(expected),
+            "{topic} {behind}"
+        );
     }
 }
 
@@ -297,7 +301,7 @@ fn existing_entries_are_not_appended_again() {
     assert_eq!(append(&queue, 6), Appended::New);
     queue.publish().unwrap();
     assert_eq!(queue.max_offset(), 7);
-    assert!(fillers(&queue).is_empty());
+    assert!(holes(&queue).is_empty());
 }
 
 #[test]
@@ -361,7 +365,7 @@ fn files_of_another_length_are_refused_by_name_and_key() {
     assert!(text.contains("mappedFileSizeConsumeQueueExt"), "{text}");
     settings.queue_ext.file_bytes = None;
     let queue = ConsumeQueues::open(root.path(), &settings, false).unwrap();
-    check_units(&queue.get("T", 0).unwrap(), true);
+    check_entries(&queue.get("T", 0).unwrap(), true);
 }
 
 #[test]
@@ -376,5 +380,5 @@ fn an_empty_last_file_is_accepted() {
     assert_eq!(queue.max_offset(), 4);
     assert_eq!(files(root.path(), "consumequeue"), [0]);
     assert_eq!(files(root.path(), "consumequeue_ext"), [0]);
-    check_units(&queue, true);
+    check_entries(&queue, true);
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::filter::TagFilter;
+use crate::filter::MessageFilter;
 use crate::tests::store_rig::{PATIENCE, Rig, Told, rig_with, settings};
 use crate::tests::test_rig::{SlowDisk, request};
 use crate::types::{GetRequest, GetStatus, PutRequest, PutStatus, ReadMode};
@@ -48,7 +48,7 @@ fn find(rig: &Rig, topic: &'static str, end: i64) {
             queue_id: 1,
             offset: end - 1,
             max_count: 1,
-            filter: &TagFilter::All,
+            filter: &MessageFilter::All,
             mode: ReadMode::NoWait,
         };
         let got = store.get(&last, &mut Vec::new());
@@ -80,7 +80,7 @@ fn put_and_read_while_slow(has_file: bool) {
     let rig = rig_with(settings());
     if has_file {
         put(&rig, "T");
-        rig.settle();
+        rig.wait_until_flushed();
     }
     let disk = SlowDisk::under(rig.root.path(), is_slow);
     // Files that are already open are not watched.
@@ -105,7 +105,7 @@ fn put_and_read_while_slow(has_file: bool) {
     }
     assert!(disk.waiting() > 0, "it still waits");
     disk.open();
-    rig.settle();
+    rig.wait_until_flushed();
     let rig = rig.reopen(false);
     find(&rig, "T", first + 41);
     find(&rig, "U", 40);

@@ -7,16 +7,16 @@ use std::sync::atomic::AtomicI64;
 
 use crate::derive::queues::kept::{Kept, KeptBytes};
 use crate::derive::queues::open_files::OpenFiles;
-use crate::derive::queues::sparse_files::{Dirty, QueueFiles, SparseFiles};
+use crate::derive::queues::queue_files::{Dirty, QueueFiles, SharedQueueFiles};
 use crate::types::ReadMode;
 use mq_log::{Access, IoHook, Operation, Target, watch};
 
 const BYTES: &[u8] = b"entries";
 
 /// Files of a queue that contain [`BYTES`].
-fn written(root: &Path) -> SparseFiles {
+fn written(root: &Path) -> QueueFiles {
     std::fs::create_dir_all(root.join("mqstack")).unwrap();
-    let shared = QueueFiles {
+    let shared = SharedQueueFiles {
         root: root.to_owned(),
         access: Access::Append,
         open: OpenFiles::new(8),
@@ -24,7 +24,7 @@ fn written(root: &Path) -> SparseFiles {
         kept: KeptBytes::default(),
         durable_to: AtomicI64::new(i64::MAX),
     };
-    let files = SparseFiles {
+    let files = QueueFiles {
         number: 0,
         directory: root.join("consumequeue/T/0"),
         file_bytes: 4_096,
@@ -35,7 +35,7 @@ fn written(root: &Path) -> SparseFiles {
     files
 }
 
-fn read(files: &SparseFiles, mode: ReadMode) -> Option<Vec<u8>> {
+fn read(files: &QueueFiles, mode: ReadMode) -> Option<Vec<u8>> {
     let mut out = vec![0; BYTES.len()];
     let count = files.read(0, mode, &mut out).unwrap()?;
     out.truncate(count);

@@ -85,7 +85,7 @@ pub enum Step<R> {
     /// The blank record at the end of a file. The scan continues in the next file.
     Blank,
     /// Neither of these: the end of the written log, or damage. The scan stays here.
-    Neither,
+    Invalid,
     /// The limit is reached.
     End,
 }
@@ -96,7 +96,7 @@ impl<R> Step<R> {
         match self {
             Self::Record(record) => Step::Record(form(record)),
             Self::Blank => Step::Blank,
-            Self::Neither => Step::Neither,
+            Self::Invalid => Step::Invalid,
             Self::End => Step::End,
         }
     }
@@ -125,7 +125,7 @@ impl<'a> Records<'a> {
 
 /// A scan position in the log, with one chunk of buffered bytes.
 #[derive(Debug)]
-pub struct Walk {
+pub struct LogScanner {
     at: u64,
     /// Only grows, so that it need not be cleared for each read.
     buffer: Vec<u8>,
@@ -141,7 +141,7 @@ pub struct Walk {
     next_file: u64,
 }
 
-impl Walk {
+impl LogScanner {
     /// A scan that starts at `offset`.
     pub fn from(offset: u64) -> Self {
         Self {
@@ -251,13 +251,13 @@ impl Walk {
             }
             Head::Record(size) if size <= RECORD_BYTES_MAX && self.at + size as u64 <= end => {
                 if self.bytes(log, size, end)?.len() < size {
-                    return Ok(Step::Neither);
+                    return Ok(Step::Invalid);
                 }
                 let from = self.skipped();
                 self.at += size as u64;
                 Ok(Step::Record(from..from + size))
             }
-            Head::Record(_) | Head::Neither => Ok(Step::Neither),
+            Head::Record(_) | Head::Neither => Ok(Step::Invalid),
         }
     }
 

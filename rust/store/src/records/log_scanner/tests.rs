@@ -37,16 +37,16 @@ fn filled(files: Directory) -> (Arc<Segments>, Records) {
     (log, records)
 }
 
-fn walked(log: &impl LogRead, walk: &mut Walk, limit: u64) -> Vec<(u64, Vec<u8>)> {
+fn walked(log: &impl LogRead, scanner: &mut LogScanner, limit: u64) -> Vec<(u64, Vec<u8>)> {
     let mut found = Vec::new();
     loop {
-        match walk.steps(log, limit).unwrap() {
+        match scanner.steps(log, limit).unwrap() {
             Step::Record(records) => {
                 let records = records.iter();
                 found.extend(records.map(|(offset, bytes)| (offset, bytes.to_vec())));
             }
             Step::Blank => {}
-            Step::Neither | Step::End => return found,
+            Step::Invalid | Step::End => return found,
         }
     }
 }
@@ -55,16 +55,16 @@ fn finds_every_record(files: Directory, is_viewed: bool) {
     let (log, records) = filled(files);
     assert_eq!(log.view(0, 100).is_some(), is_viewed);
     let end = log.max_offset();
-    assert!(walked(&*log, &mut Walk::from(0), end) == records);
+    assert!(walked(&*log, &mut LogScanner::from(0), end) == records);
     // There is nothing after the end, and a record that ends after the limit is not returned.
-    let mut walk = Walk::from(0);
-    assert!(walked(&*log, &mut walk, u64::MAX) == records);
-    let mut walk = Walk::from(0);
+    let mut scanner = LogScanner::from(0);
+    assert!(walked(&*log, &mut scanner, u64::MAX) == records);
+    let mut scanner = LogScanner::from(0);
     let limit = records[500].0 + 8;
-    assert!(walked(&*log, &mut walk, limit) == records[..500]);
-    assert_eq!(walk.offset(), records[500].0);
-    walk.forget();
-    assert!(walked(&*log, &mut walk, end) == records[500..]);
+    assert!(walked(&*log, &mut scanner, limit) == records[..500]);
+    assert_eq!(scanner.offset(), records[500].0);
+    scanner.forget();
+    assert!(walked(&*log, &mut scanner, end) == records[500..]);
 }
 
 #[test]
@@ -82,8 +82,8 @@ fn viewed_records_stay_readable_while_their_file_is_deleted() {
     let [log, workshop] = ["commitlog", "workshop"].map(|name| root.path().join(name));
     let files = Directory::open(&log, &workshop, WriteMode::Map).unwrap();
     let (log, records) = filled(files);
-    let mut walk = Walk::from(0);
-    let Step::Record(first) = walk.steps(&*log, u64::MAX).unwrap() else {
+    let mut scanner = LogScanner::from(0);
+    let Step::Record(first) = scanner.steps(&*log, u64::MAX).unwrap() else {
         panic!("records lie there");
     };
     let removed = log.remove_first().unwrap().unwrap();
@@ -94,6 +94,6 @@ fn viewed_records_stay_readable_while_their_file_is_deleted() {
             .map(|(at, bytes)| (*at, &**bytes))
             .take(GROUP))
     );
-    walk.forget();
+    scanner.forget();
     assert!(!removed.is_read());
 }

@@ -4,11 +4,11 @@
 //! Reading all entries would cost as much as reading the log. So a queue is used only if its
 //! offsets in the log have gaps, or its last entry contradicts the log.
 
-use super::heal::Damage;
 use super::log_check::LogCheck;
-use super::met::MetQueues;
 use super::recovery::{Recovery, log_io};
-use super::settle::is_dispatched_to;
+use super::repair::Damage;
+use super::seen::SeenQueues;
+use super::truncate_queues::is_dispatched_to;
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::records::record::good_record;
@@ -25,20 +25,20 @@ struct Contradiction {
 
 impl Recovery<'_> {
     /// Repairs records at or after `start` whose headers are damaged according to their queues.
-    pub(super) fn heal_contradicted(
+    pub(super) fn repair_contradicted(
         &self,
         check: &mut LogCheck<'_>,
         queues: &ConsumeQueues,
-        met: &MetQueues,
+        seen: &SeenQueues,
         start: u64,
     ) -> Result<(), StoreError> {
         let has_doubts = check.has_doubts();
         for queue in queues.all() {
-            if !has_doubts && !self.is_suspect(queues, &queue, met, start)? {
+            if !has_doubts && !self.is_suspect(queues, &queue, seen, start)? {
                 continue;
             }
-            for damage in self.contradictions(queues, &queue, met, start)? {
-                check.mend(damage)?;
+            for damage in self.contradictions(queues, &queue, seen, start)? {
+                check.repair_damage(damage)?;
             }
         }
         Ok(())
@@ -50,19 +50,19 @@ impl Recovery<'_> {
         &self,
         queues: &ConsumeQueues,
         queue: &ConsumeQueue,
-        met: &MetQueues,
+        seen: &SeenQueues,
         start: u64,
     ) -> Result<Vec<Damage>, StoreError> {
         let (mut found, mut asked) = (Vec::new(), 0);
-        for (offset, unit) in queue.units_back() {
-            let Some(unit) = unit.filter(is_evidence) else {
+        for (offset, entry) in queue.entries_backwards() {
+            let Some(entry) = entry.filter(is_evidence) else {
                 continue;
             };
-            if unit.physical_offset.cast_unsigned() < start {
+            if entry.physical_offset.cast_unsigned() < start {
                 break;
             }
             asked += 1;
-            found.extend(self.contradiction(queues, queue, met, (offset, &unit))?);
+            found.extend(self.contradiction(queues, queue, seen, (offset, &entry))?);
         }
         let is_believed = found.len() <= 1.max(asked / 2)
             && !found
@@ -77,7 +77,7 @@ impl Recovery<'_> {
         &self,
         queues: &ConsumeQueues,
         queue: &ConsumeQueue,
-        met: &MetQueues,
+        seen: &SeenQueues,
         start: u64,
     ) -> Result<bool, StoreError> {
         let Some((last_offset, last)) = queue.last_record() else {
@@ -87,13 +87,13 @@ impl Recovery<'_> {
             return Ok(false);
         }
         let is_early = |first: i64| {
-            let before = queue.unit(first - 1).filter(is_evidence);
-            before.is_some_and(|unit| unit.physical_offset.cast_unsigned() >= start)
+            let before = queue.stored_entry(first - 1).filter(is_evidence);
+            before.is_some_and(|entry| entry.physical_offset.cast_unsigned() >= start)
         };
-        let is_unmet = met
+        let is_unmet = seen
             .of(queue)
-            .is_none_or(|met| met.first > queue.written().0 && is_early(met.first));
-        let contradiction = self.contradiction(queues, queue, met, (last_offset, &last))?;
+            .is_none_or(|seen| seen.first > queue.written().0 && is_early(seen.first));
+        let contradiction = self.contradiction(queues, queue, seen, (last_offset, &last))?;
         Ok(is_unmet || contradiction.is_some())
     }
 
@@ -103,11 +103,11 @@ impl Recovery<'_> {
         &self,
         queues: &ConsumeQueues,
         queue: &ConsumeQueue,
-        met: &MetQueues,
-        (offset, unit): (i64, &QueueEntry),
+        seen: &SeenQueues,
+        (offset, entry): (i64, &QueueEntry),
     ) -> Result<Option<Contradiction>, StoreError> {
-        let from = unit.physical_offset.cast_unsigned();
-        let size = usize::try_from(unit.size_bytes).unwrap_or(0);
+        let from = entry.physical_offset.cast_unsigned();
+        let size = usize::try_from(entry.size_bytes).unwrap_or(0);
         let mut bytes = vec![0; size.min(self.log.file_size() as usize)];
         let read = self.log.read_at(from, &mut bytes).map_err(log_io)?;
         let Some(record) = good_record(from, &bytes[..read]) else {
@@ -119,9 +119,9 @@ impl Recovery<'_> {
             && record.queue_offset == offset;
         let is_expected = is_own || is_dispatched_to(&record, queue.topic(), offset);
         let claimed = queues.get(record.topic, record.queue_id);
-        let claimed = claimed.and_then(|claimed| claimed.unit(record.queue_offset));
+        let claimed = claimed.and_then(|claimed| claimed.stored_entry(record.queue_offset));
         let is_confirmed = claimed.is_some_and(|claimed| {
-            is_evidence(&claimed) && claimed.physical_offset == unit.physical_offset
+            is_evidence(&claimed) && claimed.physical_offset == entry.physical_offset
         });
         if record.size() != size
             || is_expected
@@ -136,7 +136,7 @@ impl Recovery<'_> {
             last: None,
             store_timestamp_ms: record.store_timestamp_ms,
         };
-        let is_in_sequence = met.is_in_sequence(&record);
+        let is_in_sequence = seen.is_in_sequence(&record);
         Ok(Some(Contradiction {
             range,
             is_in_sequence,
@@ -144,6 +144,6 @@ impl Recovery<'_> {
     }
 }
 
-fn is_evidence(unit: &QueueEntry) -> bool {
-    unit.is_used() && !unit.is_filler()
+fn is_evidence(entry: &QueueEntry) -> bool {
+    entry.is_used() && !entry.is_hole()
 }

@@ -9,8 +9,8 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use crate::derive::queues::flush::FEW_QUEUES;
-use crate::derive::queues::pending::{ALL_BYTES_MAX, KEPT_BYTES_MAX};
 use crate::derive::queues::queue::{Appended, ConsumeQueue};
+use crate::derive::queues::queue_buffer::{ALL_BYTES_MAX, KEPT_BYTES_MAX};
 use crate::derive::queues::table::ConsumeQueues;
 use crate::settings::{QueueExt, Settings};
 use crate::tests::store_rig::{PATIENCE, Rig, rig_with, settings};
@@ -22,11 +22,11 @@ use mq_format::message::SCHEDULE_TOPIC;
 use mq_log::{IoHook, Operation, Target, watch};
 
 /// Entries of a queue file.
-const UNITS: i64 = 5;
+const ENTRIES: i64 = 5;
 
-pub(crate) fn open(root: &Path, units: i64, has_ext: bool) -> ConsumeQueues {
+pub(crate) fn open(root: &Path, entries: i64, has_ext: bool) -> ConsumeQueues {
     let settings = Settings {
-        consume_queue_file_bytes: Some(units.unsigned_abs() * ENTRY_BYTES as u64),
+        consume_queue_file_bytes: Some(entries.unsigned_abs() * ENTRY_BYTES as u64),
         queue_ext: QueueExt {
             enabled: has_ext,
             ..QueueExt::default()
@@ -36,7 +36,7 @@ pub(crate) fn open(root: &Path, units: i64, has_ext: bool) -> ConsumeQueues {
     ConsumeQueues::open(root, &settings, false).unwrap()
 }
 
-fn unit(offset: i64) -> QueueEntry {
+fn entry_at(offset: i64) -> QueueEntry {
     QueueEntry {
         physical_offset: offset * 100,
         size_bytes: 100,
@@ -46,7 +46,7 @@ fn unit(offset: i64) -> QueueEntry {
 
 pub(crate) fn append(queue: &ConsumeQueue, range: std::ops::Range<i64>) {
     for offset in range {
-        let appended = queue.append(offset, unit(offset), None);
+        let appended = queue.append(offset, entry_at(offset), None);
         assert_eq!(appended, Appended::New);
     }
 }
@@ -63,7 +63,7 @@ fn check_ranges(queue: &ConsumeQueue, end: i64) {
             let read: Vec<_> = QueueEntry::decode_all(&out[1..]).collect();
             assert_eq!(
                 read,
-                (from..to).map(unit).collect::<Vec<_>>(),
+                (from..to).map(entry_at).collect::<Vec<_>>(),
                 "{from} {count}"
             );
         }
@@ -77,7 +77,7 @@ fn pending(queue: &ConsumeQueue) -> i64 {
 #[test]
 fn published_entries_are_read_and_flushed_ones_are_written() {
     let root = tempfile::tempdir().unwrap();
-    let queues = open(root.path(), UNITS, false);
+    let queues = open(root.path(), ENTRIES, false);
     let queue = queues.for_record("T", 0).unwrap();
     let directory = root.path().join("consumequeue/T/0");
     append(&queue, 0..7);
@@ -86,7 +86,7 @@ fn published_entries_are_read_and_flushed_ones_are_written() {
     assert!(!directory.exists() && pending(&queue) == 7);
     check_ranges(&queue, 7);
     for behind in [7, 8, 1 << 40] {
-        assert_eq!(queue.unit(behind), None);
+        assert_eq!(queue.stored_entry(behind), None);
     }
     queues.flush().unwrap();
     assert_eq!(pending(&queue), 0);
@@ -99,7 +99,7 @@ fn published_entries_are_read_and_flushed_ones_are_written() {
     check_ranges(&queue, 13);
     queues.flush().unwrap();
     check_ranges(&queue, 13);
-    let again = open(root.path(), UNITS, false).get("T", 0).unwrap();
+    let again = open(root.path(), ENTRIES, false).get("T", 0).unwrap();
     check_ranges(&again, 13);
 }
 
@@ -119,7 +119,7 @@ fn a_range_not_in_memory_does_not_hide_the_other_entries() {
     assert_eq!(queue.read(0, 1_000, ReadMode::NoWait, &mut out), Ok(true));
     assert_eq!(
         QueueEntry::decode_all(&out).collect::<Vec<_>>(),
-        [unit(0), unit(1)]
+        [entry_at(0), entry_at(1)]
     );
     assert_eq!(queue.read(0, 1_000, ReadMode::Wait, &mut out), Ok(false));
     assert_eq!(out.len(), 2 * ENTRY_BYTES);
@@ -127,7 +127,7 @@ fn a_range_not_in_memory_does_not_hide_the_other_entries() {
     assert_eq!(queue.read(4, 1_000, ReadMode::NoWait, &mut out), Ok(true));
     assert_eq!(
         QueueEntry::decode_all(&out).collect::<Vec<_>>(),
-        [unit(4), unit(5)]
+        [entry_at(4), entry_at(5)]
     );
 }
 
@@ -136,17 +136,17 @@ fn pending_bytes_of_all_queues_together_are_limited() {
     let root = tempfile::tempdir().unwrap();
     let queues = open(root.path(), 1_000_000, false);
     let one = queues.for_record("T", 0).unwrap();
-    let units = (KEPT_BYTES_MAX / ENTRY_BYTES) as i64;
-    append(&one, 0..units);
+    let entries = (KEPT_BYTES_MAX / ENTRY_BYTES) as i64;
+    append(&one, 0..entries);
     queues.publish(&[Arc::clone(&one)]).unwrap();
-    assert_eq!(pending(&one), units);
+    assert_eq!(pending(&one), entries);
     queues.write_pending().unwrap();
     assert_eq!(pending(&one), 0);
 
-    let enough = ALL_BYTES_MAX / units / ENTRY_BYTES as i64;
+    let enough = ALL_BYTES_MAX / entries / ENTRY_BYTES as i64;
     for queue_id in 1..=i32::try_from(enough).unwrap() + 1 {
         let queue = queues.for_record("T", queue_id).unwrap();
-        append(&queue, 0..units);
+        append(&queue, 0..entries);
         queues.publish(&[queue]).unwrap();
         assert!(pending(&one) * ENTRY_BYTES as i64 <= ALL_BYTES_MAX);
         assert_eq!(
@@ -156,7 +156,7 @@ fn pending_bytes_of_all_queues_together_are_limited() {
         );
     }
     let last = queues.get("T", 2).unwrap();
-    assert_eq!(last.written_to.load(Ordering::Relaxed), units);
+    assert_eq!(last.written_to.load(Ordering::Relaxed), entries);
     let room = |queue: &ConsumeQueue| queue.tail.lock().pending.capacity();
     assert!(room(&last) >= KEPT_BYTES_MAX / 2);
     queues.flush().unwrap();
@@ -167,7 +167,7 @@ fn pending_bytes_of_all_queues_together_are_limited() {
 #[test]
 fn few_queues_are_written_between_two_flushes_and_many_are_not() {
     let root = tempfile::tempdir().unwrap();
-    let queues = open(root.path(), UNITS, false);
+    let queues = open(root.path(), ENTRIES, false);
     let put = |queue_id: usize, offset| {
         let queue_id = i32::try_from(queue_id).unwrap();
         let queue = queues.for_record("T", queue_id).unwrap();
@@ -195,17 +195,17 @@ fn few_queues_are_written_between_two_flushes_and_many_are_not() {
 #[test]
 fn a_queue_with_an_extension_is_written_at_once() {
     let root = tempfile::tempdir().unwrap();
-    let queues = open(root.path(), UNITS, true);
+    let queues = open(root.path(), ENTRIES, true);
     let queue = queues.for_record("T", 0).unwrap();
     let ext = ExtUnit {
         tags_code: 5,
         store_timestamp_ms: 6,
         bitmap: &[7],
     };
-    queue.append(0, unit(0), Some(&ext));
+    queue.append(0, entry_at(0), Some(&ext));
     queues.publish(&[Arc::clone(&queue)]).unwrap();
     assert_eq!((pending(&queue), queue.max_offset()), (0, 1));
-    let again = open(root.path(), UNITS, true).get("T", 0).unwrap();
+    let again = open(root.path(), ENTRIES, true).get("T", 0).unwrap();
     let found = again.entry(0).unwrap();
     let mut codes = again.tags_codes(ReadMode::Wait);
     assert_eq!(codes.tags_code(&found), Ok(Some(5)));
@@ -214,7 +214,7 @@ fn a_queue_with_an_extension_is_written_at_once() {
 #[test]
 fn delayed_messages_and_light_queues_are_written_at_once() {
     let root = tempfile::tempdir().unwrap();
-    let queues = open(root.path(), UNITS, false);
+    let queues = open(root.path(), ENTRIES, false);
     for (topic, expected) in [(SCHEDULE_TOPIC, 0), ("%LMQ%alice", 0), ("alice", 3)] {
         let queue = queues.for_record(topic, 0).unwrap();
         append(&queue, 0..3);
@@ -227,7 +227,7 @@ fn delayed_messages_and_light_queues_are_written_at_once() {
 #[test]
 fn a_removed_queue_drops_its_pending_entries() {
     let root = tempfile::tempdir().unwrap();
-    let queues = open(root.path(), UNITS, false);
+    let queues = open(root.path(), ENTRIES, false);
     let queue = queues.for_record("T", 0).unwrap();
     append(&queue, 0..7);
     queues.publish(&[Arc::clone(&queue)]).unwrap();
@@ -237,7 +237,7 @@ fn a_removed_queue_drops_its_pending_entries() {
     append(&anew, 0..2);
     queues.publish(&[Arc::clone(&anew)]).unwrap();
     queues.flush().unwrap();
-    check_ranges(&open(root.path(), UNITS, false).get("T", 0).unwrap(), 2);
+    check_ranges(&open(root.path(), ENTRIES, false).get("T", 0).unwrap(), 2);
 }
 
 const ENOSPC: i32 = 28;
@@ -273,7 +273,7 @@ fn a_failed_write_keeps_its_entries_pending() {
     let root = tempfile::tempdir().unwrap();
     let disk = Arc::new(Failing::default());
     let _watch = watch(root.path(), Arc::clone(&disk) as Arc<dyn IoHook>);
-    let queues = open(root.path(), UNITS, false);
+    let queues = open(root.path(), ENTRIES, false);
     let queue = queues.for_record("T", 0).unwrap();
     append(&queue, 0..7);
     queues.publish(&[Arc::clone(&queue)]).unwrap();
@@ -286,7 +286,7 @@ fn a_failed_write_keeps_its_entries_pending() {
     let again = queues.flush().unwrap_err().to_string();
     assert!(again.contains(&failed), "{again}");
     queue.flush().unwrap();
-    check_ranges(&open(root.path(), UNITS, false).get("T", 0).unwrap(), 7);
+    check_ranges(&open(root.path(), ENTRIES, false).get("T", 0).unwrap(), 7);
 }
 
 #[test]
@@ -324,8 +324,8 @@ fn entries_wait_on_a_full_disk_and_are_flushed_later() {
     check_ranges(&again.get("T", 0).unwrap(), 7);
     let last = again.get("T", 1).unwrap();
     assert_eq!(
-        (last.max_offset(), last.unit(7_999)),
-        (8_000, Some(unit(7_999)))
+        (last.max_offset(), last.stored_entry(7_999)),
+        (8_000, Some(entry_at(7_999)))
     );
 }
 
@@ -358,7 +358,7 @@ fn a_flush_without_a_descriptor_is_repeated_completely() {
     let root = tempfile::tempdir().unwrap();
     let disk = Arc::new(NoDescriptor::default());
     let _watch = watch(root.path(), Arc::clone(&disk) as Arc<dyn IoHook>);
-    let queues = open(root.path(), UNITS, false);
+    let queues = open(root.path(), ENTRIES, false);
     let [first, second] = [0, 1].map(|queue_id| queues.for_record("T", queue_id).unwrap());
     for queue in [&first, &second] {
         append(queue, 0..4);
@@ -394,8 +394,8 @@ fn a_flush_without_a_descriptor_is_repeated_completely() {
     expected.sort();
     synced.sort();
     assert_eq!(synced, expected);
-    check_ranges(&open(root.path(), UNITS, false).get("T", 0).unwrap(), 5);
-    check_ranges(&open(root.path(), UNITS, false).get("T", 1).unwrap(), 4);
+    check_ranges(&open(root.path(), ENTRIES, false).get("T", 0).unwrap(), 5);
+    check_ranges(&open(root.path(), ENTRIES, false).get("T", 1).unwrap(), 4);
 }
 
 fn put(rig: &Rig, body: &[u8]) -> PutStatus {
@@ -417,7 +417,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 fn a_failed_write_stops_the_store_and_loses_no_message() {
     let rig = rig_with(settings());
     assert_eq!(put(&rig, b"written"), PutStatus::Ok);
-    rig.settle();
+    rig.wait_until_flushed();
     let vouched_ms = rig.store.upkeep.checkpoint.safe_timestamp_ms();
     let disk = Arc::new(Failing::default());
     let _watch = watch(rig.root.path(), Arc::clone(&disk) as Arc<dyn IoHook>);

@@ -13,7 +13,7 @@ use crate::derive::index::files::IndexFiles;
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::files::io_error;
-use crate::records::walk::LogRead;
+use crate::records::log_scanner::LogRead;
 use crate::state::own_json;
 use crate::types::StoreError;
 use mq_format::message::BLANK_BYTES;
@@ -56,7 +56,7 @@ impl LogEnd {
 /// Facts about a closed store, in `{root}/mqstack/closed.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Marker {
+pub struct CleanStop {
     /// The end of the log.
     pub end: LogEnd,
     /// Checksum of the checkpoint's times.
@@ -71,7 +71,7 @@ pub struct Marker {
     pub index: Option<(String, i32)>,
 }
 
-impl Marker {
+impl CleanStop {
     /// The facts of a store that is about to be closed.
     pub fn of(
         end: LogEnd,
@@ -90,12 +90,12 @@ impl Marker {
         }
     }
 
-    /// Writes the marker durably.
+    /// Writes and syncs the record.
     pub fn save(&self, root: &Path) -> Result<(), StoreError> {
         own_json::write(&path_of(root), self)
     }
 
-    /// Removes the marker, because it does not describe an open store.
+    /// Removes the record, because it does not describe an open store.
     pub fn remove(root: &Path) -> Result<(), StoreError> {
         let path = path_of(root);
         match fs::remove_file(&path) {
@@ -104,12 +104,12 @@ impl Marker {
         }
     }
 
-    /// Reads the marker; None if it is missing or damaged.
+    /// Reads the record; None if it is missing or damaged.
     pub fn read(root: &Path) -> Result<Option<Self>, StoreError> {
         own_json::read(&path_of(root))
     }
 
-    /// Whether queues, index and the end of the log match the marker.
+    /// Whether queues, index and the end of the log match the record.
     pub(super) fn fits(
         &self,
         log: &impl LogRead,
@@ -142,7 +142,7 @@ impl Marker {
     }
 
     /// Whether queues, or entries of queues, are missing.
-    pub(super) fn misses_units(&self, queues: &ConsumeQueues) -> bool {
+    pub(super) fn lacks_entries(&self, queues: &ConsumeQueues) -> bool {
         let all = queues.all();
         let offsets: i64 = all.iter().map(|queue| queue.max_offset()).sum();
         let starts: i64 = all.iter().map(|queue| queue.written().0).sum();

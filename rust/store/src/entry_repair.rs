@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
+use crate::records::log_scanner::{LogScanner, RECORD_BYTES_MAX, Step};
 use crate::records::record::{self, Place};
-use crate::records::walk::{RECORD_BYTES_MAX, Step, Walk};
 use crate::recover::damage::{LastSeen, next_record};
 use crate::types::StoreError;
 use mq_format::consume_queue::QueueEntry;
@@ -30,7 +30,7 @@ const REMEMBERED_MAX: usize = 4_096;
 
 /// The result of a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mended {
+pub(crate) enum EntryRepair {
     /// The valid entry.
     Entry(QueueEntry),
     /// The search is not finished; the next read continues it.
@@ -44,12 +44,12 @@ type Key = (String, i32, i64);
 
 /// Repairs queue entries, and counts them.
 #[derive(Debug)]
-pub(crate) struct Mender {
+pub(crate) struct EntryRepairer {
     log: Arc<Segments>,
     queues: Arc<ConsumeQueues>,
     levels: DelayLevels,
     multi_dispatch: bool,
-    mended: AtomicU64,
+    repaired: AtomicU64,
     searches: Mutex<Searches>,
 }
 
@@ -66,8 +66,8 @@ struct Gap {
     log: Range<u64>,
 }
 
-impl Mender {
-    /// A mender for the queues of a store.
+impl EntryRepairer {
+    /// A repairer for the queues of a store.
     pub(crate) fn new(
         log: Arc<Segments>,
         queues: Arc<ConsumeQueues>,
@@ -79,14 +79,14 @@ impl Mender {
             queues,
             levels,
             multi_dispatch,
-            mended: AtomicU64::new(0),
+            repaired: AtomicU64::new(0),
             searches: Mutex::default(),
         }
     }
 
     /// Entries repaired since the start.
-    pub(crate) fn mended(&self) -> u64 {
-        self.mended.load(Ordering::Relaxed)
+    pub(crate) fn repaired(&self) -> u64 {
+        self.repaired.load(Ordering::Relaxed)
     }
 
     /// Whether a search for the entry ended without a result.
@@ -101,21 +101,21 @@ impl Mender {
     /// Repairs the entry at an offset and all entries up to the nearest valid ones. Blocks on disk
     /// reads.
     #[cold]
-    pub(crate) fn mend(&self, topic: &str, queue_id: i32, offset: i64) -> Mended {
+    pub(crate) fn repair(&self, topic: &str, queue_id: i32, offset: i64) -> EntryRepair {
         let Some(queue) = self.queues.get(topic, queue_id) else {
-            return Mended::No;
+            return EntryRepair::No;
         };
         let min = queue.min_for(self.log.min_offset().cast_signed());
         let is_there = (min..queue.max_offset()).contains(&offset);
         if !is_there || self.is_in_vain(topic, queue_id, offset) {
-            return Mended::No;
+            return EntryRepair::No;
         }
         let key = (topic.to_owned(), queue_id, offset);
         match self.search(&queue, offset, &key) {
-            Ok(mended) => mended,
+            Ok(repaired) => repaired,
             Err(error) => {
                 tracing::error!(topic, queue_id, offset, %error, "cannot repair a consume queue");
-                Mended::No
+                EntryRepair::No
             }
         }
     }
@@ -125,14 +125,14 @@ impl Mender {
         queue: &Arc<ConsumeQueue>,
         offset: i64,
         key: &Key,
-    ) -> Result<Mended, StoreError> {
+    ) -> Result<EntryRepair, StoreError> {
         let gap = self.gap(queue, offset);
         let started = self.searches.lock().next.remove(key);
         let from = started.unwrap_or(gap.log.start);
         let (found, reached) = self.records(queue, &gap, from)?;
         self.write(queue, &found)?;
         if let Some(entry) = found.get(&offset) {
-            return Ok(Mended::Entry(*entry));
+            return Ok(EntryRepair::Entry(*entry));
         }
         let mut searches = self.searches.lock();
         if reached < gap.log.end {
@@ -140,31 +140,33 @@ impl Mender {
                 searches.next.pop_first();
             }
             searches.next.insert(key.clone(), reached);
-            return Ok(Mended::Later);
+            return Ok(EntryRepair::Later);
         }
         if searches.in_vain.len() >= REMEMBERED_MAX {
             searches.in_vain.pop_first();
         }
         searches.in_vain.insert(key.clone());
-        Ok(Mended::No)
+        Ok(EntryRepair::No)
     }
 
     /// The invalid entries around an offset, and the log range that may hold their records.
     fn gap(&self, queue: &ConsumeQueue, offset: i64) -> Gap {
         let right = |at: i64| {
-            let unit = queue.unit(at).filter(|unit| self.is_right(queue, at, unit));
-            unit.map(|unit| (at, unit))
+            let entry = queue
+                .stored_entry(at)
+                .filter(|entry| self.is_right(queue, at, entry));
+            entry.map(|entry| (at, entry))
         };
         let (first, end) = (queue.min_offset(), queue.max_offset());
         let lowest = first.max(offset - NEIGHBOURS_MAX);
         let highest = end.min(offset + NEIGHBOURS_MAX);
         let before = (lowest..offset).rev().find_map(right);
         let after = (offset + 1..highest).find_map(right);
-        let from = before.map_or(self.log.min_offset(), |(_, unit)| {
-            unit.end_offset().cast_unsigned()
+        let from = before.map_or(self.log.min_offset(), |(_, entry)| {
+            entry.end_offset().cast_unsigned()
         });
-        let to = after.map_or(self.log.max_offset(), |(_, unit)| {
-            unit.physical_offset.cast_unsigned()
+        let to = after.map_or(self.log.max_offset(), |(_, entry)| {
+            entry.physical_offset.cast_unsigned()
         });
         Gap {
             offsets: before.map_or(lowest, |(at, _)| at + 1)..after.map_or(highest, |(at, _)| at),
@@ -173,20 +175,20 @@ impl Mender {
     }
 
     /// Whether an entry points to its record, and the record is valid.
-    fn is_right(&self, queue: &ConsumeQueue, offset: i64, unit: &QueueEntry) -> bool {
-        if !unit.is_used() || unit.is_filler() {
+    fn is_right(&self, queue: &ConsumeQueue, offset: i64, entry: &QueueEntry) -> bool {
+        if !entry.is_used() || entry.is_hole() {
             return false;
         }
-        let start = unit.physical_offset.cast_unsigned();
+        let start = entry.physical_offset.cast_unsigned();
         let room = self.log.next_file_start(start).saturating_sub(start);
-        let size = usize::try_from(unit.size_bytes).unwrap_or(0);
+        let size = usize::try_from(entry.size_bytes).unwrap_or(0);
         if size as u64 > room.min(RECORD_BYTES_MAX as u64) {
             return false;
         }
         let mut bytes = vec![0; size];
         let read = self.log.read_at(start, &mut bytes);
         read.is_ok_and(|read| read == size)
-            && record::check_queued(&bytes, unit.physical_offset, place(queue, offset)).is_ok()
+            && record::check_queued(&bytes, entry.physical_offset, place(queue, offset)).is_ok()
     }
 
     /// Entries of the valid records of a gap from a log offset on, and the offset where the search
@@ -199,10 +201,10 @@ impl Mender {
     ) -> Result<(BTreeMap<i64, QueueEntry>, u64), StoreError> {
         let mut found = BTreeMap::new();
         let (limit, last) = (gap.log.end, from.saturating_add(SEARCH_BYTES));
-        let mut walk = Walk::from(from);
-        while walk.offset() < limit.min(last) {
-            let start = walk.offset();
-            let step = walk.step(&*self.log, limit);
+        let mut scanner = LogScanner::from(from);
+        while scanner.offset() < limit.min(last) {
+            let start = scanner.offset();
+            let step = scanner.step(&*self.log, limit);
             let step = step.map_err(crate::files::io_error("commit log".as_ref()))?;
             match step {
                 Step::Record(bytes) => {
@@ -213,14 +215,14 @@ impl Mender {
                     }
                 }
                 Step::Blank => {}
-                Step::Neither => {
+                Step::Invalid => {
                     let next = next_record(&*self.log, start, limit, &LastSeen::default())?;
-                    walk = Walk::from(next.unwrap_or(limit));
+                    scanner = LogScanner::from(next.unwrap_or(limit));
                 }
                 Step::End => break,
             }
         }
-        Ok((found, walk.offset()))
+        Ok((found, scanner.offset()))
     }
 
     /// The entry of a record in a queue, and its queue offset; None if the record is damaged or not
@@ -254,15 +256,15 @@ impl Mender {
     ) -> Result<(), StoreError> {
         let mut written = 0_u64;
         for (offset, entry) in found {
-            let unit = queue.unit(*offset).filter(|unit| !unit.is_filler());
-            if unit.is_some_and(|unit| !self.is_right(queue, *offset, &unit)) {
+            let old = queue.stored_entry(*offset).filter(|old| !old.is_hole());
+            if old.is_some_and(|old| !self.is_right(queue, *offset, &old)) {
                 queue.overwrite(*offset, entry)?;
                 written += 1;
             }
         }
         let ends = found.first_key_value().zip(found.last_key_value());
         if let Some(((first, _), (last, _))) = ends.filter(|_| written > 0) {
-            self.mended.fetch_add(written, Ordering::Relaxed);
+            self.repaired.fetch_add(written, Ordering::Relaxed);
             self.queues.flush_later(queue);
             tracing::warn!(
                 topic = queue.topic(),

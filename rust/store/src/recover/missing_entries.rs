@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::met::{Met, MetQueues};
 use super::recovery::log_io;
+use super::seen::{SeenQueues, SeenRecords};
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
-use crate::records::walk::{Step, Walk};
+use crate::records::log_scanner::{LogScanner, Step};
 use crate::state::files::State;
 use crate::types::StoreError;
 use mq_format::fastjson;
@@ -29,7 +29,7 @@ use mq_log::Segments;
 const SAMPLE_BYTES: u64 = 64 << 10;
 
 /// Finds records that are in no queue.
-pub(super) struct LostUnits<'a> {
+pub(super) struct MissingEntries<'a> {
     root: PathBuf,
     queues: &'a ConsumeQueues,
     /// Read when a queue is missing; None if no topic table can be read.
@@ -38,7 +38,7 @@ pub(super) struct LostUnits<'a> {
     headless: RefCell<Vec<Arc<ConsumeQueue>>>,
 }
 
-impl<'a> LostUnits<'a> {
+impl<'a> MissingEntries<'a> {
     pub(super) fn new(root: &Path, queues: &'a ConsumeQueues) -> Self {
         Self {
             root: root.to_owned(),
@@ -48,20 +48,20 @@ impl<'a> LostUnits<'a> {
         }
     }
 
-    /// Log offset at which dispatch must start so that all records in `met` are in their queues;
+    /// Log offset at which dispatch must start so that all records in `seen` are in their queues;
     /// None if they are.
-    pub(super) fn missing(&self, met: &MetQueues) -> Option<u64> {
-        met.least(|topic, queue_id, met| self.from(topic, queue_id, met))
+    pub(super) fn dispatch_start(&self, seen: &SeenQueues) -> Option<u64> {
+        seen.least(|topic, queue_id, seen| self.from(topic, queue_id, seen))
     }
 
     /// Like `missing`, for records of one queue: the offset of the first record that the queue
     /// lacks, or the start of the log if the queue does not exist.
-    pub(super) fn from(&self, topic: &str, queue_id: i32, met: Met) -> Option<u64> {
+    pub(super) fn from(&self, topic: &str, queue_id: i32, seen: SeenRecords) -> Option<u64> {
         match self.queues.get(topic, queue_id) {
             None => self.is_known(topic).then_some(0),
-            Some(queue) if met.last >= queue.max_offset() => Some(first_missing(&queue, met)),
+            Some(queue) if seen.last >= queue.max_offset() => Some(first_missing(&queue, seen)),
             Some(queue) if self.queues.begins_deleted(&queue) => None,
-            Some(queue) if met.first < queue.written().0 => {
+            Some(queue) if seen.first < queue.written().0 => {
                 let mut headless = self.headless.borrow_mut();
                 if headless.iter().all(|other| !Arc::ptr_eq(other, &queue)) {
                     headless.push(queue);
@@ -87,10 +87,10 @@ impl<'a> LostUnits<'a> {
     pub(super) fn sample(&self, log: &Segments, before: u64) -> Result<Option<u64>, StoreError> {
         let mut from: Option<u64> = None;
         for start in log.starts().into_iter().filter(|start| *start < before) {
-            let mut walk = Walk::from(start);
-            while walk.offset() < start + SAMPLE_BYTES {
-                let offset = walk.offset();
-                let step = walk.step(log, log.next_file_start(start));
+            let mut scanner = LogScanner::from(start);
+            while scanner.offset() < start + SAMPLE_BYTES {
+                let offset = scanner.offset();
+                let step = scanner.step(log, log.next_file_start(start));
                 let Step::Record(bytes) = step.map_err(log_io)? else {
                     break;
                 };
@@ -98,14 +98,14 @@ impl<'a> LostUnits<'a> {
                     break;
                 };
                 if sys_flag::is_queued(record.sys_flag) {
-                    let met = Met {
+                    let seen = SeenRecords {
                         first: record.queue_offset,
                         first_physical: offset,
                         last: record.queue_offset,
                         last_physical: offset,
                         is_even: true,
                     };
-                    let lost = self.from(record.topic, record.queue_id, met);
+                    let lost = self.from(record.topic, record.queue_id, seen);
                     from = from.into_iter().chain(lost).min();
                 }
             }
@@ -129,15 +129,15 @@ impl<'a> LostUnits<'a> {
     }
 }
 
-/// A log offset at or before the first record in `met` that a queue lacks.
-fn first_missing(queue: &ConsumeQueue, met: Met) -> u64 {
+/// A log offset at or before the first record in `seen` that a queue lacks.
+fn first_missing(queue: &ConsumeQueue, seen: SeenRecords) -> u64 {
     let end = queue.end_physical().cast_unsigned();
-    match met.first.cmp(&queue.max_offset()) {
-        Ordering::Equal => met.first_physical,
-        Ordering::Less if (met.first_physical..met.last_physical).contains(&end) => end,
-        Ordering::Less => met.first_physical,
-        // Records before the first one in `met` are missing, too.
-        Ordering::Greater => end.min(met.first_physical),
+    match seen.first.cmp(&queue.max_offset()) {
+        Ordering::Equal => seen.first_physical,
+        Ordering::Less if (seen.first_physical..seen.last_physical).contains(&end) => end,
+        Ordering::Less => seen.first_physical,
+        // Records before the first one in `seen` are missing, too.
+        Ordering::Greater => end.min(seen.first_physical),
     }
 }
 

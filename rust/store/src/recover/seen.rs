@@ -9,11 +9,11 @@ use mq_format::message::RecordView;
 
 /// The records of each queue that the check of the log found.
 #[derive(Debug, Default)]
-pub(super) struct MetQueues(RefCell<HashMap<String, HashMap<i32, Met>>>);
+pub(super) struct SeenQueues(RefCell<HashMap<String, HashMap<i32, SeenRecords>>>);
 
 /// Queue offset and log offset of a queue's first and last record in the checked log.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Met {
+pub(super) struct SeenRecords {
     pub first: i64,
     pub first_physical: u64,
     pub last: i64,
@@ -22,29 +22,29 @@ pub(super) struct Met {
     pub is_even: bool,
 }
 
-impl MetQueues {
+impl SeenQueues {
     pub(super) fn note(&self, queued: &Queued<'_>) {
         let mut topics = self.0.borrow_mut();
         if !topics.contains_key(queued.topic) {
             topics.insert(queued.topic.to_owned(), HashMap::new());
         }
         if let Some(queues) = topics.get_mut(queued.topic) {
-            let met = Met::from(queued);
+            let seen = SeenRecords::from(queued);
             let mut is_first = false;
             let of_queue = queues.entry(queued.queue_id).or_insert_with(|| {
                 is_first = true;
-                met
+                seen
             });
-            of_queue.is_even &= is_first || met.first == of_queue.last.wrapping_add(1);
-            (of_queue.last, of_queue.last_physical) = (met.last, met.last_physical);
+            of_queue.is_even &= is_first || seen.first == of_queue.last.wrapping_add(1);
+            (of_queue.last, of_queue.last_physical) = (seen.last, seen.last_physical);
         }
     }
 
-    pub(super) fn of(&self, queue: &ConsumeQueue) -> Option<Met> {
+    pub(super) fn of(&self, queue: &ConsumeQueue) -> Option<SeenRecords> {
         self.get(queue.topic(), queue.queue_id())
     }
 
-    fn get(&self, topic: &str, queue_id: i32) -> Option<Met> {
+    fn get(&self, topic: &str, queue_id: i32) -> Option<SeenRecords> {
         self.0.borrow().get(topic)?.get(&queue_id).copied()
     }
 
@@ -52,26 +52,29 @@ impl MetQueues {
     /// others of its queue have, too.
     pub(super) fn is_in_sequence(&self, record: &RecordView<'_>) -> bool {
         let place = record.physical_offset.cast_unsigned();
-        let met = self.get(record.topic, record.queue_id);
-        met.is_some_and(|met| {
-            let after_first = met.first_physical + 1..=met.last_physical;
-            met.is_even && after_first.contains(&place)
+        let seen = self.get(record.topic, record.queue_id);
+        seen.is_some_and(|seen| {
+            let after_first = seen.first_physical + 1..=seen.last_physical;
+            seen.is_even && after_first.contains(&place)
         })
     }
 
     /// Calls `look` for each queue; returns the smallest offset.
-    pub(super) fn least(&self, look: impl Fn(&str, i32, Met) -> Option<u64>) -> Option<u64> {
+    pub(super) fn least(
+        &self,
+        look: impl Fn(&str, i32, SeenRecords) -> Option<u64>,
+    ) -> Option<u64> {
         let topics = self.0.borrow();
         let queues = topics
             .iter()
-            .flat_map(|(topic, queues)| queues.iter().map(move |(id, met)| (topic, id, met)));
+            .flat_map(|(topic, queues)| queues.iter().map(move |(id, seen)| (topic, id, seen)));
         queues
-            .filter_map(|(topic, id, met)| look(topic, *id, *met))
+            .filter_map(|(topic, id, seen)| look(topic, *id, *seen))
             .min()
     }
 }
 
-impl From<&Queued<'_>> for Met {
+impl From<&Queued<'_>> for SeenRecords {
     fn from(queued: &Queued<'_>) -> Self {
         Self {
             first: queued.first,

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 
-use super::pending::{append, open};
-use crate::derive::queues::pending::KEPT_BYTES_MAX;
+use super::queue_buffer::{append, open};
 use crate::derive::queues::queue::ConsumeQueue;
+use crate::derive::queues::queue_buffer::KEPT_BYTES_MAX;
 use crate::derive::queues::table::ConsumeQueues;
 use mq_format::consume_queue::ENTRY_BYTES;
 
@@ -32,9 +32,9 @@ impl Rig {
         }
     }
 
-    fn append(&mut self, units: i64) {
-        append(&self.queue, self.next..self.next + units);
-        self.next += units;
+    fn append(&mut self, entries: i64) {
+        append(&self.queue, self.next..self.next + entries);
+        self.next += entries;
         self.queues.publish(&[Arc::clone(&self.queue)]).unwrap();
     }
 
@@ -64,11 +64,11 @@ fn memory_is_kept_after_a_flush_unless_far_too_large() {
 #[test]
 fn memory_is_kept_after_a_write_before_the_flush() {
     let mut rig = Rig::new();
-    for units in [70, (KEPT_BYTES_MAX / ENTRY_BYTES) as i64] {
-        rig.append(units);
+    for entries in [70, (KEPT_BYTES_MAX / ENTRY_BYTES) as i64] {
+        rig.append(entries);
         rig.queues.write_pending().unwrap();
         let grown = rig.capacity();
-        assert_eq!(rig.flush(), grown, "after {units} units");
+        assert_eq!(rig.flush(), grown, "after {entries} units");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reads the entries of a consume queue from the last to the first.
 
-use super::queue::{ConsumeQueue, WALK_BYTES};
+use super::queue::{ConsumeQueue, SCAN_BYTES};
 use crate::types::ReadMode;
 use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
 
@@ -8,7 +8,7 @@ use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
 const GROWTH: usize = 16;
 
 /// Iterates backwards over the entries; None for an entry that cannot be read.
-pub(crate) struct UnitsBack<'a> {
+pub(crate) struct EntriesBackwards<'a> {
     queue: &'a ConsumeQueue,
     first: i64,
     /// One past the next unit.
@@ -20,9 +20,9 @@ pub(crate) struct UnitsBack<'a> {
 
 impl ConsumeQueue {
     /// All entries with their queue offsets, from the last to the first.
-    pub(crate) fn units_back(&self) -> UnitsBack<'_> {
+    pub(crate) fn entries_backwards(&self) -> EntriesBackwards<'_> {
         let (first, end) = self.written();
-        UnitsBack {
+        EntriesBackwards {
             queue: self,
             first,
             end,
@@ -32,7 +32,7 @@ impl ConsumeQueue {
     }
 }
 
-impl Iterator for UnitsBack<'_> {
+impl Iterator for EntriesBackwards<'_> {
     type Item = (i64, Option<QueueEntry>);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -47,11 +47,11 @@ impl Iterator for UnitsBack<'_> {
     }
 }
 
-impl UnitsBack<'_> {
+impl EntriesBackwards<'_> {
     /// Reads the entries before `end` that are in one file; reads none if that fails.
     fn read_more(&mut self) {
         let last = self.end - 1;
-        let file_start = last - last % self.queue.units_per_file();
+        let file_start = last - last % self.queue.entries_per_file();
         let wanted = (self.next_bytes / ENTRY_BYTES) as i64;
         let from = (self.end - wanted).max(file_start).max(self.first);
         let count = usize::try_from(self.end - from).unwrap_or(0);
@@ -61,6 +61,6 @@ impl UnitsBack<'_> {
         if read == Ok(true) && bytes.len() == count * ENTRY_BYTES {
             self.read.extend(QueueEntry::decode_all(&bytes));
         }
-        self.next_bytes = (self.next_bytes * GROWTH).min(WALK_BYTES);
+        self.next_bytes = (self.next_bytes * GROWTH).min(SCAN_BYTES);
     }
 }

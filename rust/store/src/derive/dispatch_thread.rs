@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::arrivals::ArrivalListener;
-use super::dispatch::{BitmapSource, Derived, Progress};
+use super::dispatch::{BitmapSource, Dispatch, Progress};
 use crate::files::io_error;
 use crate::listeners::Listener;
-use crate::records::walk::{LogRead, Walk};
+use crate::records::log_scanner::{LogRead, LogScanner};
 use crate::threads::signal::{Signal, Woken};
 use crate::types::StoreError;
 use crate::write::space::{Space, Waiting};
@@ -68,13 +68,13 @@ fn wait_beyond(offset: u64, log: &Segments, appended: &Signal) -> Option<u64> {
 }
 
 /// Waits for space on a full disk, while puts are refused.
-pub(crate) struct Room {
+pub(crate) struct FullDiskRetry {
     space: Arc<Space>,
     /// Stopped when the store closes.
     pub(crate) appended: Arc<Signal>,
 }
 
-impl Room {
+impl FullDiskRetry {
     pub(crate) fn new(space: &Arc<Space>, appended: &Arc<Signal>) -> Self {
         Self {
             space: Arc::clone(space),
@@ -83,10 +83,7 @@ impl Room {
     }
 
     /// Runs `work` until the disk has space for it. After a stop it tries only once more.
-    fn patiently(
-        &self,
-        mut work: impl FnMut() -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+    fn run(&self, mut work: impl FnMut() -> Result<(), StoreError>) -> Result<(), StoreError> {
         let mut done = work();
         if !matches!(done, Err(StoreError::Full { .. })) {
             return done;
@@ -119,7 +116,7 @@ fn unless_panicking(work: impl FnOnce() -> Result<(), StoreError>) -> Result<(),
     })
 }
 
-/// The thread that keeps [`Derived`] up with the log.
+/// The thread that keeps [`Dispatch`] up with the log.
 pub(crate) struct Dispatcher {
     progress: Arc<Progress>,
     pub(crate) bitmaps: Arc<Listener<BitmapSource>>,
@@ -130,14 +127,14 @@ impl Dispatcher {
     /// Starts to follow `log` at `from`, up to which `derived` is complete.
     ///
     /// `readable_beyond(offset)` waits until records beyond `offset` may be read and returns the
-    /// end; None ends the thread. On a full disk the thread waits with `room`. `arrived` is called
+    /// end; None ends the thread. On a full disk the thread waits with `full_disk`. `arrived` is called
     /// for each batch, `failed` once if the thread cannot continue.
     pub(crate) fn start<L: LogRead + 'static>(
         log: Arc<L>,
-        mut derived: Derived,
+        mut derived: Dispatch,
         from: u64,
         mut readable_beyond: impl FnMut(u64) -> Option<u64> + Send + 'static,
-        room: Room,
+        full_disk: FullDiskRetry,
         arrived: Box<ArrivalListener>,
         failed: impl FnOnce(StoreError) + Send + 'static,
     ) -> Result<Self, StoreError> {
@@ -145,10 +142,10 @@ impl Dispatcher {
         progress.set_dispatched(from);
         let bitmaps = derived.bitmaps();
         let body = move || {
-            let mut walk = Walk::from(from);
-            while let Some(limit) = readable_beyond(walk.offset()) {
-                let follow = || derived.follow(&*log, &mut walk, limit, Some(&*arrived));
-                if let Err(error) = unless_panicking(|| room.patiently(follow)) {
+            let mut scanner = LogScanner::from(from);
+            while let Some(limit) = readable_beyond(scanner.offset()) {
+                let follow = || derived.follow(&*log, &mut scanner, limit, Some(&*arrived));
+                if let Err(error) = unless_panicking(|| full_disk.run(follow)) {
                     tracing::error!(%error, "dispatch stopped");
                     return failed(error);
                 }

@@ -176,7 +176,7 @@ mod tests {
             std::slice::from_ref(&whole),
             "and a window"
         );
-        let gone = [entry(0, 100), entry(5_000, -1), QueueEntry::FILLER];
+        let gone = [entry(0, 100), entry(5_000, -1), QueueEntry::HOLE];
         assert_eq!(ranges(&gone), []);
         assert_eq!(ranges(&[entry(5_000, 200)]), []);
         let many: Vec<_> = (0..100)

@@ -23,7 +23,7 @@ const ZERO_BYTES: usize = 64 << 10;
 
 /// State shared by all queues of a store.
 #[derive(Debug)]
-pub struct QueueFiles {
+pub struct SharedQueueFiles {
     /// Root directory of the store.
     pub root: PathBuf,
     pub access: Access,
@@ -40,13 +40,13 @@ pub struct QueueFiles {
 
 /// The files of one directory.
 #[derive(Debug)]
-pub struct SparseFiles {
+pub struct QueueFiles {
     /// Number of this directory in the keys of open files.
     pub number: u64,
     pub directory: PathBuf,
     /// Nominal length of a file.
     pub file_bytes: u64,
-    pub shared: Arc<QueueFiles>,
+    pub shared: Arc<SharedQueueFiles>,
     pub(crate) kept: Kept,
 }
 
@@ -77,7 +77,7 @@ impl Dirty {
     }
 }
 
-impl SparseFiles {
+impl QueueFiles {
     /// Start of the file that holds a position.
     pub(crate) fn start_of(&self, position: u64) -> u64 {
         position - position % self.file_bytes

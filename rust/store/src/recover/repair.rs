@@ -13,8 +13,8 @@ use std::path::Path;
 use super::recovery::{Recovery, log_io};
 use crate::directory::log_facts::Healing;
 use crate::files::{create_directory, io_error, sync_directory};
+use crate::records::log_scanner::{LogRead, LogScanner, Step};
 use crate::records::record::{STAND_IN_TOPIC, good_record};
-use crate::records::walk::{LogRead, Step, Walk};
 use crate::types::StoreError;
 use mq_format::message::{
     self, BLANK_BYTES, CheckCrc, PROPERTIES_BYTES_MAX, RecordView, Version, sys_flag,
@@ -52,7 +52,7 @@ pub(crate) struct Change {
 
 impl Damage {
     /// Whether the range can be overwritten so that the log is valid.
-    pub(super) fn can_be_healed(&self, log: &impl LogRead) -> Result<bool, StoreError> {
+    pub(super) fn can_be_repaired(&self, log: &impl LogRead) -> Result<bool, StoreError> {
         let mut begin = self.from;
         while log.next_file_start(begin) <= self.to {
             let file_end = log.next_file_start(begin);
@@ -70,7 +70,7 @@ impl Damage {
 
     /// Saves the bytes to `{root}/mqstack/quarantine` and overwrites them. Returns the change that
     /// queues must follow.
-    pub(super) fn heal(&self, root: &Path, log: &Segments) -> Result<Change, StoreError> {
+    pub(super) fn repair(&self, root: &Path, log: &Segments) -> Result<Change, StoreError> {
         let mut at = self.from;
         let mut change = Change {
             from: self.from,
@@ -109,8 +109,8 @@ impl Damage {
         if self.store_timestamp_ms > 0 {
             return Ok(self.store_timestamp_ms);
         }
-        let mut walk = Walk::from(self.to);
-        let Step::Record(bytes) = walk.step(log, u64::MAX).map_err(log_io)? else {
+        let mut scanner = LogScanner::from(self.to);
+        let Step::Record(bytes) = scanner.step(log, u64::MAX).map_err(log_io)? else {
             return Ok(self.store_timestamp_ms);
         };
         let record = RecordView::parse(bytes, CheckCrc::No).ok();
@@ -122,8 +122,8 @@ impl Damage {
         let Some(last) = self.last else {
             return Ok(None);
         };
-        let mut walk = Walk::from(last);
-        let Step::Record(bytes) = walk.step(log, self.from).map_err(log_io)? else {
+        let mut scanner = LogScanner::from(last);
+        let Step::Record(bytes) = scanner.step(log, self.from).map_err(log_io)? else {
             return Ok(None);
         };
         let Ok(record) = RecordView::parse(bytes, CheckCrc::No) else {
@@ -239,7 +239,7 @@ fn stand_in_record(offset: u64, size: u64, store_timestamp_ms: i64) -> Vec<u8> {
 impl Recovery<'_> {
     /// The changes that queues must follow for ranges that an earlier start repaired. The log is
     /// checked.
-    pub(super) fn unsettled(&self, healing: &[Healing]) -> Result<Vec<Change>, StoreError> {
+    pub(super) fn unfinished(&self, healing: &[Healing]) -> Result<Vec<Change>, StoreError> {
         let mut changes = Vec::new();
         for healing in healing {
             let Healing { from, to, last } = *healing;
@@ -248,10 +248,10 @@ impl Recovery<'_> {
                 to,
                 grown: None,
             };
-            let mut walk = Walk::from(last.unwrap_or(from));
-            match walk.step(self.log, to).map_err(log_io)? {
+            let mut scanner = LogScanner::from(last.unwrap_or(from));
+            match scanner.step(self.log, to).map_err(log_io)? {
                 Step::Blank => change.from = last.unwrap_or(from),
-                Step::Record(bytes) if walk_end(last, bytes) == Some(to) => {
+                Step::Record(bytes) if scan_end(last, bytes) == Some(to) => {
                     change.grown = last.map(|last| (last, bytes.len()));
                 }
                 _ => {}
@@ -265,10 +265,10 @@ impl Recovery<'_> {
 
     /// Whether a message starts in a range.
     fn has_message(&self, from: u64, to: u64) -> Result<bool, StoreError> {
-        let mut walk = Walk::from(from);
-        while walk.offset() < to {
-            let offset = walk.offset();
-            match walk.step(self.log, to).map_err(log_io)? {
+        let mut scanner = LogScanner::from(from);
+        while scanner.offset() < to {
+            let offset = scanner.offset();
+            match scanner.step(self.log, to).map_err(log_io)? {
                 Step::Record(bytes) => {
                     let record = good_record(offset, bytes);
                     if record.is_some_and(|record| sys_flag::is_queued(record.sys_flag)) {
@@ -276,7 +276,7 @@ impl Recovery<'_> {
                     }
                 }
                 Step::Blank => {}
-                Step::Neither | Step::End => break,
+                Step::Invalid | Step::End => break,
             }
         }
         Ok(false)
@@ -284,6 +284,6 @@ impl Recovery<'_> {
 }
 
 /// End of the record that starts at `last`.
-fn walk_end(last: Option<u64>, bytes: &[u8]) -> Option<u64> {
+fn scan_end(last: Option<u64>, bytes: &[u8]) -> Option<u64> {
     Some(last? + bytes.len() as u64)
 }

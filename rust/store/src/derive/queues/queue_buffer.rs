@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::queue::{ConsumeQueue, Tail};
-use super::sparse_files::Dirty;
+use super::queue_files::Dirty;
 use crate::types::{ReadMode, StoreError, WouldBlock};
 use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
 
@@ -105,7 +105,7 @@ impl ConsumeQueue {
 
     fn write_once(&self, dirty: &mut Dirty) -> Result<(), StoreError> {
         let mut tail = self.tail.lock();
-        let Some(bytes) = tail.take_off() else {
+        let Some(bytes) = tail.begin_write() else {
             return Ok(());
         };
         let from = tail.unwritten_from();
@@ -119,7 +119,7 @@ impl ConsumeQueue {
         let mut tail = self.tail.lock();
         self.written_to.store(end, Ordering::Release);
         self.no_longer_pending(bytes.len());
-        tail.land(bytes);
+        tail.finish_write(bytes);
         Ok(())
     }
 
@@ -133,7 +133,7 @@ impl ConsumeQueue {
     /// Whether the files already hold these entries durably.
     fn holds(&self, position: u64, bytes: &[u8]) -> bool {
         let durable_to = self.files.shared.durable_to.load(Ordering::Relaxed);
-        let is_durable = |unit: QueueEntry| unit.end_offset() <= durable_to;
+        let is_durable = |entry: QueueEntry| entry.end_offset() <= durable_to;
         let (mut position, mut rest) = (position, bytes);
         if !QueueEntry::decode_all(bytes).all(is_durable) {
             return false;
@@ -177,8 +177,8 @@ impl ConsumeQueue {
         out: &mut Vec<u8>,
     ) -> Result<bool, WouldBlock> {
         let end = self.max_offset().min(self.next_file_offset(offset));
-        let units = usize::try_from(end - offset).unwrap_or(0);
-        let length = units.min(max_bytes / ENTRY_BYTES) * ENTRY_BYTES;
+        let entries = usize::try_from(end - offset).unwrap_or(0);
+        let length = entries.min(max_bytes / ENTRY_BYTES) * ENTRY_BYTES;
         if length == 0 {
             return Ok(true); // a damaged header may ask for an offset far after the end
         }
@@ -252,7 +252,7 @@ impl Tail {
     }
 
     /// The bytes to write next: the rest of an earlier try, or else all pending entries.
-    fn take_off(&mut self) -> Option<Arc<Vec<u8>>> {
+    fn begin_write(&mut self) -> Option<Arc<Vec<u8>>> {
         if self.in_flight.is_none() && !self.pending.is_empty() {
             self.gathered_bytes = self.gathered_bytes.max(self.pending.len());
             self.in_flight = Some(Arc::new(std::mem::take(&mut self.pending)));
@@ -261,7 +261,7 @@ impl Tail {
     }
 
     /// Notes that the bytes in flight were written; reuses their capacity.
-    fn land(&mut self, bytes: Arc<Vec<u8>>) {
+    fn finish_write(&mut self, bytes: Arc<Vec<u8>>) {
         self.in_flight = None;
         if let Ok(mut room) = Arc::try_unwrap(bytes)
             && room.capacity() > self.pending.capacity()

@@ -1,15 +1,15 @@
 //! Truncates the consume queues to the log.
 
-use super::heal::Change;
 use super::log_check::LogCheck;
-use super::met::{Met, MetQueues};
 use super::recovery::{Recovery, log_io};
+use super::repair::Change;
+use super::seen::{SeenQueues, SeenRecords};
 use crate::derive::queues::progress::QueueProgress;
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::directory::log_facts::QueueEnd;
 use crate::directory::queue_ends::QueueEnds;
-use crate::records::walk::RECORD_BYTES_MAX;
+use crate::records::log_scanner::RECORD_BYTES_MAX;
 use crate::types::StoreError;
 use mq_format::consume_queue::QueueEntry;
 use mq_format::delay_levels::DelayLevels;
@@ -22,10 +22,10 @@ impl Recovery<'_> {
     /// cut entries again; entries that are right already are not written.
     ///
     /// Entries of records at or after `trusted_to` may be lost or torn, or point to lost records.
-    pub(super) fn settle_queues(
+    pub(super) fn truncate_queues(
         &self,
         queues: &ConsumeQueues,
-        (met, ends): (&MetQueues, &QueueEnds),
+        (seen, ends): (&SeenQueues, &QueueEnds),
         trusted_to: u64,
         log_end: u64,
     ) -> Result<u64, StoreError> {
@@ -36,7 +36,7 @@ impl Recovery<'_> {
         let all = queues.all();
         let mut progress = QueueProgress::new(self.clock, "checking consume queues", all.len());
         for queue in all {
-            progress.tell();
+            progress.step();
             // If nothing is trusted, a queue without its first file must be rebuilt.
             if is_rebuilt && self.is_headless(&queue) && !queues.begins_deleted(&queue) {
                 tracing::warn!(
@@ -58,18 +58,18 @@ impl Recovery<'_> {
             self.cut_wrong_end(&queue, &levels)?;
             let from = if is_rebuilt {
                 None
-            } else if queue.is_without_units() {
+            } else if queue.is_without_entries() {
                 // The queue was created for a message that was lost, or damage emptied it.
                 Some(0)
             } else if is_short || self.was_clean {
                 let is_cut = is_short || queue.max_offset() < before;
                 is_cut.then(|| queue.end_physical().cast_unsigned())
             } else {
-                self.gap_before(&queue, met.of(&queue), before, &levels)?
+                self.gap_before(&queue, seen.of(&queue), before, &levels)?
             };
             if let Some(from) = from {
-                self.tell_lost(&queue, before, from);
-                queues.lost_units(&queue);
+                self.log_lost(&queue, before, from);
+                queues.lost_entries(&queue);
             }
             newest = newest.max(queue.end_physical().cast_unsigned());
             queues.flush_later(&queue);
@@ -84,20 +84,20 @@ impl Recovery<'_> {
     }
 
     /// Log offset of records that a queue lost before the checked part, whose first record is in
-    /// `met`. `before` is the former end of the queue.
+    /// `seen`. `before` is the former end of the queue.
     fn gap_before(
         &self,
         queue: &ConsumeQueue,
-        met: Option<Met>,
+        seen: Option<SeenRecords>,
         before: i64,
         levels: &DelayLevels,
     ) -> Result<Option<u64>, StoreError> {
         let (first, end) = queue.written();
-        let next = met.map_or(before, |met| met.first);
+        let next = seen.map_or(before, |seen| seen.first);
         if (first..end).contains(&next) {
-            let unit = queue.unit(next).filter(QueueEntry::is_used);
-            let is_right = match unit {
-                Some(unit) => self.is_unit_of(queue, next, &unit, levels)?,
+            let entry = queue.stored_entry(next).filter(QueueEntry::is_used);
+            let is_right = match entry {
+                Some(entry) => self.is_entry_of(queue, next, &entry, levels)?,
                 None => false,
             };
             if !is_right {
@@ -110,7 +110,7 @@ impl Recovery<'_> {
         Ok(is_gap.then(|| queue.end_physical().cast_unsigned()))
     }
 
-    fn tell_lost(&self, queue: &ConsumeQueue, before: i64, from: u64) {
+    fn log_lost(&self, queue: &ConsumeQueue, before: i64, from: u64) {
         tracing::warn!(
             topic = queue.topic(),
             queue_id = queue.queue_id(),
@@ -125,9 +125,9 @@ impl Recovery<'_> {
     /// Whether a queue starts after offset 0 although its earlier records have not expired.
     fn is_headless(&self, queue: &ConsumeQueue) -> bool {
         let (first, _) = queue.written();
-        let unit = queue.unit(first).filter(|_| first > 0);
+        let entry = queue.stored_entry(first).filter(|_| first > 0);
         let log_start = self.log.min_offset().cast_signed();
-        unit.is_some_and(|unit| !unit.is_filler() && unit.physical_offset >= log_start)
+        entry.is_some_and(|entry| !entry.is_hole() && entry.physical_offset >= log_start)
     }
 
     /// Whether dispatch can rebuild a queue exactly. It cannot rebuild bitmaps of subscribers that
@@ -145,15 +145,15 @@ impl Recovery<'_> {
         log_end: u64,
     ) -> Result<u64, StoreError> {
         let (mut keep_to, mut is_bad) = (log_end, false);
-        for (offset, unit) in queue.units_back() {
-            let unit = unit.filter(QueueEntry::is_used);
-            let unit_end = unit.map_or(0, |unit| unit.end_offset().cast_unsigned());
-            match unit {
-                Some(unit) if unit.is_filler() => {}
+        for (offset, entry) in queue.entries_backwards() {
+            let entry = entry.filter(QueueEntry::is_used);
+            let unit_end = entry.map_or(0, |entry| entry.end_offset().cast_unsigned());
+            match entry {
+                Some(entry) if entry.is_hole() => {}
                 Some(_) if unit_end <= trusted_to => {
                     return Ok(if is_bad { trusted_to } else { keep_to });
                 }
-                Some(unit) if self.is_record_of(queue, offset, &unit)? => {
+                Some(entry) if self.is_record_of(queue, offset, &entry)? => {
                     keep_to = if is_bad { unit_end } else { keep_to };
                     is_bad = false;
                 }
@@ -171,11 +171,11 @@ impl Recovery<'_> {
         let all = queues.all();
         let mut progress = QueueProgress::new(self.clock, "checking consume queues", all.len());
         for queue in all {
-            progress.tell();
+            progress.step();
             let before = queue.max_offset();
             if self.cut_wrong_end(&queue, &levels)? {
-                self.tell_lost(&queue, before, queue.end_physical().cast_unsigned());
-                queues.lost_units(&queue);
+                self.log_lost(&queue, before, queue.end_physical().cast_unsigned());
+                queues.lost_entries(&queue);
                 is_cut = true;
             }
         }
@@ -189,10 +189,10 @@ impl Recovery<'_> {
         levels: &DelayLevels,
     ) -> Result<bool, StoreError> {
         let mut cut = None;
-        for (offset, unit) in queue.units_back() {
-            match unit {
-                Some(unit) if unit.is_filler() => {}
-                Some(unit) if self.is_right_end(queue, offset, &unit, levels)? => break,
+        for (offset, entry) in queue.entries_backwards() {
+            match entry {
+                Some(entry) if entry.is_hole() => {}
+                Some(entry) if self.is_right_end(queue, offset, &entry, levels)? => break,
                 _ => cut = Some(offset),
             }
         }
@@ -206,37 +206,37 @@ impl Recovery<'_> {
         &self,
         queue: &ConsumeQueue,
         offset: i64,
-        unit: &QueueEntry,
+        entry: &QueueEntry,
         levels: &DelayLevels,
     ) -> Result<bool, StoreError> {
-        if !unit.is_used() {
+        if !entry.is_used() {
             return Ok(false);
         }
-        if unit.end_offset() > self.log.min_offset().cast_signed() {
-            return self.is_unit_of(queue, offset, unit, levels);
+        if entry.end_offset() > self.log.min_offset().cast_signed() {
+            return self.is_entry_of(queue, offset, entry, levels);
         }
         let before = match offset > queue.written().0 {
-            true => queue.unit(offset - 1),
+            true => queue.stored_entry(offset - 1),
             false => None,
         };
-        let is_record = |before: &QueueEntry| before.is_used() && !before.is_filler();
+        let is_record = |before: &QueueEntry| before.is_used() && !before.is_hole();
         let before = before.filter(is_record);
-        Ok(before.is_none_or(|before| before.end_offset() <= unit.physical_offset))
+        Ok(before.is_none_or(|before| before.end_offset() <= entry.physical_offset))
     }
 
     /// Whether dispatch would derive this entry from the record that belongs at its offset.
-    fn is_unit_of(
+    fn is_entry_of(
         &self,
         queue: &ConsumeQueue,
         offset: i64,
-        unit: &QueueEntry,
+        entry: &QueueEntry,
         levels: &DelayLevels,
     ) -> Result<bool, StoreError> {
-        self.is_right(queue, offset, unit, |record| {
+        self.is_right(queue, offset, entry, |record| {
             // Java's recovery does not know the due time of delayed messages. Extension addresses
             // were checked before.
-            let is_told = queue.topic() == SCHEDULE_TOPIC || unit.is_extension_address();
-            is_told || record.tags_code(levels) == unit.tags_code
+            let is_told = queue.topic() == SCHEDULE_TOPIC || entry.is_extension_address();
+            is_told || record.tags_code(levels) == entry.tags_code
         })
     }
 
@@ -245,20 +245,20 @@ impl Recovery<'_> {
         &self,
         queue: &ConsumeQueue,
         offset: i64,
-        unit: &QueueEntry,
+        entry: &QueueEntry,
     ) -> Result<bool, StoreError> {
-        self.is_right(queue, offset, unit, |_| true)
+        self.is_right(queue, offset, entry, |_| true)
     }
 
     fn is_right(
         &self,
         queue: &ConsumeQueue,
         offset: i64,
-        unit: &QueueEntry,
+        entry: &QueueEntry,
         has_tags_code: impl Fn(&RecordView<'_>) -> bool,
     ) -> Result<bool, StoreError> {
-        let size = usize::try_from(unit.size_bytes).unwrap_or(0);
-        let start = unit.physical_offset.cast_unsigned();
+        let size = usize::try_from(entry.size_bytes).unwrap_or(0);
+        let start = entry.physical_offset.cast_unsigned();
         let room = self.log.next_file_start(start).saturating_sub(start);
         if size as u64 > room.min(RECORD_BYTES_MAX as u64) {
             return Ok(false);
@@ -273,14 +273,14 @@ impl Recovery<'_> {
             let is_own = record.topic == queue.topic()
                 && record.queue_id == queue.queue_id()
                 && record.queue_offset == offset;
-            let is_here = record.physical_offset == unit.physical_offset;
+            let is_here = record.physical_offset == entry.physical_offset;
             let is_there = is_own || is_dispatched_to(&record, queue.topic(), offset);
             is_here && is_there && has_tags_code(&record)
         }))
     }
 
     /// Updates the queues for records that were removed or extended.
-    pub(super) fn mend_units(
+    pub(super) fn repair_entries(
         &self,
         queues: &ConsumeQueues,
         changes: &[Change],
@@ -289,7 +289,7 @@ impl Recovery<'_> {
         for queue in queues.all().iter().filter(|_| !changes.is_empty()) {
             queue.truncate(log_end.cast_signed())?;
             for change in changes {
-                queue.mend(change)?;
+                queue.repair(change)?;
             }
             queue.flush()?;
         }
@@ -312,8 +312,8 @@ impl Recovery<'_> {
             .collect();
         for queue in queues.all() {
             let (first, end) = queue.written();
-            let is_hole = |entry: QueueEntry| entry.is_filler();
-            if end > first && queue.unit(end - 1).is_some_and(is_hole) {
+            let is_hole = |entry: QueueEntry| entry.is_hole();
+            if end > first && queue.stored_entry(end - 1).is_some_and(is_hole) {
                 let (topic, queue_id) = (queue.topic().to_owned(), queue.queue_id());
                 tails.push(QueueEnd {
                     topic,
@@ -369,7 +369,7 @@ impl Recovery<'_> {
     pub(super) fn remove_unused(queues: &ConsumeQueues) -> Result<(), StoreError> {
         let all = queues.all().into_iter();
         { all }
-            .filter(|queue| queue.is_without_units())
+            .filter(|queue| queue.is_without_entries())
             .try_for_each(|queue| queues.remove(&queue))
     }
 

@@ -21,7 +21,7 @@ pub(crate) struct Slot {
 /// A queue is in one of two neighbouring slots. There are twice as many slots as queues, up to
 /// [`SLOTS_MAX`]; then a new queue replaces an old one.
 #[derive(Default)]
-pub(crate) struct RecentQueues {
+pub(crate) struct QueueCache {
     slots: Vec<Option<Slot>>,
     /// Number of used slots.
     filled: usize,
@@ -29,7 +29,7 @@ pub(crate) struct RecentQueues {
     removals: u64,
 }
 
-impl RecentQueues {
+impl QueueCache {
     /// The queue of a record, created if needed; None if no queue can have that name.
     pub(crate) fn get(
         &mut self,
@@ -119,7 +119,7 @@ mod tests {
     fn each_queue_is_found_when_there_are_more_than_slots() {
         let root = tempfile::tempdir().unwrap();
         let queues = ConsumeQueues::open(root.path(), &Settings::default(), false).unwrap();
-        let mut recent = RecentQueues::default();
+        let mut recent = QueueCache::default();
         // Two topics have the same hash, and there are more queues than slots.
         let topics = [
             "A",
