@@ -70,11 +70,11 @@ pub const UNREAD_BYTES_MAX: usize = 64 << 20;
 pub const REPLY_BYTES_MAX: usize = 64 << 20;
 
 /// If the unread replies of all clients exceed the limit divided by this, a client with more unread
-/// replies than `OWED_SHARE_BYTES` is not read or served until it has read some.
-pub const OWED_PARTS: usize = 2;
+/// replies than `OUTBOUND_SHARE_BYTES` is not read or served until it has read some.
+pub const OUTBOUND_PARTS: usize = 2;
 
 /// Unread replies that a client may always have, bytes.
-pub const OWED_SHARE_BYTES: usize = 64 << 10;
+pub const OUTBOUND_SHARE_BYTES: usize = 64 << 10;
 
 /// Size of a reply that is never replaced for that reason, bytes: the most that a pull may
 /// transfer.

@@ -117,8 +117,14 @@ impl Server {
             let _ = thread.join();
         }
         let flushed = Instant::now() + FLUSH_TIME;
-        let owed = || self.core.peers.all().iter().any(|peer| peer.owed() > 0);
-        while owed() && Instant::now() < flushed {
+        let has_outbound = || {
+            self.core
+                .peers
+                .all()
+                .iter()
+                .any(|peer| peer.outbound_bytes() > 0)
+        };
+        while has_outbound() && Instant::now() < flushed {
             std::thread::sleep(DRAIN_STEP);
         }
         self.core.peers.all().iter().for_each(|peer| peer.close());

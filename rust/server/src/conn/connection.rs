@@ -101,7 +101,7 @@ impl Drop for Ending {
         core.holds.left();
         let blank = (EventKind::Closed, String::new());
         let (mut kind, mut detail) = std::mem::replace(&mut self.end, blank);
-        if peer.is_unread() {
+        if peer.is_slow_reader() {
             (kind, detail) = (EventKind::Unread, "its client does not read".to_owned());
         } else if let Some(gave_way) = peer.gave_way() {
             (kind, detail) = gave_way.end();
@@ -154,8 +154,8 @@ impl Connection {
         let mut is_more = false;
         loop {
             let was_fresh = self.is_fresh;
-            let owed = peer.owed();
-            let may_read = self.may_read(owed);
+            let outbound_bytes = peer.outbound_bytes();
+            let may_read = self.may_read(outbound_bytes);
             self.note_whether_read(may_read);
             tokio::select! {
                 turn = self.turn(is_more), if may_read => match turn {
@@ -164,7 +164,7 @@ impl Connection {
                 },
                 () = &mut writing => {
                     writing.set(peer.write_some());
-                    self.wrote(owed);
+                    self.wrote(outbound_bytes);
                 }
                 () = &mut check => {
                     self.forgive_delay(check.deadline());
@@ -184,11 +184,11 @@ impl Connection {
         }
     }
 
-    /// Whether to read the connection and answer its requests, when its client has not read `owed`
-    /// bytes of replies.
-    fn may_read(&self, owed: usize) -> bool {
+    /// Whether to read the connection and answer its requests; its client has not read
+    /// `outbound_bytes` bytes of replies.
+    fn may_read(&self, outbound_bytes: usize) -> bool {
         let has_left = !self.left.is_empty();
-        !self.peer.sends.is_full() && self.fairness.may_read(&self.core, owed, has_left)
+        !self.peer.sends.is_full() && self.fairness.may_read(&self.core, outbound_bytes, has_left)
     }
 
     /// The incomplete frame, if the server waits for its sender.
@@ -275,8 +275,8 @@ impl Connection {
     }
 
     /// Records that the client has read some replies, if any could be written.
-    fn wrote(&self, owed: usize) {
-        if self.peer.owed() < owed {
+    fn wrote(&self, outbound_bytes: usize) {
+        if self.peer.outbound_bytes() < outbound_bytes {
             self.peer.note_taken(self.core.clock.monotonic_ms());
         }
         parking::give_back(&self.core, &self.peer);

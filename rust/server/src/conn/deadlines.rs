@@ -134,11 +134,12 @@ pub(crate) fn overdue(
     }
     shared.counters.connections_idle.one();
     let seconds = idle.as_secs_f64();
-    Some(match peer.owed() {
+    Some(match peer.outbound_bytes() {
         0 => (EventKind::Idle, format!("idle for {seconds} s")),
-        owed => {
-            let detail =
-                format!("its client has {owed} bytes to read and took none for {seconds} s");
+        outbound_bytes => {
+            let detail = format!(
+                "its client has {outbound_bytes} bytes to read and took none for {seconds} s"
+            );
             (EventKind::Unread, detail)
         }
     })

@@ -88,8 +88,8 @@ fn admit(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr, fast_port: boo
         return; // the client is gone already
     }
     core.counters.connections_accepted.one();
-    let owed_to_all = Arc::clone(&core.peers.owed);
-    let connection = Connection::with_shared_count(stream, UNREAD_BYTES_MAX, owed_to_all);
+    let outbound_bytes = Arc::clone(&core.peers.outbound_bytes);
+    let connection = Connection::with_shared_count(stream, UNREAD_BYTES_MAX, outbound_bytes);
     let Ok((connection, receiver)) = connection else {
         return;
     };

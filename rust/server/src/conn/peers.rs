@@ -10,7 +10,9 @@ use parking_lot::{Mutex, RwLock};
 use crate::conn::events::EventKind;
 use crate::conn::partial_frames::{AllUnfinished, Unfinished};
 use crate::handoff::send_order::SendOrder;
-use crate::limits::{CALLS_MAX, OWED_SHARE_BYTES, UNFINISHED_PARTS, UNREAD_LOOK_MS, UNREAD_MS_MAX};
+use crate::limits::{
+    CALLS_MAX, OUTBOUND_SHARE_BYTES, UNFINISHED_PARTS, UNREAD_LOOK_MS, UNREAD_MS_MAX,
+};
 use crate::requests::known_heartbeats::Heart;
 use mq_net::connection::{Connection, SendError};
 
@@ -33,7 +35,7 @@ pub struct Peer {
     /// Number of long polls.
     held: AtomicUsize,
     /// Whether the connection was closed because its client did not read.
-    unread: AtomicBool,
+    is_slow_reader: AtomicBool,
     /// Why the connection was closed to make room for others.
     gave_way: OnceLock<GaveWay>,
     last_read_ms: AtomicI64,
@@ -88,7 +90,7 @@ impl Peer {
             unfinished: Unfinished::default(),
             connection,
             held: AtomicUsize::new(0),
-            unread: AtomicBool::new(false),
+            is_slow_reader: AtomicBool::new(false),
             gave_way: OnceLock::new(),
             last_read_ms: AtomicI64::new(now_ms),
             last_write_ms: AtomicI64::new(now_ms),
@@ -111,7 +113,7 @@ impl Peer {
 
     fn taken(&self, result: Result<(), SendError>) -> bool {
         if let Err(SendError::Full { .. }) = result {
-            self.unread.store(true, Ordering::Release);
+            self.is_slow_reader.store(true, Ordering::Release);
             self.close();
         }
         result.is_ok()
@@ -133,13 +135,13 @@ impl Peer {
     }
 
     /// Bytes of replies that the client has not read.
-    pub fn owed(&self) -> usize {
+    pub fn outbound_bytes(&self) -> usize {
         self.connection.queued_bytes()
     }
 
     /// Whether the connection was closed because its client did not read.
-    pub(crate) fn is_unread(&self) -> bool {
-        self.unread.load(Ordering::Acquire)
+    pub(crate) fn is_slow_reader(&self) -> bool {
+        self.is_slow_reader.load(Ordering::Acquire)
     }
 
     /// Closes the connection; queued replies are lost.
@@ -183,7 +185,7 @@ impl Peer {
     /// Records that bytes are about to be written.
     pub(crate) fn note_write(&self, now_ms: i64) {
         self.last_write_ms.store(now_ms, Ordering::Relaxed);
-        if self.owed() == 0 {
+        if self.outbound_bytes() == 0 {
             self.last_taken_ms.store(now_ms, Ordering::Relaxed);
         }
     }
@@ -198,7 +200,7 @@ impl Peer {
     /// [`UNREAD_MS_MAX`].
     fn is_stalled(&self, now_ms: i64) -> bool {
         let taken_ms = self.last_taken_ms.load(Ordering::Relaxed);
-        self.owed() > OWED_SHARE_BYTES && now_ms - taken_ms > UNREAD_MS_MAX
+        self.outbound_bytes() > OUTBOUND_SHARE_BYTES && now_ms - taken_ms > UNREAD_MS_MAX
     }
 
     /// Monotonic milliseconds of the last byte received.
@@ -244,7 +246,7 @@ pub struct Peers {
     open: RwLock<HashMap<u64, Arc<Peer>>>,
     last_id: AtomicU64,
     /// Bytes of replies that no client has read yet.
-    pub(crate) owed: Arc<AtomicUsize>,
+    pub(crate) outbound_bytes: Arc<AtomicUsize>,
     /// Time of the last check for stalled clients.
     looked_ms: AtomicI64,
     /// Incomplete frames.
@@ -257,7 +259,7 @@ impl Peers {
             reply_bytes_max,
             open: RwLock::default(),
             last_id: AtomicU64::default(),
-            owed: Arc::default(),
+            outbound_bytes: Arc::default(),
             looked_ms: AtomicI64::default(),
             unfinished: AllUnfinished::default(),
         }
@@ -286,8 +288,8 @@ impl Peers {
     }
 
     /// Bytes of replies that no client has read yet, of all connections.
-    pub fn owed(&self) -> usize {
-        self.owed.load(Ordering::Relaxed)
+    pub fn outbound_bytes(&self) -> usize {
+        self.outbound_bytes.load(Ordering::Relaxed)
     }
 
     /// Memory of incomplete frames of all connections, bytes.
@@ -312,7 +314,7 @@ impl Peers {
             return;
         }
         for peer in self.all().iter().filter(|peer| peer.is_stalled(now_ms)) {
-            peer.unread.store(true, Ordering::Release);
+            peer.is_slow_reader.store(true, Ordering::Release);
             peer.close();
         }
     }

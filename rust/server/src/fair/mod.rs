@@ -31,11 +31,11 @@ impl Fairness {
         }
     }
 
-    /// Whether to read the connection and serve requests that were read. `owed`: bytes of replies
-    /// that its client has not read. `has_left`: requests are left from the last read.
-    pub(crate) fn may_read(&self, shared: &Shared, owed: usize, has_left: bool) -> bool {
-        let has_room = !share::is_full(&shared.peers, owed);
-        has_room && (owed == 0 || self.next_size(has_left) == TurnSize::Long)
+    /// Whether to read the connection and serve requests that were read. `outbound_bytes`: bytes of
+    /// replies that its client has not read. `has_left`: requests are left from the last read.
+    pub(crate) fn may_read(&self, shared: &Shared, outbound_bytes: usize, has_left: bool) -> bool {
+        let has_room = !share::is_full(&shared.peers, outbound_bytes);
+        has_room && (outbound_bytes == 0 || self.next_size(has_left) == TurnSize::Long)
     }
 
     /// Waits for a permit for a long turn.

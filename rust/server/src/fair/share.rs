@@ -1,35 +1,36 @@
 //! Limits on the unread replies of a client.
 
 use crate::conn::peers::{Peer, Peers};
-use crate::limits::{LARGE_REPLY_BYTES, OWED_PARTS, OWED_SHARE_BYTES, UNREAD_BYTES_PAUSE};
+use crate::limits::{LARGE_REPLY_BYTES, OUTBOUND_PARTS, OUTBOUND_SHARE_BYTES, UNREAD_BYTES_PAUSE};
 
 /// Remark of the reply that replaces a large one.
 pub(crate) const NO_ROOM: &str =
     "[OVERLOAD]clients have not taken too many bytes of earlier answers, ask again later";
 
-/// Whether a client must read replies before the server reads from it again. `owed`: bytes of
-/// replies that it has not read.
-pub(crate) fn is_full(peers: &Peers, owed: usize) -> bool {
-    owed > OWED_SHARE_BYTES && (owed >= UNREAD_BYTES_PAUSE || are_owed_much(peers))
+/// Whether a client must read replies before the server reads from it again. `outbound_bytes`:
+/// bytes of replies that it has not read.
+pub(crate) fn is_full(peers: &Peers, outbound_bytes: usize) -> bool {
+    outbound_bytes > OUTBOUND_SHARE_BYTES
+        && (outbound_bytes >= UNREAD_BYTES_PAUSE || is_budget_short(peers))
 }
 
 /// Whether the unread replies of all clients are so many that each client may have only its share.
-fn are_owed_much(peers: &Peers) -> bool {
-    peers.owed() > peers.reply_bytes_max / OWED_PARTS
+fn is_budget_short(peers: &Peers) -> bool {
+    peers.outbound_bytes() > peers.reply_bytes_max / OUTBOUND_PARTS
 }
 
 /// Whether a client must read some replies before it gets more.
 pub(crate) fn must_wait(peers: &Peers, peer: &Peer) -> bool {
-    !peer.is_closing() && is_full(peers, peer.owed())
+    !peer.is_closing() && is_full(peers, peer.outbound_bytes())
 }
 
 /// Whether `more` bytes would exceed the client's share while the unread replies of all clients
 /// exceed their budget.
 pub(crate) fn has_its_share(peers: &Peers, peer: &Peer, more: usize) -> bool {
-    are_owed_much(peers) && peer.owed() + more > OWED_SHARE_BYTES
+    is_budget_short(peers) && peer.outbound_bytes() + more > OUTBOUND_SHARE_BYTES
 }
 
 /// Whether a reply of `bytes` fits beside the unread replies of all clients.
 pub(crate) fn has_room(peers: &Peers, bytes: usize) -> bool {
-    bytes <= LARGE_REPLY_BYTES || peers.owed() + bytes <= peers.reply_bytes_max
+    bytes <= LARGE_REPLY_BYTES || peers.outbound_bytes() + bytes <= peers.reply_bytes_max
 }

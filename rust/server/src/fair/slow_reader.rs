@@ -50,7 +50,8 @@ impl Trial {
             return;
         }
         self.answered += bytes;
-        if self.answered >= TAKEN_BYTES && self.answered.saturating_sub(peer.owed()) >= TAKEN_BYTES
+        if self.answered >= TAKEN_BYTES
+            && self.answered.saturating_sub(peer.outbound_bytes()) >= TAKEN_BYTES
         {
             self.is_over = true;
             peer.connection().keep_unsent(UNSENT_BYTES_MAX);
@@ -102,7 +103,7 @@ mod tests {
         let (peer, _far) = peer().await;
         let permits = TurnPermits::new(2);
         let mut trial = Trial::new();
-        while peer.owed() < TAKEN_BYTES {
+        while peer.outbound_bytes() < TAKEN_BYTES {
             assert!(peer.send(&vec![0; TAKEN_BYTES]));
         }
         trial.note(TAKEN_BYTES, TurnSize::Trial, &peer, &permits);

@@ -1,4 +1,4 @@
-//! The replies that wait for a flush: to sends, and to the ends of transactions.
+//! Replies that wait for a flush: to sends, and to the ends of transactions.
 
 use std::sync::Arc;
 
@@ -16,21 +16,21 @@ pub(crate) struct PendingReply {
     pub request: PendingRequest,
 }
 
-/// What is answered.
+/// The request that gets the reply.
 pub(crate) enum PendingRequest {
     /// A send.
     Send {
         broker: Arc<BrokerRow>,
-        /// The queue it was sent to.
+        /// The queue of the message.
         queue_id: i32,
         result: PutResult,
     },
-    /// The end of a transaction, which succeeds whatever becomes of its op message.
+    /// The end of a transaction, which succeeds even if its op message is not durable.
     EndTransaction { remark: Option<&'static str> },
 }
 
 impl PendingReply {
-    /// Keeps the reply until its ticket is settled; appends it to `out` if it need not wait.
+    /// Keeps the reply until its ticket is settled, or appends it to `out` if it need not wait.
     pub(crate) fn park(
         self,
         pending: &PendingAcks<Self>,

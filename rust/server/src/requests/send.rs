@@ -1,9 +1,9 @@
 //! Sends (10, 310, 320), stored as they are read.
 //!
-//! Native code stores ordinary messages and batches to topics that exist. What needs more than
-//! the tables is declined and Python decides: unknown, retry, DLQ, order and forbidden topics,
-//! half messages that are refused, requests whose fields are missing or wrong, and all while a slow
-//! disk has yet to make the next file.
+//! Native code stores ordinary messages and batches for existing topics. It declines requests that
+//! need more than the tables, and Python decides them: unknown, retry, dead-letter, order and
+//! forbidden topics, refused half messages, missing or invalid fields, and every send while a slow
+//! disk creates the next log file.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -30,14 +30,14 @@ const MULTI_TAGS: i32 = 2;
 const TOO_MANY_PENDING: &str = "[OVERLOAD]too many sends wait for the disk, send again later";
 
 thread_local! {
-    /// The properties as they are stored, built here for one message at a time.
+    /// The stored form of the properties of one message at a time.
     static PROPERTIES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Spreads messages whose producer left the queue to the broker.
+/// Chooses queues for messages whose producer leaves the queue to the broker.
 static NEXT_QUEUE: AtomicU32 = AtomicU32::new(0);
 
-/// The fields of either header that matter here; one pass over the frame fills them.
+/// The fields of either header that are used here, read in one pass over the frame.
 #[derive(Default)]
 struct SendHeader<'a> {
     topic: &'a str,
@@ -48,13 +48,13 @@ struct SendHeader<'a> {
     properties: &'a str,
     reconsume_times: i32,
     batch: bool,
-    /// Letters of the fields that RocketMQ declares mandatory and nothing here reads.
+    /// Letters of the mandatory fields that are not used here.
     named: u8,
-    /// A number that is not needed here is none: Python says which.
+    /// Whether a numeric field that is not used here is invalid; Python names it in its error.
     malformed: bool,
 }
 
-/// All of "a", "c" and "d" were there.
+/// All of "a", "c" and "d" are present.
 const ALL_NAMED: u8 = 0b111;
 
 /// 10, 310, 320.
@@ -107,7 +107,7 @@ fn store(
                 ..request
             }),
         };
-        // Where the disk is slow to make room: Python's threads may wait for that.
+        // The disk is slow to make room: Python's threads may wait for it.
         let Some(put) = put else {
             return Handled::Declined;
         };
@@ -119,7 +119,7 @@ fn store(
     })
 }
 
-/// Counts what was stored; what waits for its flush too.
+/// Counts a stored message, even if its flush is pending.
 fn count(shared: &Shared, store: &Store, put: &Put, topic: &str, delay_level: i32) {
     let (Put::Done(result) | Put::Parked(result, _)) = put;
     if result.status != PutStatus::Ok {
@@ -139,7 +139,7 @@ fn started(context: &Context<'_>, broker: &BrokerRow) -> bool {
     broker.start_accept_ms <= 0 || context.shared.clock.wall_ms() >= broker.start_accept_ms
 }
 
-/// Answers now, or once the message is as durable as it has to be.
+/// Replies now, or when the message is as durable as configured.
 fn answer(
     context: &Context<'_>,
     store: &Arc<Store>,
@@ -179,7 +179,7 @@ impl<'a> SendHeader<'a> {
     fn read(frame: &'a Frame<'_>) -> Self {
         let mut header = Self::default();
         for (name, value) in frame.ext.iter() {
-            // V2 names its fields by letters to save bytes; V1 spells them out.
+            // V2 uses one-letter field names to save bytes; V1 uses long names.
             let letter = if frame.code == codes::SEND_MESSAGE {
                 letter_of(name)
             } else {
@@ -210,7 +210,7 @@ impl<'a> SendHeader<'a> {
         header
     }
 
-    /// The request without its properties; None if Python has to decide.
+    /// Returns the request without its properties; None if Python has to decide.
     fn put_request<'r>(
         &'r self,
         context: &'r Context<'_>,
@@ -230,7 +230,7 @@ impl<'a> SendHeader<'a> {
             _ if (0..topic.read_queues.max(topic.write_queues)).contains(&asked) => asked,
             _ => return None,
         };
-        // A batch has no delay; RocketMQ's refusal is Python's to word.
+        // A batch has no delay; Python refuses it with RocketMQ's text.
         if self.batch && traits.delay_level > 0 {
             return None;
         }
@@ -247,7 +247,7 @@ impl<'a> SendHeader<'a> {
             prepared_transaction_offset: 0,
             body: context.frame.body,
             properties: &[],
-            // Nobody will park for a one-way message.
+            // A one-way message has no reply that could wait.
             wait_store_ok: traits.wait_store_ok && !context.frame.is_oneway(),
             delay_level: traits.delay_level,
             was_accepted: false,
@@ -255,7 +255,7 @@ impl<'a> SendHeader<'a> {
     }
 }
 
-/// The V2 letter of a V1 field.
+/// Returns the V2 letter of a V1 field.
 fn letter_of(name: &str) -> &str {
     match name {
         "producerGroup" => "a",

@@ -1,4 +1,4 @@
-//! What waits for the store, and how it is answered.
+//! Replies that wait for the store.
 
 pub(crate) mod pending_acks;
 pub(crate) mod reply_batch;

@@ -1,7 +1,7 @@
 //! Replies that wait until their message is as durable as configured, by token.
 //!
-//! A send is parked in the store with a token, and its reply is kept here. When the store tells
-//! that tokens are settled, the replies are taken out, encoded and written.
+//! A send is parked in the store with a token, and its reply is kept here. When the store reports
+//! settled tokens, their replies are taken out, encoded and written.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -13,14 +13,14 @@ use crate::conn::peers::Peer;
 use crate::limits::PENDING_ACKS_MAX;
 use mq_store::{AckOutcome, Settled, Store, Ticket};
 
-/// After a burst, memory for this many replies is kept.
+/// Number of replies for which memory is kept after a burst.
 const SPARE_SLOTS_MAX: usize = 1_024;
 
-/// What a pending reply knows.
+/// The data of a pending reply.
 pub(crate) trait AckReply: Send {
-    /// The connection that it is for.
+    /// The connection of the client.
     fn peer(&self) -> &Arc<Peer>;
-    /// Appends its frame.
+    /// Appends the frame of the reply.
     fn encode(&self, outcome: AckOutcome, out: &mut Vec<u8>);
 }
 
@@ -31,8 +31,8 @@ pub(crate) struct PendingAcks<R> {
     lost: AtomicU64,
 }
 
-/// The lower half of a token is a slot, the upper half a serial number. A stale token therefore
-/// finds no reply, rather than that of another send.
+/// The lower half of a token is a slot, the upper half a serial number. So a stale token finds no
+/// reply, instead of the reply to another send.
 struct Slots<R> {
     taken: Vec<Option<(u64, R)>>,
     free: Vec<u32>,
@@ -55,20 +55,22 @@ impl<R> Default for PendingAcks<R> {
 }
 
 impl<R: AckReply> PendingAcks<R> {
-    /// Whether no more sends should be stored that wait for a flush. Sends that are stored at the
-    /// same time may exceed the limit by one for each worker.
+    /// Whether too many sends wait for a flush to store another. Sends that are stored at the same
+    /// time may exceed the limit by one per worker.
     pub(crate) fn is_full(&self) -> bool {
         self.count() >= PENDING_ACKS_MAX
     }
 
-    /// Replies that wait.
+    /// Number of waiting replies.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Keeps a reply until its ticket is settled. Gives it back with the outcome if it is already.
+    /// Keeps a reply until its ticket is settled. Returns it with the outcome if the ticket is
+    /// settled already.
     pub(crate) fn park(&self, store: &Store, ticket: Ticket, reply: R) -> Option<(R, AckOutcome)> {
-        // First: another thread may settle the ticket before `Store::park` returns.
+        // The reply is added first, because another thread may settle the ticket before `park`
+        // returns.
         let token = self.add(reply);
         let outcome = store.park(ticket, token)?;
         let reply = self.slots.lock().take(token)?;
@@ -81,12 +83,12 @@ impl<R: AckReply> PendingAcks<R> {
         self.slots.lock().add(reply)
     }
 
-    /// Replies that panics kept from their clients.
+    /// Number of replies that were lost to panics.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Writes the replies of tokens that are settled, each connection's together.
+    /// Writes the replies to settled tokens; the replies of a connection are written together.
     pub(crate) fn settled(&self, settled: &[Settled]) {
         let replies = self.take(settled);
         let mut batch = ReplyBatch::default();
@@ -109,7 +111,7 @@ impl<R> Slots<R> {
     fn add(&mut self, reply: R) -> u64 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.taken.push(None);
-            // Far fewer than 2^32: the limit.
+            // The limit is far below 2^32.
             u32::try_from(self.taken.len() - 1).unwrap_or(u32::MAX)
         });
         self.last_serial = self.last_serial.wrapping_add(1);
@@ -138,7 +140,7 @@ mod tests {
     use mq_store::testing::request;
     use mq_store::{Put, Settings};
 
-    /// Answers a letter, or panics.
+    /// Replies with one letter, or panics.
     struct Letter(Arc<Peer>, Option<u8>);
 
     impl AckReply for Letter {

@@ -1,8 +1,7 @@
-//! Replies that are written together: those of one connection in one write.
+//! Replies that are written together, with one write for each connection.
 //!
-//! The thread that flushed writes them itself, because to wake the connection's task for it costs
-//! more than the write. Replies for many connections are left to their tasks, which write side by
-//! side.
+//! The flush thread writes them itself, because waking the task of a connection costs more than the
+//! write. If there are many connections, their tasks write the replies, in parallel.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -10,16 +9,16 @@ use std::sync::Arc;
 use crate::conn::peers::Peer;
 use mq_base::services;
 
-/// More connections than these are left to their tasks.
+/// With more connections than this, their tasks write the replies.
 const WRITTEN_MAX: usize = 4;
-/// A reply is joined to one of its connection among this many last ones.
+/// Number of the latest connections that are searched for the one of a reply.
 const LOOKED_AT_MAX: usize = 64;
 
 /// Replies so far, by connection.
 #[derive(Default)]
 pub(crate) struct ReplyBatch {
     replies: Vec<Replies>,
-    /// Replies that a panic kept from their clients.
+    /// Number of replies that were lost to panics.
     lost: u64,
 }
 
@@ -31,7 +30,7 @@ struct Replies {
 }
 
 impl ReplyBatch {
-    /// Adds the reply that `encode` appends. A panic of `encode` loses this reply alone.
+    /// Adds the reply that `encode` appends. A panic in `encode` loses only this reply.
     pub(crate) fn add(&mut self, peer: &Arc<Peer>, encode: impl FnOnce(&mut Vec<u8>)) {
         let replies = self.replies_of(peer);
         let before = replies.frames.len();
@@ -60,8 +59,8 @@ impl ReplyBatch {
         &mut self.replies[place]
     }
 
-    /// Writes all of them; gives how many replies panics kept from their clients. A panic of one
-    /// write loses the replies of that connection alone.
+    /// Writes all replies; returns the number of replies that were lost to panics. A panic in a
+    /// write loses only the replies of that connection.
     pub(crate) fn send(self) -> u64 {
         let is_few = self.replies.len() <= WRITTEN_MAX;
         let mut lost = self.lost;
@@ -71,7 +70,7 @@ impl ReplyBatch {
             count,
         } in self.replies
         {
-            // Replies that are not taken were for a client that is gone, or is about to be.
+            // A failed write means that the client is gone or will be closed.
             let send = || match is_few {
                 true => peer.send(&frames),
                 false => peer.send_soon(&frames),
@@ -91,7 +90,7 @@ fn caught<T>(work: impl FnOnce() -> T) -> bool {
         let reason = services::words(&**panic);
         tracing::error!(
             reason,
-            "a reply that waited for its flush is lost: its thread panicked"
+            "lost a reply that waited for a flush: encoding or writing it panicked"
         );
     }
     done.is_ok()
@@ -159,8 +158,8 @@ pub(crate) mod tests {
             .for_each(|(peer, _)| add(&mut batch, peer, b"a"));
         assert_eq!(batch.send(), 0);
         for (peer, client) in &mut peers {
-            assert_eq!(peer.owed(), 1);
-            while peer.owed() > 0 {
+            assert_eq!(peer.outbound_bytes(), 1);
+            while peer.outbound_bytes() > 0 {
                 timeout(DEADLINE, peer.write_some()).await.unwrap();
             }
             assert_eq!(received(client, 1).await, b"a");

@@ -67,8 +67,9 @@ impl Fixture {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());
-        let owed = Arc::clone(&core.peers.owed);
-        let connection = Connection::with_shared_count(near.unwrap(), UNREAD_BYTES_MAX, owed);
+        let outbound_bytes = Arc::clone(&core.peers.outbound_bytes);
+        let connection =
+            Connection::with_shared_count(near.unwrap(), UNREAD_BYTES_MAX, outbound_bytes);
         let peer = Arc::new(Peer::new(1, address, false, connection.unwrap().0, 0));
         Self {
             core,
@@ -115,7 +116,7 @@ impl Fixture {
     async fn answers(&mut self, count: usize) -> Vec<(i32, usize)> {
         let mut answers = Vec::new();
         while answers.len() < count {
-            while self.peer.owed() > 0 {
+            while self.peer.outbound_bytes() > 0 {
                 self.peer.write_some().await;
             }
             let length = self.far.read_u32().await.unwrap();
@@ -232,5 +233,5 @@ async fn a_group_of_messages_wakes_its_long_polls_at_once() {
         expected.collect::<Vec<_>>(),
         "one reply per queue, with all messages"
     );
-    assert_eq!((tasks(), fixture.peer.owed()), (before, 0));
+    assert_eq!((tasks(), fixture.peer.outbound_bytes()), (before, 0));
 }

@@ -42,11 +42,12 @@ impl Fixture {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());
-        let owed = Arc::clone(&core.peers.owed);
-        let connection = Connection::with_shared_count(near.unwrap(), UNREAD_BYTES_MAX, owed);
+        let outbound_bytes = Arc::clone(&core.peers.outbound_bytes);
+        let connection =
+            Connection::with_shared_count(near.unwrap(), UNREAD_BYTES_MAX, outbound_bytes);
         let (connection, _) = connection.unwrap();
         let peer = Arc::new(Peer::new(1, address, false, connection, 0));
-        while peer.owed() < UNREAD_BYTES_PAUSE {
+        while peer.outbound_bytes() < UNREAD_BYTES_PAUSE {
             assert!(peer.send(&vec![0; 1 << 20]));
         }
         let far = far.unwrap().0;
@@ -82,7 +83,7 @@ impl Fixture {
     /// Reads until the server has no more bytes for the client.
     async fn read_all(&mut self) {
         let mut buffer = vec![0; 1 << 20];
-        while self.peer.owed() > 0 {
+        while self.peer.outbound_bytes() > 0 {
             tokio::select! {
                 () = self.peer.write_some() => {}
                 count = self.far.read(&mut buffer) => assert!(count.unwrap() > 0),
@@ -175,6 +176,6 @@ async fn a_client_that_reads_nothing_is_closed_under_pressure() {
         "the last check was less than a second ago"
     );
     core.peers.close_stalled(UNREAD_MS_MAX + UNREAD_LOOK_MS);
-    assert!(peer.is_closing() && peer.is_unread());
+    assert!(peer.is_closing() && peer.is_slow_reader());
     fixture.far.shutdown().await.unwrap();
 }
