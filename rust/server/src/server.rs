@@ -59,7 +59,7 @@ impl Server {
             .enable_io()
             .enable_time()
             .build()?;
-        // Before the first request: none may wait for a call that nobody hears.
+        // Before the first request, because its reply may wait for a call of the store.
         listen_to_store(&core)?;
         let mut accepting = JoinSet::new();
         let context = runtime.enter();

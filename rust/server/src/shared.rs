@@ -169,8 +169,8 @@ impl Shared {
         self.budget.taken_bytes()
     }
 
-    /// Replies that wait until their messages are durable, and those that panics kept from their
-    /// clients since the start.
+    /// Number of replies that wait until their messages are durable, and number of replies that
+    /// were lost to panics since the start.
     pub fn pending_acks(&self) -> (usize, u64) {
         (self.pending_acks.count(), self.pending_acks.lost())
     }

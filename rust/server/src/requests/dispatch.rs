@@ -190,7 +190,7 @@ fn route_to(
 }
 
 /// Calls the native handler; replies that are ready are appended to `out`. Each handler's own file
-/// says what it declines.
+/// lists the requests that it declines.
 fn answer(core: &Arc<Core>, native: Native, context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     match native {
         Native::Send => send::send(context, out),
