@@ -94,7 +94,7 @@ lint-python: setup
 	$(BIN)/mypy
 	$(BIN)/mypy examples
 	$(BIN)/pyright
-	$(BIN)/python -m mypy.stubtest mqstore._core mqstore._codec --allowlist scripts/stubtest-allowlist.txt \
+	$(BIN)/python -m mypy.stubtest mqcommon._core mqcommon._codec --allowlist scripts/stubtest-allowlist.txt \
 		--mypy-config-file pyproject.toml
 
 format:
@@ -115,4 +115,4 @@ docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:
-	rm -rf build dist $(VENV) rust/target mqstore/*.so
+	rm -rf build dist $(VENV) rust/target mqcommon/*.so

@@ -56,10 +56,10 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         names = wheel.namelist()
     for module in ("_core", "_codec"):
         found = [
-            n for n in names if n.startswith(f"mqstore/{module}.") and n.endswith((".so", ".pyd"))
+            n for n in names if n.startswith(f"mqcommon/{module}.") and n.endswith((".so", ".pyd"))
         ]
         if len(found) != 1:
-            raise RuntimeError(f"wheel {name} must hold one mqstore/{module}, has {found}")
+            raise RuntimeError(f"wheel {name} must hold one mqcommon/{module}, has {found}")
     return name
 
 

@@ -21,7 +21,7 @@ CODE_FLAGS = {
 LIMITED = {"Py_LIMITED_API": "0x030b0000", **CODE_FLAGS}
 
 codec = Extension(
-    "mqstore._codec",
+    "mqcommon._codec",
     ["csrc/_codec.pyx"],
     include_dirs=["csrc"],
     depends=["csrc/endian.h", "setup.py"],  # else a changed header or flag does not rebuild

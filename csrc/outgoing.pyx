@@ -5,7 +5,7 @@ cdef extern from "Python.h":
 
 cdef enum:
     ITEM_HEAD_BYTES = 20  # total size, magic, CRC, flag and the body's length
-    PROPERTIES_BYTES_MAX = 32767 - 640  # see RETRY_ROOM_BYTES of mqclient.outgoing
+    PROPERTIES_BYTES_MAX = 32767 - 640  # see RETRY_ROOM_BYTES of mqclient.producer.outgoing
 
 cdef extern from "<time.h>":
     cdef struct timespec:
@@ -71,7 +71,7 @@ cdef class UniqueIds:
 
 @cython.final
 cdef class Outgoing:
-    """A message or a batch, ready to be sent; see mqclient.outgoing."""
+    """A message or a batch, ready to be sent; see mqclient.producer.outgoing."""
 
     cdef public str topic
     cdef public bytes body

@@ -7,12 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mqclient.admin.sync import Admin
-    from mqclient.config import ClientSettings, ProducerSettings, TransactionSettings
+    from mqclient.blocking.admin import Admin
+    from mqclient.blocking.clients import Producer, PushConsumer
+    from mqclient.blocking.lite_pull_consumer import LitePullConsumer
+    from mqclient.blocking.transactions import Transaction, TransactionProducer
     from mqclient.consumer.context import ConsumeContext, ConsumeResult
-    from mqclient.consumer.lite_pull_sync import LitePullConsumer
-    from mqclient.consumer.settings import ConsumerSettings, LitePullSettings
     from mqclient.consumer.subscription import SqlFilter
+    from mqclient.engine.tls import Tls
     from mqclient.errors import (
         BackPressureTimeout,
         BrokerError,
@@ -24,13 +25,12 @@ if TYPE_CHECKING:
         RocketMQError,
         UnreachableError,
     )
-    from mqclient.request_reply import reply
-    from mqclient.results import PartlySent, SendResult, SendStatus
-    from mqclient.sync import Producer, PushConsumer
-    from mqclient.tls import Tls
-    from mqclient.transactions.state import TransactionState
-    from mqclient.transactions.sync import Transaction, TransactionProducer
-    from mqstore.message import Message, MessageQueue, ReceivedMessage
+    from mqclient.producer.request_reply import reply
+    from mqclient.producer.results import PartlySent, SendResult, SendStatus
+    from mqclient.producer.transactions.state import TransactionState
+    from mqclient.settings.clients import ClientSettings, ProducerSettings, TransactionSettings
+    from mqclient.settings.consumers import ConsumerSettings, LitePullSettings
+    from mqcommon.message import Message, MessageQueue, ReceivedMessage
 
     __version__: str
 
@@ -70,11 +70,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "mqclient.admin.sync": ("Admin",),
-    "mqclient.config": ("ClientSettings", "ProducerSettings", "TransactionSettings"),
-    "mqclient.consumer.settings": ("ConsumerSettings", "LitePullSettings"),
+    "mqclient.blocking.admin": ("Admin",),
+    "mqclient.settings.clients": ("ClientSettings", "ProducerSettings", "TransactionSettings"),
+    "mqclient.settings.consumers": ("ConsumerSettings", "LitePullSettings"),
     "mqclient.consumer.context": ("ConsumeContext", "ConsumeResult"),
-    "mqclient.consumer.lite_pull_sync": ("LitePullConsumer",),
+    "mqclient.blocking.lite_pull_consumer": ("LitePullConsumer",),
     "mqclient.consumer.subscription": ("SqlFilter",),
     "mqclient.errors": (
         "BackPressureTimeout",
@@ -87,20 +87,20 @@ _HOMES = {
         "RocketMQError",
         "UnreachableError",
     ),
-    "mqclient.request_reply": ("reply",),
-    "mqclient.results": ("PartlySent", "SendResult", "SendStatus"),
-    "mqclient.sync": ("Producer", "PushConsumer"),
-    "mqclient.tls": ("Tls",),
-    "mqclient.transactions.state": ("TransactionState",),
-    "mqclient.transactions.sync": ("Transaction", "TransactionProducer"),
-    "mqstore.message": ("Message", "MessageQueue", "ReceivedMessage"),
+    "mqclient.producer.request_reply": ("reply",),
+    "mqclient.producer.results": ("PartlySent", "SendResult", "SendStatus"),
+    "mqclient.blocking.clients": ("Producer", "PushConsumer"),
+    "mqclient.engine.tls": ("Tls",),
+    "mqclient.producer.transactions.state": ("TransactionState",),
+    "mqclient.blocking.transactions": ("Transaction", "TransactionProducer"),
+    "mqcommon.message": ("Message", "MessageQueue", "ReceivedMessage"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
-        from mqstore.version import version
+        from mqcommon.version import version
 
         return version()
     home = _HOME_OF.get(name)

@@ -38,7 +38,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from mqstore.version import version
+        from mqcommon.version import version
 
         return version()
     if name not in _HOMES:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mqserver.standalone import Standalone
+    from mqserver.embedded.standalone import Standalone
 
     __version__: str
 
@@ -18,11 +18,11 @@ __all__ = ["Standalone"]
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from mqstore.version import version
+        from mqcommon.version import version
 
         return version()
     if name == "Standalone":
-        from mqserver.standalone import Standalone
+        from mqserver.embedded.standalone import Standalone
 
         return Standalone
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

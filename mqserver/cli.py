@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 import sys
 
-from mqstore.commands import running
-from mqstore.commands.groups import add_debug, invoke
-from mqstore.commands.running import Failure
+from mqcommon.cli import running
+from mqcommon.cli.groups import add_debug, invoke
+from mqcommon.cli.running import Failure
 
 NEEDS_MIB = {"broker": 2_560, "standalone": 512, "quickstart": 512, "namesrv": 128}
 """Address space that each command needs; a broker maps files of RocketMQ's sizes."""
@@ -28,14 +28,14 @@ def _command() -> object:
     # nothing: a sixth of the time of the imports. `running.keep_what_is_there` turns it on again.
     gc.disable()
     # Where memory is short, loading the compiled core is the first thing that fails.
-    from mqserver.commands import cli
+    from mqserver.commands.main import cli
 
     add_debug(cli)
     return invoke(cli, "mqserver")
 
 
 def _judge(error: Exception) -> Failure | None:
-    from mqserver.running import judge
+    from mqserver.commands.command_runtime import judge
 
     return judge(error)
 

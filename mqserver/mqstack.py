@@ -8,12 +8,12 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-from mqstore.commands.exit_codes import USAGE
-from mqstore.version import version
+from mqcommon.cli.exit_codes import USAGE
+from mqcommon.version import version
 
 COMMANDS = {
     "client": "mqclient.cli",
-    "admin": "mqclient.mqadmin",
+    "admin": "mqadmin",
     "server": "mqserver.cli",
     "store": "mqstore.cli",
     "pipeline": "mqpipeline.cli",

@@ -11,15 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mqstore.errors import (
-        SettingError,
-        StoreDamaged,
-        StoreError,
-        StoreLocked,
-        StorePoisoned,
-        UnknownLayout,
-    )
-    from mqstore.message import (
+    from mqcommon.message import (
         DecodeError,
         Message,
         MessageQueue,
@@ -32,6 +24,14 @@ if TYPE_CHECKING:
         offset_msg_id,
         parse_offset_msg_id,
         unique_id,
+    )
+    from mqstore.errors import (
+        SettingError,
+        StoreDamaged,
+        StoreError,
+        StoreLocked,
+        StorePoisoned,
+        UnknownLayout,
     )
     from mqstore.offline import (
         Checkpoint,
@@ -66,49 +66,49 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
-    "Checkpoint": "offline",
-    "Chunk": "offline",
-    "Condition": "offline",
-    "DecodeError": "message",
-    "Finding": "offline",
-    "Gap": "offline",
-    "GetResult": "store",
-    "GroupOutlook": "offline",
-    "IndexView": "offline",
-    "Layout": "offline",
-    "Message": "message",
-    "MessageQueue": "message",
-    "OffsetMessageId": "message",
-    "PutResult": "store",
-    "QueryResult": "store",
-    "QueueSummary": "offline",
-    "QueueView": "offline",
-    "ReceivedMessage": "message",
-    "RepairReport": "offline",
-    "SettingError": "errors",
-    "Settings": "store",
-    "Store": "store",
-    "StoreDamaged": "errors",
-    "StoreError": "errors",
-    "StoreLocked": "errors",
-    "StorePoisoned": "errors",
-    "StoreReader": "offline",
-    "StoreStat": "offline",
-    "UnknownLayout": "errors",
-    "VerifyReport": "offline",
-    "Wanted": "offline",
-    "bloom_bits": "store",
-    "check_sql": "store",
-    "decode_messages": "message",
-    "decode_properties": "message",
-    "decompress_body": "message",
-    "encode_properties": "message",
-    "offset_msg_id": "message",
-    "open": "offline",
-    "parse_offset_msg_id": "message",
-    "rebuild": "offline",
-    "repair": "offline",
-    "unique_id": "message",
+    "Checkpoint": "mqstore.offline",
+    "Chunk": "mqstore.offline",
+    "Condition": "mqstore.offline",
+    "DecodeError": "mqcommon.message",
+    "Finding": "mqstore.offline",
+    "Gap": "mqstore.offline",
+    "GetResult": "mqstore.store",
+    "GroupOutlook": "mqstore.offline",
+    "IndexView": "mqstore.offline",
+    "Layout": "mqstore.offline",
+    "Message": "mqcommon.message",
+    "MessageQueue": "mqcommon.message",
+    "OffsetMessageId": "mqcommon.message",
+    "PutResult": "mqstore.store",
+    "QueryResult": "mqstore.store",
+    "QueueSummary": "mqstore.offline",
+    "QueueView": "mqstore.offline",
+    "ReceivedMessage": "mqcommon.message",
+    "RepairReport": "mqstore.offline",
+    "SettingError": "mqstore.errors",
+    "Settings": "mqstore.store",
+    "Store": "mqstore.store",
+    "StoreDamaged": "mqstore.errors",
+    "StoreError": "mqstore.errors",
+    "StoreLocked": "mqstore.errors",
+    "StorePoisoned": "mqstore.errors",
+    "StoreReader": "mqstore.offline",
+    "StoreStat": "mqstore.offline",
+    "UnknownLayout": "mqstore.errors",
+    "VerifyReport": "mqstore.offline",
+    "Wanted": "mqstore.offline",
+    "bloom_bits": "mqstore.store",
+    "check_sql": "mqstore.store",
+    "decode_messages": "mqcommon.message",
+    "decode_properties": "mqcommon.message",
+    "decompress_body": "mqcommon.message",
+    "encode_properties": "mqcommon.message",
+    "offset_msg_id": "mqcommon.message",
+    "open": "mqstore.offline",
+    "parse_offset_msg_id": "mqcommon.message",
+    "rebuild": "mqstore.offline",
+    "repair": "mqstore.offline",
+    "unique_id": "mqcommon.message",
 }
 
 __all__ = [
@@ -160,13 +160,13 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from mqstore.version import version
+        from mqcommon.version import version
 
         return version()
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"mqstore.{home}"), name)
+    return getattr(import_module(home), name)
 
 
 def __dir__() -> list[str]:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mqstore import extras
+from mqcommon import extras
+from mqcommon.message import COLUMN_LAYOUTS, ColumnBuilder
 from mqstore.errors import StoreDamaged
-from mqstore.message import COLUMN_LAYOUTS, ColumnBuilder
 from mqstore.offline.materialize import Rows
 from mqstore.offline.walk import Gap, Walk
 

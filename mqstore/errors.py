@@ -14,7 +14,7 @@ A failed file operation raises the matching OSError (FileNotFoundError, Permissi
 errno and file name.
 """
 
-from mqstore._core import (
+from mqcommon._core import (
     SettingError,
     StoreDamaged,
     StoreError,
@@ -22,7 +22,7 @@ from mqstore._core import (
     StorePoisoned,
     UnknownLayout,
 )
-from mqstore.message import DecodeError
+from mqcommon.message import DecodeError
 
 __all__ = [
     "DecodeError",

@@ -4,8 +4,8 @@ import os
 from dataclasses import dataclass, field, fields
 from typing import Self, TypeVar
 
-from mqstore import _core, logs
-from mqstore._core import GetResult, PutResult, QueryResult, bloom_bits, check_sql
+from mqcommon import _core, core_logs
+from mqcommon._core import GetResult, PutResult, QueryResult, bloom_bits, check_sql
 
 __all__ = ["GetResult", "PutResult", "QueryResult", "Settings", "Store", "bloom_bits", "check_sql"]
 
@@ -155,7 +155,7 @@ class Store(_core.Store):
         create: bool = False,
     ) -> Self:
         """Open the store at a path."""
-        logs.forward()
+        core_logs.forward()
         fields = (settings or Settings()).as_dict()
         return super().__new__(cls, os.fspath(path), fields, create)
 

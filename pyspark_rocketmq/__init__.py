@@ -1,6 +1,6 @@
 """Spark finds the format "rocketmq" in this module."""
 
-from mqclient.spark.source import RocketMQDataSource as DefaultSource
-from mqclient.spark.source import register
+from mqpipeline.spark.topics.source import RocketMQDataSource as DefaultSource
+from mqpipeline.spark.topics.source import register
 
 __all__ = ["DefaultSource", "register"]

@@ -1,6 +1,6 @@
 """Spark finds the format "rocketmq-store" in this module."""
 
-from mqstore.spark import StoreDataSource as DefaultSource
-from mqstore.spark import register
+from mqpipeline.spark.files import StoreDataSource as DefaultSource
+from mqpipeline.spark.files import register
 
 __all__ = ["DefaultSource", "register"]

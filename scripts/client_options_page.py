@@ -14,8 +14,7 @@ from dataclasses import MISSING, Field, fields
 from datetime import timedelta
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from mqclient import config
-from mqclient.consumer import settings as consumers
+from mqclient.settings import clients, consumers
 
 HEAD = """# Options of the client
 
@@ -27,12 +26,12 @@ names the nearest known option. Durations are seconds, or a `timedelta`.
 """
 
 SECTIONS: dict[str, tuple[type[Any], type[Any], type[Any]]] = {
-    "Every client": (config.ClientSettings, object, config.ClientOptions),
-    "Producer": (config.ProducerSettings, object, config.ProducerOptions),
+    "Every client": (clients.ClientSettings, object, clients.ClientOptions),
+    "Producer": (clients.ProducerSettings, object, clients.ProducerOptions),
     "Transaction producer": (
-        config.TransactionSettings,
-        config.ProducerSettings,
-        config.TransactionOptions,
+        clients.TransactionSettings,
+        clients.ProducerSettings,
+        clients.TransactionOptions,
     ),
     "Push consumer": (consumers.ConsumerSettings, object, consumers.ConsumerOptions),
     "Lite pull consumer": (consumers.LitePullSettings, object, consumers.LitePullOptions),

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mqclient.wire.codes import OUR_CODES, RequestCode
+from mqcommon.wire.codes import OUR_CODES, RequestCode
 from mqserver.broker.table import PROCESSORS as BROKER
-from mqserver.guard import ACCOUNT_CODES, ADMIN_CODES
-from mqserver.names.processors import PROCESSORS as NAMES
+from mqserver.namesrv.processors import PROCESSORS as NAMES
+from mqserver.runtime.guard import ACCOUNT_CODES, ADMIN_CODES
 from tests.interop.differential.families import BINARY, FAMILIES
 
 RUST = Path(__file__).parent.parent / "rust"
@@ -70,7 +70,7 @@ def page() -> str:
         for code, (_, processor) in BROKER.items()
     }
     names = {
-        int(code): f"mqserver/names/processors.py `{processor.__name__}`"
+        int(code): f"mqserver/namesrv/processors.py `{processor.__name__}`"
         for code, processor in NAMES.items()
     }
     lines = [HEAD, "## Broker\n", *_table(broker, natives("Broker"), namesrv=False), ""]

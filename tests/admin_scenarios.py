@@ -20,8 +20,8 @@ from mqclient import (
 )
 from mqclient.admin import RollbackStats
 from mqclient.admin.resets import END_MS
-from mqclient.wire.bodies.groups import SubscriptionGroupConfig
-from mqclient.wire.bodies.topics import TopicConfig
+from mqcommon.wire.bodies.groups import SubscriptionGroupConfig
+from mqcommon.wire.bodies.topics import TopicConfig
 from tests.waiting import until
 
 CLUSTER, NAME = "DefaultCluster", "broker-a"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mqclient.wire.codes import VERSION_4_9_7
-from mqclient.wire.frame import Frame
-from mqserver.replies import Processor, Refused, Reply, Response
+from mqcommon.wire.codes import VERSION_4_9_7
+from mqcommon.wire.frame import Frame
+from mqserver.runtime.processor_api import Processor, Refused, Reply, Response
 
 
 @dataclass

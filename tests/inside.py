@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mqserver.broker.broker import Broker
 from mqserver.broker.context import BrokerContext
-from mqserver.pair import Pair
-from mqserver.standalone import Standalone
+from mqserver.embedded.in_process import Pair
+from mqserver.embedded.standalone import Standalone
 from mqstore import Store
 
 

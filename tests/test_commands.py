@@ -120,7 +120,7 @@ def test_options_mean_the_same_in_every_command() -> None:
         for name, short in SHORT.items():
             assert (name in option.opts) == (short in option.opts), f"{where}: {name} is {short}"
         if {"--from", "--until"} & {*option.opts} and words != "mqclient send":
-            assert option.metavar == "TIME", f"{where}: take it from mqstore.commands.options"
+            assert option.metavar == "TIME", f"{where}: take it from mqcommon.cli.options"
 
 
 @pytest.mark.parametrize("text", ["-1h", "2026-01-31", "1700000000000"])

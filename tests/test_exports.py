@@ -41,7 +41,9 @@ def test_both_faces_of_the_client_export_the_same_errors() -> None:
     assert {*mqclient.__all__} <= {*aio.__all__}
 
 
-@pytest.mark.parametrize("package", ["mqstore", "mqclient", "mqpipeline", "mqserver"])
+@pytest.mark.parametrize(
+    "package", ["mqcommon", "mqstore", "mqclient", "mqadmin", "mqserver", "mqpipeline"]
+)
 def test_every_module_says_what_it_is_for(package: str) -> None:
     root = importlib.import_module(package)
     for found in pkgutil.walk_packages(root.__path__, f"{package}."):

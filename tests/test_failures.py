@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from mqadmin import main as mqadmin_main
 from mqclient.cli import main as mqclient_main
-from mqclient.mqadmin import main as mqadmin_main
+from mqcommon.cli.moments import read_milliseconds, read_moment, read_start
 from mqserver import cli as mqserver_cli
 from mqstore.cli import main as mqstore_main
-from mqstore.commands.moments import read_milliseconds, read_moment, read_start
 
 Main = Callable[[Sequence[str]], int]
 
@@ -36,8 +36,8 @@ def mqpipeline_main(words: Sequence[str]) -> int:
 
 CASES: dict[str, tuple[str, Main, list[str]]] = {
     "mqclient": ("mqclient.cli.tail.reading_of", mqclient_main, ["tail", "T"]),
-    "mqadmin": ("mqclient.commands.connection.options_of", mqadmin_main, ["topicList"]),
-    "mqserver": ("mqserver.broker.command.check_broker", mqserver_main, ["broker", "check"]),
+    "mqadmin": ("mqclient.cli.connection.options_of", mqadmin_main, ["topicList"]),
+    "mqserver": ("mqserver.commands.broker.check_broker", mqserver_main, ["broker", "check"]),
     "mqstore": ("mqstore.cli.ls.open_store", mqstore_main, ["ls", "."]),
     "mqpipeline": ("mqpipeline.jobs.dlq.plan_dlq", mqpipeline_main, ["dlq", "g", "--dry-run"]),
 }
@@ -88,8 +88,8 @@ def test_a_type_error_is_no_wrong_usage(
     "words",
     [
         ["mqclient.cli", "--help"],
-        ["mqclient.mqadmin"],
-        ["mqclient.mqadmin", "help", "topicList"],
+        ["mqadmin"],
+        ["mqadmin", "help", "topicList"],
         ["mqserver.cli", "broker", "start", "-p"],
         ["mqstore.cli", "--help"],
         ["mqpipeline.cli", "--help"],

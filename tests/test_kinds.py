@@ -28,7 +28,9 @@ def test_this_session_has_marked_its_tests(request: pytest.FixtureRequest) -> No
 def test_a_module_that_starts_servers_is_no_unit_test() -> None:
     module = ModuleType("test_some")
     assert kinds.kind_of("tests/client/test_some.py", module) == "unit"
-    vars(module)["Standalone"] = type("Standalone", (), {"__module__": "mqserver.standalone"})
+    vars(module)["Standalone"] = type(
+        "Standalone", (), {"__module__": "mqserver.embedded.standalone"}
+    )
     assert kinds.kind_of("tests/client/test_some.py", module) == "server"
     assert kinds.kind_of("tests/spark/test_some.py", module) == "spark"
     assert kinds.kind_of("tests/test_tidy.py", sys.modules[__name__]) == "unit"

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from mqstore import names
+from mqcommon import names
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("mqstore", "mqclient", "mqserver", "mqpipeline")
+PACKAGES = ("mqcommon", "mqstore", "mqclient", "mqadmin", "mqserver", "mqpipeline")
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 
@@ -51,14 +51,14 @@ def test_rocketmqs_names_are_written_once() -> None:
         f"{name(path)}:{line} {text!r}"
         for path in MODULES
         for line, text in texts(path)
-        if text in RESERVED and name(path) != "mqstore/names.py"
+        if text in RESERVED and name(path) != "mqcommon/names.py"
     ]
-    assert not found, f"import these names from mqstore/names.py: {found}"
+    assert not found, f"import these names from mqcommon/names.py: {found}"
 
 
 def test_javas_hash_code_is_computed_once() -> None:
     found = [name(path) for path in MODULES if re.search(r"\b31 \* \w+", path.read_text())]
-    assert found == ["mqstore/names.py"], "use java_hash of mqstore/names.py"
+    assert found == ["mqcommon/names.py"], "use java_hash of mqcommon/names.py"
 
 
 REPLACES = re.compile(
@@ -68,14 +68,14 @@ REPLACES = re.compile(
 
 def test_files_are_replaced_in_one_place() -> None:
     found = [name(path) for path in MODULES if REPLACES.search(path.read_text())]
-    assert found == ["mqstore/files.py"], (
-        "use atomic_file, replace or StateFile of mqstore/files.py"
+    assert found == ["mqcommon/files.py"], (
+        "use atomic_file, replace or StateFile of mqcommon/files.py"
     )
 
 
 def test_the_machines_own_address_is_found_in_one_place() -> None:
     found = [name(path) for path in MODULES if "SOCK_DGRAM" in path.read_text()]
-    assert found == ["mqstore/own_address.py"], "use mqstore/own_address.py"
+    assert found == ["mqcommon/own_address.py"], "use mqcommon/own_address.py"
 
 
 def test_properties_of_messages_are_written_in_one_place() -> None:
@@ -83,9 +83,9 @@ def test_properties_of_messages_are_written_in_one_place() -> None:
         f"{name(path)}:{line}"
         for path in MODULES
         for line, text in texts(path)
-        if {"\x01", "\x02"} & set(text) and name(path) != "mqstore/property_text.py"
+        if {"\x01", "\x02"} & set(text) and name(path) != "mqcommon/property_text.py"
     ]
-    assert not found, f"use mqstore/property_text.py, or encode_properties: {found}"
+    assert not found, f"use mqcommon/property_text.py, or encode_properties: {found}"
 
 
 KEY_VALUE_LINES = re.compile(r"=\{\w+\}\\n")
@@ -93,7 +93,7 @@ KEY_VALUE_LINES = re.compile(r"=\{\w+\}\\n")
 
 def test_properties_files_are_written_in_one_place() -> None:
     found = [name(path) for path in MODULES if KEY_VALUE_LINES.search(path.read_text())]
-    assert not found, f"use render of mqstore/java_properties.py: {found}"
+    assert not found, f"use render of mqcommon/java_properties.py: {found}"
 
 
 COMMANDS = re.compile(r"\b(?:EXIT_\w+|[A-Z]*USAGE[A-Z_]*|INTERRUPTED|DENIED) = \d|\bos\.dup2\(")
@@ -101,7 +101,7 @@ COMMANDS = re.compile(r"\b(?:EXIT_\w+|[A-Z]*USAGE[A-Z_]*|INTERRUPTED|DENIED) = \
 
 def test_exit_codes_and_broken_pipes_have_one_home() -> None:
     found = {name(path) for path in MODULES if COMMANDS.search(path.read_text())}
-    homes = {"mqstore/commands/exit_codes.py", "mqstore/commands/running.py"}
+    homes = {"mqcommon/cli/exit_codes.py", "mqcommon/cli/running.py"}
     assert found == homes, f"use {sorted(homes)}"
 
 

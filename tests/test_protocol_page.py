@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mqclient.wire.codes import OUR_CODES
+from mqcommon.wire.codes import OUR_CODES
 from mqserver.broker.table import PROCESSORS as BROKER
-from mqserver.names.processors import PROCESSORS as NAMES
+from mqserver.namesrv.processors import PROCESSORS as NAMES
 from scripts import protocol_page
 from tests.interop.differential.families import FAMILIES
 from tests.interop.differential.tables.unknown import LATER, UNSERVED
@@ -56,7 +56,7 @@ def test_our_own_codes_are_served() -> None:
     unserved = sorted(code.name for code in OUR_CODES - BROKER.keys() - NAMES.keys())
     assert not unserved, (
         f"no server answers {unserved}: add a row to mqserver/broker/table.py, "
-        "or to PROCESSORS in mqserver/names/processors.py"
+        "or to PROCESSORS in mqserver/namesrv/processors.py"
     )
 
 

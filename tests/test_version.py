@@ -13,7 +13,7 @@ MODULES = {
     "mqclient": "mqclient.cli",
     "mqstore": "mqstore.cli",
     "mqpipeline": "mqpipeline.cli",
-    "mqadmin": "mqclient.mqadmin",
+    "mqadmin": "mqadmin",
     "mqstack": "mqserver.mqstack",
 }
 

@@ -20,7 +20,7 @@ from benches.lib.harness import Report, mode_of, verdict
 from benches.lib.servers import Ours
 from mqclient import Admin, MessageQueue
 from mqclient.aio import PushConsumer
-from mqclient.wire.bodies.topics import TopicConfig
+from mqcommon.wire.bodies.topics import TopicConfig
 
 IMPORT_MS_MAX = 40.0
 IMPORTS = {"smoke": 1, "large": 11}

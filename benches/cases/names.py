@@ -13,14 +13,14 @@ from benches.lib.harness import Report, mode_of
 from benches.lib.route_load import ask, registration, tell
 from benches.lib.rows import Rows
 from benches.lib.servers import Ours
-from mqclient.wire import calls
-from mqclient.wire.bodies.common import DataVersion
-from mqclient.wire.bodies.topics import (
+from mqcommon.wire.bodies.common import DataVersion
+from mqcommon.wire.bodies.topics import (
     TopicConfig,
     TopicConfigSerializeWrapper,
 )
-from mqclient.wire.frame import encode
-from mqserver.probe import Probe
+from mqcommon.wire.calls import calls
+from mqcommon.wire.frame import encode
+from mqserver.embedded.raw_client import Probe
 
 TOPICS = {"smoke": 200, "large": 10_000}
 FEW, MANY = 4, 100

@@ -33,7 +33,7 @@ from benches.lib.loads import make_backlog, settle
 from benches.lib.servers import Ours, broker_of
 from benches.lib.trouble import SINK
 from mqclient.cli.bench import run_produce
-from mqserver.running import allow_open_files
+from mqserver.commands.command_runtime import allow_open_files
 from scripts.server_process import ServerProcess
 
 ANONYMOUS_MB_MAX = 512.0

@@ -32,7 +32,7 @@ from mqclient.aio import (
     ReceivedMessage,
     TransactionProducer,
 )
-from mqclient.wire.bodies.topics import TopicConfig
+from mqcommon.wire.bodies.topics import TopicConfig
 from scripts import java_rocketmq
 
 SHORT = Mode("large", seconds=1.0, warmup_seconds=0.3, rounds=3)

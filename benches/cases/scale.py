@@ -17,13 +17,13 @@ from benches.lib.loads import no_problems
 from benches.lib.rows import Rows
 from benches.lib.servers import Ours, broker_of
 from mqclient.cli.bench import run_produce
-from mqclient.wire import calls
-from mqclient.wire.bodies.topics import RegisterBrokerBody
-from mqclient.wire.codes import RequestCode, ResponseCode
-from mqclient.wire.frame import Frame
-from mqclient.wire.headers.namesrv import RegisterBrokerRequestHeader
-from mqserver.probe import Probe
-from mqserver.running import allow_open_files
+from mqcommon.wire.bodies.topics import RegisterBrokerBody
+from mqcommon.wire.calls import calls
+from mqcommon.wire.codes import RequestCode, ResponseCode
+from mqcommon.wire.frame import Frame
+from mqcommon.wire.headers.namesrv import RegisterBrokerRequestHeader
+from mqserver.commands.command_runtime import allow_open_files
+from mqserver.embedded.raw_client import Probe
 
 LARGE = Shape(connections=10_000, topics=10_000, queues_each=5, groups=1_000, holds=100_000)
 SMALL = Shape(connections=200, topics=200, queues_each=5, groups=20, holds=2_000)

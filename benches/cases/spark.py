@@ -189,7 +189,7 @@ class Bench:
 
     def _tasks(self) -> int:
         """Run the tasks of a read one after another in this process, as a Spark worker does."""
-        from mqclient.spark.source import RocketMQDataSource
+        from mqpipeline.spark.topics.source import RocketMQDataSource
 
         source = RocketMQDataSource(self._options())
         reader = source.reader(source.schema())

@@ -20,8 +20,8 @@ from benches.lib.harness import Mode, Report, mode_of, verdict
 from benches.lib.loads import BACKLOG_TOPIC, make_backlog
 from benches.lib.servers import Ours
 from mqclient import Message, Producer
-from mqclient.admin.sync import Admin
-from mqclient.wire.bodies.topics import TopicConfig
+from mqclient.blocking.admin import Admin
+from mqcommon.wire.bodies.topics import TopicConfig
 
 MESSAGES = {"smoke": 2_000, "large": 400_000}
 TOPICS = {"smoke": 2, "large": 40}
@@ -35,7 +35,7 @@ METHOD = "1 KiB, broker and Spark on the same cores, medians of {} rounds"
 
 MEMORY_OF_A_TASK = """
 import resource, sys
-from mqclient.spark.source import RocketMQDataSource
+from mqpipeline.spark.topics.source import RocketMQDataSource
 options = {"nameserver": sys.argv[1], "topic": sys.argv[2], "partitions": sys.argv[3]}
 source = RocketMQDataSource(options)
 reader = source.reader(source.schema())
@@ -78,7 +78,7 @@ def _goal(case: str, figure: str, value: float) -> dict[str, Any]:
 
 def _planning(cluster: Ours, mode: Mode) -> float:
     """Seconds that the driver takes to plan a batch read of many queues."""
-    from mqclient.spark.source import RocketMQDataSource
+    from mqpipeline.spark.topics.source import RocketMQDataSource
 
     count = TOPICS[mode.name]
     topics = [f"BenchPlan{number}" for number in range(count)]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benches.lib import rust_figures
 from benches.lib.harness import ROOT, Report, mode_of, verdict
-from mqstore import _core
+from mqcommon import _core
 
 DISK_BYTES_PER_FLUSH_MAX = 8_192
 """Most bytes that a SYNC_FLUSH of one 1 KiB message may write to the disk."""
@@ -109,7 +109,7 @@ def main(smoke: bool = False) -> None:
     """Measure everything and print the table."""
     if not (smoke or _core.OPTIMISED):
         raise RuntimeError(
-            "mqstore._core is a development build; "
+            "mqcommon._core is a development build; "
             f"first: maturin develop --skip-install --profile {rust_figures.PROFILE}"
         )
     method = "medians; engine, figures: see rust/store/benches"

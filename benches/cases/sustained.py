@@ -25,8 +25,8 @@ from benches.lib.loads import no_problems
 from benches.lib.rows import Rows
 from benches.lib.servers import Ours, broker_of
 from mqclient.cli.bench import run_produce
-from mqclient.wire import calls
-from mqserver.probe import Probe
+from mqcommon.wire.calls import calls
+from mqserver.embedded.raw_client import Probe
 
 OF_THE_DISK_MIN = 0.85
 PIECE = bytes(range(256)) * (1 << 12)

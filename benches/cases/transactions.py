@@ -12,10 +12,10 @@ from pathlib import Path
 from benches.lib.harness import Report, mode_of
 from benches.lib.rows import Rows
 from benches.lib.servers import Ours, broker_of
-from mqclient.wire.codes import FrameFlag, RequestCode, SerializeType
-from mqclient.wire.frame import Frame, encode
-from mqserver.probe import Probe
-from mqstore.names import AUTO_CREATE_TOPIC
+from mqcommon.names import AUTO_CREATE_TOPIC
+from mqcommon.wire.codes import FrameFlag, RequestCode, SerializeType
+from mqcommon.wire.frame import Frame, encode
+from mqserver.embedded.raw_client import Probe
 
 COUNT = {"smoke": 2_000, "large": 100_000}
 """Number of transactions of one round."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Self
 
 from benches.lib.servers import AUTO_CREATE_TOPIC
-from mqclient.wire.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
-from mqclient.wire.codes import RequestCode
-from mqclient.wire.frame import Frame, decode, encode
+from mqcommon.wire.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
+from mqcommon.wire.codes import RequestCode
+from mqcommon.wire.frame import Frame, decode, encode
 
 SECONDS_MAX = 60.0
 CONNECTIONS_PER_ADDRESS = 10_000

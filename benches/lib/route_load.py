@@ -12,11 +12,11 @@ from contextlib import ExitStack
 from itertools import count
 from zlib import crc32
 
-from mqclient.wire.bodies.topics import RegisterBrokerBody, TopicConfigSerializeWrapper
-from mqclient.wire.codes import RequestCode
-from mqclient.wire.frame import Frame
-from mqclient.wire.headers.namesrv import RegisterBrokerRequestHeader
-from mqserver.probe import Probe
+from mqcommon.wire.bodies.topics import RegisterBrokerBody, TopicConfigSerializeWrapper
+from mqcommon.wire.codes import RequestCode
+from mqcommon.wire.frame import Frame
+from mqcommon.wire.headers.namesrv import RegisterBrokerRequestHeader
+from mqserver.embedded.raw_client import Probe
 
 CONNECTIONS, WINDOW = 4, 32
 """Number of connections of a load, and requests in flight on each."""

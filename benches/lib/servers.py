@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Self
 
 from benches.lib.harness import ROOT, ProcessCost
-from mqclient.wire import calls
-from mqclient.wire.bodies.route import TopicRouteData
-from mqserver.probe import Probe
-from mqserver.testing import free_port
-from mqstore.java_properties import render
-from mqstore.names import AUTO_CREATE_TOPIC
+from mqcommon.java_properties import render
+from mqcommon.names import AUTO_CREATE_TOPIC
+from mqcommon.wire.bodies.route import TopicRouteData
+from mqcommon.wire.calls import calls
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.testing import free_port
 from scripts.java_rocketmq import INTEROP, OPEN_FLAGS, VERSUS, Project, fetch, prepare_home
 from scripts.server_process import ServerProcess
 

@@ -24,10 +24,10 @@ from dataclasses import dataclass
 
 from benches.lib.crowd import send_frame
 from benches.lib.loads import BACKLOG_TOPIC
-from mqclient.wire.codes import RequestCode
-from mqclient.wire.frame import Frame, decode, encode
-from mqserver.running import allow_open_files
-from mqstore.names import OWNER_GROUP
+from mqcommon.names import OWNER_GROUP
+from mqcommon.wire.codes import RequestCode
+from mqcommon.wire.frame import Frame, decode, encode
+from mqserver.commands.command_runtime import allow_open_files
 
 PULLS_EACH = 400
 """Pulls of each client, with 32 KiB of answer each: far more than the socket buffers hold."""

@@ -10,7 +10,7 @@ from shop import Shop
 
 from mqclient import Producer, UnreachableError
 from mqclient.mock import MockTransport
-from mqclient.wire import Frame, RequestCode
+from mqcommon.wire import Frame, RequestCode
 from mqserver import Standalone
 
 

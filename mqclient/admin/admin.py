@@ -16,8 +16,8 @@ from mqclient.admin.offsets import Offsets
 from mqclient.admin.producers import Producers
 from mqclient.admin.resets import Resets
 from mqclient.admin.topics import Topics
-from mqclient.config import ClientOptions, Duration, client_settings, seconds
-from mqclient.engine import Client, TransportLike
+from mqclient.engine.client import Client, TransportLike
+from mqclient.settings.clients import ClientOptions, Duration, client_settings, seconds
 
 TIMEOUT_DEFAULT = 5.0
 """Seconds for one answer; statistics get three times as long."""

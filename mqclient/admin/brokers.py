@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mqclient.admin import broker_calls
-from mqclient.admin import calls as admin_calls
 from mqclient.admin.channel import Room
-from mqclient.config import Duration, seconds
 from mqclient.errors import RocketMQError
-from mqclient.wire import calls
-from mqclient.wire.bodies.groups import BrokerStatsData, ConsumeStatsList
-from mqclient.wire.bodies.route import MASTER_ID, ClusterInfo
-from mqclient.wire.bodies.running import QueryConsumeQueueResponseBody
-from mqclient.wire.codes import RequestCode
-from mqstore import java_properties
-from mqstore.message import MessageQueue
+from mqclient.settings.clients import Duration, seconds
+from mqcommon import java_properties
+from mqcommon.message import MessageQueue
+from mqcommon.wire.bodies.groups import BrokerStatsData, ConsumeStatsList
+from mqcommon.wire.bodies.route import MASTER_ID, ClusterInfo
+from mqcommon.wire.bodies.running import QueryConsumeQueueResponseBody
+from mqcommon.wire.calls import admin_calls, broker_calls, calls
+from mqcommon.wire.codes import RequestCode
 
 
 class Brokers(Room):

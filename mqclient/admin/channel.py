@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Protocol, TypeVar
 
-from mqclient.address_server import fetch_addresses
-from mqclient.config import is_address_server
+from mqclient.engine.address_server import fetch_addresses
+from mqclient.engine.threads import in_thread
 from mqclient.errors import BrokerError, NoRouteError, RocketMQError
-from mqclient.threads import in_thread
-from mqclient.wire import calls
-from mqclient.wire.bodies.route import BrokerData, TopicRouteData
-from mqclient.wire.calls import Call
-from mqclient.wire.frame import Frame
+from mqclient.settings.clients import is_address_server
+from mqcommon.wire.bodies.route import BrokerData, TopicRouteData
+from mqcommon.wire.calls import calls
+from mqcommon.wire.calls.calls import Call
+from mqcommon.wire.frame import Frame
 
 R = TypeVar("R")
 

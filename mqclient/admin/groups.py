@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from mqclient.admin import broker_calls
-from mqclient.admin import calls as admin_calls
 from mqclient.admin.brokers import Brokers
 from mqclient.admin.channel import Channel, Room
 from mqclient.errors import BrokerError
-from mqclient.wire import calls
-from mqclient.wire.bodies.groups import ConsumerConnection, SubscriptionGroupConfig
-from mqclient.wire.bodies.running import ConsumerRunningInfo
-from mqclient.wire.codes import ResponseCode
-from mqstore.names import is_system_group, retry_groups, retry_topic
+from mqcommon.names import is_system_group, retry_groups, retry_topic
+from mqcommon.wire.bodies.groups import ConsumerConnection, SubscriptionGroupConfig
+from mqcommon.wire.bodies.running import ConsumerRunningInfo
+from mqcommon.wire.calls import admin_calls, broker_calls, calls
+from mqcommon.wire.codes import ResponseCode
 
 
 class Groups(Room):

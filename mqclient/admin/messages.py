@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from mqclient.admin import broker_calls
-from mqclient.admin import calls as admin_calls
 from mqclient.admin.brokers import Brokers
 from mqclient.admin.channel import Channel, Room, reachable
 from mqclient.admin.groups import Groups
@@ -20,17 +18,17 @@ from mqclient.errors import (
     RocketMQError,
     UnreachableError,
 )
-from mqclient.wire import calls
-from mqclient.wire.bodies.groups import ConsumerConnection
-from mqclient.wire.bodies.running import ConsumeMessageDirectlyResult
-from mqclient.wire.codes import ResponseCode
-from mqstore.message import (
+from mqcommon.message import (
     OffsetMessageId,
     ReceivedMessage,
     decode_reply,
     parse_offset_msg_id,
 )
-from mqstore.names import retry_topic
+from mqcommon.names import retry_topic
+from mqcommon.wire.bodies.groups import ConsumerConnection
+from mqcommon.wire.bodies.running import ConsumeMessageDirectlyResult
+from mqcommon.wire.calls import admin_calls, broker_calls, calls
+from mqcommon.wire.codes import ResponseCode
 
 TrackType = Literal[
     "CONSUMED",

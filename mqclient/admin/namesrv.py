@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mqclient.admin import namesrv_calls
 from mqclient.admin.channel import Room
-from mqclient.wire import calls
-from mqstore import java_properties
+from mqcommon import java_properties
+from mqcommon.wire.calls import calls, namesrv_calls
 
 
 class NameServers(Room):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from mqclient.admin import broker_calls
 from mqclient.admin.channel import R, Room, reachable
 from mqclient.errors import BrokerError, RocketMQError
-from mqclient.wire import calls
-from mqclient.wire.bodies.groups import ConsumeStats
-from mqclient.wire.calls import Call
-from mqclient.wire.codes import ResponseCode
-from mqstore.message import MessageQueue
-from mqstore.names import retry_topic
+from mqcommon.message import MessageQueue
+from mqcommon.names import retry_topic
+from mqcommon.wire.bodies.groups import ConsumeStats
+from mqcommon.wire.calls import broker_calls, calls
+from mqcommon.wire.calls.calls import Call
+from mqcommon.wire.codes import ResponseCode
 
 
 class Offsets(Room):

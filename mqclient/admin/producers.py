@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from mqclient.admin import broker_calls
 from mqclient.admin.channel import Room
-from mqclient.wire import calls
-from mqclient.wire.bodies.groups import ProducerConnection, ProducerInfo
+from mqcommon.wire.bodies.groups import ProducerConnection, ProducerInfo
+from mqcommon.wire.calls import broker_calls, calls
 
 
 class Producers(Room):

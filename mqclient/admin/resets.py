@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from mqclient.admin import broker_calls
 from mqclient.admin.channel import Room, reachable
+from mqclient.engine.first_at import asking, first_at
 from mqclient.errors import BrokerError
-from mqclient.first_at import asking, first_at
-from mqclient.wire import calls
-from mqclient.wire.bodies.groups import OffsetWrapper
-from mqclient.wire.codes import ResponseCode
-from mqstore.message import MessageQueue
+from mqcommon.message import MessageQueue
+from mqcommon.wire.bodies.groups import OffsetWrapper
+from mqcommon.wire.calls import broker_calls, calls
+from mqcommon.wire.codes import ResponseCode
 
 END_MS = -1
 """The time that means the end of a queue, on the wire too."""

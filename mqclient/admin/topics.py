@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from mqclient.admin import broker_calls, namesrv_calls
-from mqclient.admin import calls as admin_calls
 from mqclient.admin.brokers import Brokers
 from mqclient.admin.channel import Channel, Room
 from mqclient.errors import RocketMQError
-from mqclient.wire import calls
-from mqclient.wire.bodies.route import TopicRouteData
-from mqclient.wire.bodies.topics import QueueTimeSpan, TopicConfig, TopicStatsTable
-from mqclient.wire.headers.admin import CreateTopicRequestHeader
-from mqstore.names import AUTO_CREATE_TOPIC, is_of_a_group
+from mqcommon.names import AUTO_CREATE_TOPIC, is_of_a_group
+from mqcommon.wire.bodies.route import TopicRouteData
+from mqcommon.wire.bodies.topics import QueueTimeSpan, TopicConfig, TopicStatsTable
+from mqcommon.wire.calls import admin_calls, broker_calls, calls, namesrv_calls
+from mqcommon.wire.headers.admin import CreateTopicRequestHeader
 
 CREATE_TRIES = 5
 """RocketMQ's: how often `create` asks a broker that fails."""

@@ -6,11 +6,11 @@ import asyncio
 
 from mqclient.admin.channel import Channel, reachable
 from mqclient.errors import BrokerError, MalformedReply, NoRouteError, RocketMQError
-from mqclient.wire import calls
-from mqclient.wire.codes import ResponseCode
-from mqclient.wire.headers.pull import QueryMessageRequestHeader
-from mqstore.message import ReceivedMessage, decode_reply
-from mqstore.names import is_of_a_group
+from mqcommon.message import ReceivedMessage, decode_reply
+from mqcommon.names import is_of_a_group
+from mqcommon.wire.calls import calls
+from mqcommon.wire.codes import ResponseCode
+from mqcommon.wire.headers.pull import QueryMessageRequestHeader
 
 __all__ = ["QUERY_COUNT", "UniqueKeys"]
 

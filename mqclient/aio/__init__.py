@@ -1,12 +1,11 @@
 """The asyncio clients. The blocking clients of `mqclient` wrap them."""
 
 from mqclient.admin import Admin
-from mqclient.config import ClientSettings, ProducerSettings, TransactionSettings
 from mqclient.consumer.context import ConsumeContext, ConsumeResult
-from mqclient.consumer.lite_pull import LitePullConsumer
-from mqclient.consumer.push import PushConsumer
-from mqclient.consumer.settings import ConsumerSettings, LitePullSettings
+from mqclient.consumer.lite.consumer import LitePullConsumer
+from mqclient.consumer.push.consumer import PushConsumer
 from mqclient.consumer.subscription import SqlFilter
+from mqclient.engine.tls import Tls
 from mqclient.errors import (
     BackPressureTimeout,
     BrokerError,
@@ -18,13 +17,14 @@ from mqclient.errors import (
     RocketMQError,
     UnreachableError,
 )
-from mqclient.producer import Producer
-from mqclient.request_reply import reply
-from mqclient.results import PartlySent, SendResult, SendStatus
-from mqclient.tls import Tls
-from mqclient.transactions.producer import Transaction, TransactionProducer
-from mqclient.transactions.state import TransactionState
-from mqstore.message import Message, MessageQueue, ReceivedMessage
+from mqclient.producer.producer import Producer
+from mqclient.producer.request_reply import reply
+from mqclient.producer.results import PartlySent, SendResult, SendStatus
+from mqclient.producer.transactions.producer import Transaction, TransactionProducer
+from mqclient.producer.transactions.state import TransactionState
+from mqclient.settings.clients import ClientSettings, ProducerSettings, TransactionSettings
+from mqclient.settings.consumers import ConsumerSettings, LitePullSettings
+from mqcommon.message import Message, MessageQueue, ReceivedMessage
 
 __all__ = [
     "Admin",

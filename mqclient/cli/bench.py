@@ -24,11 +24,11 @@ from mqclient.cli.bench_options import (
     send_settings,
     topic_options,
 )
-from mqstore import _core
-from mqstore.commands import exit_codes
-from mqstore.commands.options import tags_option
-from mqstore.commands.output import chosen_format, write_rows
-from mqstore.commands.running import CommandError
+from mqcommon import _core
+from mqcommon.cli import exit_codes
+from mqcommon.cli.options import tags_option
+from mqcommon.cli.output import chosen_format, write_rows
+from mqcommon.cli.running import CommandError
 
 __all__ = ["bench", "run_connect", "run_consume", "run_latency", "run_produce"]
 
@@ -48,7 +48,7 @@ def run_produce(load: dict[str, object], **settings: object) -> dict[str, Any]:
 
     load: namesrv, address_map, topic, topics, queues, threads, warmup_s, duration_s, count,
     headers ("json" | "rocketmq"), timeout_s, credentials (the account that signs, as
-    `mqclient.credentials` reads it), tls (from `mqclient.Tls.settings`); settings:
+    `mqclient.engine.credentials` reads it), tls (from `mqclient.Tls.settings`); settings:
     in_flight (per thread), rate (messages per second, 0 for no limit), oneway, wait,
     body_bytes, batch, tag. All have defaults.
     Returns the report: messages, requests, refused, errors, bytes, seconds, messages_per_second,

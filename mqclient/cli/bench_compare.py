@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from mqstore.commands.output import chosen_format, output_option, write_rows
+from mqcommon.cli.output import chosen_format, output_option, write_rows
 
 __all__ = ["compare"]
 

@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 import click
 
-from mqclient.address_server import fetch_addresses
-from mqclient.commands.connection import connection_options
-from mqclient.config import is_address_server
-from mqclient.tls import Tls
-from mqstore.commands.options import AliasedOption, all_options, topic_option
-from mqstore.commands.output import output_option
-from mqstore.names import BENCHMARK_TOPIC
+from mqclient.cli.connection import connection_options
+from mqclient.engine.address_server import fetch_addresses
+from mqclient.engine.tls import Tls
+from mqclient.settings.clients import is_address_server
+from mqcommon.cli.options import AliasedOption, all_options, topic_option
+from mqcommon.cli.output import output_option
+from mqcommon.names import BENCHMARK_TOPIC
 
 __all__ = [
     "FINITE",

@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 import click
 
-from mqstore.commands import exit_codes
-from mqstore.commands.options import all_options
-from mqstore.commands.running import CommandError
-from mqstore.message import DecodeError, MessageQueue, ReceivedMessage, queue_of
+from mqcommon.cli import exit_codes
+from mqcommon.cli.options import all_options
+from mqcommon.cli.running import CommandError
+from mqcommon.message import DecodeError, MessageQueue, ReceivedMessage, queue_of
 
 __all__ = ["Executing", "Execution", "execution_of", "execution_options"]
 

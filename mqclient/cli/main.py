@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import click
 
-from mqclient.commands.failures import failure_of
-from mqstore.commands import running
-from mqstore.commands.groups import LazyGroup, Listed, invoke
+from mqclient.cli.failures import failure_of
+from mqcommon.cli import running
+from mqcommon.cli.groups import LazyGroup, Listed, invoke
 
 __all__ = ["cli", "main"]
 

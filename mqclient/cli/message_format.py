@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from mqstore.message import ReceivedMessage
+from mqcommon.message import ReceivedMessage
 
 __all__ = ["LETTERS", "compile_format"]
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from mqclient.aio import Message
-from mqstore.commands.options import all_options
+from mqcommon.cli.options import all_options
 
 __all__ = ["message_of", "message_options"]
 

@@ -10,10 +10,10 @@ from typing import Any, Protocol, TypeVar
 import click
 
 from mqclient.cli.message_format import LETTERS, compile_format
-from mqstore.commands.options import all_options, read_by
-from mqstore.commands.output import RowStream, chosen_format, output_option, printable, write_bytes
-from mqstore.message import ReceivedMessage
-from mqstore.offline.rows import BODIES, message_row
+from mqcommon.cli.options import all_options, read_by
+from mqcommon.cli.output import RowStream, chosen_format, output_option, printable, write_bytes
+from mqcommon.message import ReceivedMessage
+from mqcommon.message_row import BODIES, message_row
 
 __all__ = [
     "MessageOutput",

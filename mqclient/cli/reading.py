@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 import click
 
 from mqclient.aio import Admin, LitePullConsumer
+from mqclient.cli.connection import connection_of, connection_options
 from mqclient.cli.executing import Executing, execution_of, execution_options
 from mqclient.cli.message_output import (
     MessageWriter,
@@ -18,12 +19,11 @@ from mqclient.cli.message_output import (
     output_of,
     writer_of,
 )
-from mqclient.commands.connection import connection_of, connection_options
-from mqclient.commands.signals import run_until_signal
-from mqstore.commands.moments import Start
-from mqstore.commands.options import all_options, start_option, tags_option, topic_option
-from mqstore.commands.running import refusing_arguments
-from mqstore.message import MessageQueue, ReceivedMessage, queue_of
+from mqclient.cli.signals import run_until_signal
+from mqcommon.cli.moments import Start
+from mqcommon.cli.options import all_options, start_option, tags_option, topic_option
+from mqcommon.cli.running import refusing_arguments
+from mqcommon.message import MessageQueue, ReceivedMessage, queue_of
 
 __all__ = ["Reading", "read_topic", "reading_of", "reading_options"]
 

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from mqclient.aio import Message, Producer
+from mqclient.cli.connection import connection_of, connection_options, run_async
 from mqclient.cli.message_options import message_of, message_options
 from mqclient.cli.message_output import (
     MessageOutput,
@@ -13,9 +14,8 @@ from mqclient.cli.message_output import (
     output_of,
     writer_of,
 )
-from mqclient.commands.connection import connection_of, connection_options, run_async
-from mqstore.commands.options import topic_option
-from mqstore.commands.running import refusing_arguments
+from mqcommon.cli.options import topic_option
+from mqcommon.cli.running import refusing_arguments
 
 __all__ = ["request"]
 

@@ -11,15 +11,15 @@ from typing import Any
 import click
 
 from mqclient.aio import Message, Producer, SendResult
+from mqclient.cli.connection import connection_of, connection_options, run_async
 from mqclient.cli.lines import Lines
 from mqclient.cli.message_options import message_of, message_options
 from mqclient.cli.send_file import Resend, send_file
-from mqclient.commands.connection import connection_of, connection_options, run_async
-from mqclient.signals import catching_signals
-from mqstore.commands.options import AliasedOption, topic_option
-from mqstore.commands.output import chosen_format, output_option, write_rows
-from mqstore.commands.running import drop_output, refusing_arguments
-from mqstore.offline.formats import FORMATS
+from mqclient.engine.signals import catching_signals
+from mqcommon.cli.options import AliasedOption, topic_option
+from mqcommon.cli.output import chosen_format, output_option, write_rows
+from mqcommon.cli.running import drop_output, refusing_arguments
+from mqcommon.export_formats import FORMATS
 
 __all__ = ["send"]
 

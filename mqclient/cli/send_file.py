@@ -12,12 +12,12 @@ from typing import Any
 import click
 
 from mqclient.aio import Message, Producer, SendResult
-from mqstore.commands.output import chosen_format, write_rows
-from mqstore.commands.progress import Report, progress
-from mqstore.commands.running import refusing_arguments
-from mqstore.message import MessageQueue
-from mqstore.names import INNER_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
-from mqstore.offline.exported import ExportedMessage, read_export
+from mqclient.cli.exported import ExportedMessage, read_export
+from mqcommon.cli.output import chosen_format, write_rows
+from mqcommon.cli.progress import Report, progress
+from mqcommon.cli.running import refusing_arguments
+from mqcommon.message import MessageQueue
+from mqcommon.names import INNER_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
 
 __all__ = ["Resend", "send_file"]
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
+from mqclient.cli.connection import run_async
 from mqclient.cli.reading import read_topic, reading_of, reading_options
-from mqclient.commands.connection import run_async
 
 __all__ = ["tail"]
 

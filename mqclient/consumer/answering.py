@@ -3,14 +3,14 @@
 import logging
 from collections.abc import Callable
 
-from mqclient.consumer.codecs import until_missing
-from mqclient.consumer.damage import pass_damage
+from mqclient.consumer.corrupt import pass_damage
 from mqclient.consumer.fruitless import check_sense, pause_after
+from mqclient.consumer.missing_codec import until_missing
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.pull_answer import PullAnswer, read_pull_answer
 from mqclient.consumer.subscription import Subscription
-from mqclient.outages import Outages
-from mqstore.message import ReceivedMessage
+from mqclient.engine.outages import Outages
+from mqcommon.message import ReceivedMessage
 
 __all__ = ["ERROR_DELAY", "handle_reply", "wanted"]
 

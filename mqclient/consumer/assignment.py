@@ -11,20 +11,20 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, Protocol, TypeVar
 
+from mqclient.consumer.allocation import allocate, strategy_of
+from mqclient.consumer.offset_store import MemoryOffsets
 from mqclient.consumer.process_queue import ProcessQueue
-from mqclient.consumer.settings import ConsumerSettings, LitePullSettings
 from mqclient.consumer.start_offset import start_offset
 from mqclient.consumer.subscription import Subscription
-from mqclient.engine import Client
+from mqclient.engine.client import Client
+from mqclient.engine.parallel import in_parallel
+from mqclient.engine.threads import in_thread
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
-from mqclient.offsets import MemoryOffsets
-from mqclient.parallel import in_parallel
-from mqclient.rebalance import allocate, strategy_of
-from mqclient.threads import in_thread
-from mqclient.wire import calls
-from mqclient.wire.codes import ResponseCode
-from mqstore.message import MessageQueue
-from mqstore.names import RETRY_PREFIX
+from mqclient.settings.consumers import ConsumerSettings, LitePullSettings
+from mqcommon.message import MessageQueue
+from mqcommon.names import RETRY_PREFIX
+from mqcommon.wire.calls import calls
+from mqcommon.wire.codes import ResponseCode
 
 __all__ = ["Assignment"]
 

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 from enum import Enum
 from typing import Any, TypeVar
 
-from mqclient.callables import check_takes, takes
-from mqclient.config import Duration, check_type, seconds
-from mqstore.message import DELAY_LEVEL_MAX, MessageQueue, ReceivedMessage
+from mqclient.engine.callables import check_takes, takes
+from mqclient.settings.clients import Duration, check_type, seconds
+from mqcommon.message import DELAY_LEVEL_MAX, MessageQueue, ReceivedMessage
 
 __all__ = [
     "ConsumeContext",

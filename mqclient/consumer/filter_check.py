@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 from mqclient.consumer.subscription import Subscription
-from mqclient.engine import Client
+from mqclient.engine.client import Client
 from mqclient.errors import BrokerError
-from mqclient.wire import calls
-from mqclient.wire.bodies.heartbeat import SQL92, CheckClientRequestBody
+from mqcommon.wire.bodies.heartbeat import SQL92, CheckClientRequestBody
+from mqcommon.wire.calls import calls
 
 __all__ = ["FilterChecks", "Subscribed"]
 

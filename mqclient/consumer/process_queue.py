@@ -4,8 +4,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from mqclient.consumer.statistics import TopicCounts
-from mqclient.frame_template import FrameTemplate
-from mqstore.message import MessageQueue, ReceivedMessage
+from mqclient.engine.request_template import FrameTemplate
+from mqcommon.message import MessageQueue, ReceivedMessage
 
 __all__ = ["ProcessQueue"]
 

@@ -11,19 +11,19 @@ from collections.abc import Callable
 from functools import partial
 
 from mqclient.consumer.answering import ERROR_DELAY, handle_reply, wanted
-from mqclient.consumer.codecs import CODEC_PAUSE, MissingCodec
-from mqclient.consumer.flow import FLOW_CONTROL_DELAY, too_much_held
+from mqclient.consumer.flow_control import FLOW_CONTROL_DELAY, too_much_held
+from mqclient.consumer.missing_codec import CODEC_PAUSE, MissingCodec
+from mqclient.consumer.offset_store import MemoryOffsets
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.pull_answer import PullAnswer
-from mqclient.consumer.settings import ConsumerSettings
 from mqclient.consumer.statistics import ConsumerStatistics
 from mqclient.consumer.subscription import Subscription
-from mqclient.engine import Client
+from mqclient.engine.client import Client
+from mqclient.engine.request_template import FrameTemplate, Values
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
-from mqclient.frame_template import FrameTemplate, Values
-from mqclient.offsets import MemoryOffsets
-from mqclient.wire.codes import PullSysFlag, RequestCode, ResponseCode
-from mqstore.message import MessageQueue, ReceivedMessage
+from mqclient.settings.consumers import ConsumerSettings
+from mqcommon.message import MessageQueue, ReceivedMessage
+from mqcommon.wire.codes import PullSysFlag, RequestCode, ResponseCode
 
 __all__ = ["Puller", "log_failure", "pull_template", "pull_values"]
 

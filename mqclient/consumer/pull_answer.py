@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from mqclient.errors import BrokerError, MalformedReply
-from mqclient.wire.codes import ResponseCode
-from mqclient.wire.frame import Frame
-from mqclient.wire.headers.base import HeaderError
-from mqclient.wire.headers.pull import PullMessageResponseHeader
-from mqclient.wire.reply_bounds import check_fields
-from mqstore.message import DamagedRecord, ReceivedMessage, decode_reply
+from mqcommon.message import DamagedRecord, ReceivedMessage, decode_reply
+from mqcommon.wire.codes import ResponseCode
+from mqcommon.wire.frame import Frame
+from mqcommon.wire.headers.base import HeaderError
+from mqcommon.wire.headers.pull import PullMessageResponseHeader
+from mqcommon.wire.reply_bounds import check_fields
 
 __all__ = ["PullAnswer", "read_pull_answer"]
 

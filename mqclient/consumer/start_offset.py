@@ -8,13 +8,13 @@ import logging
 from datetime import datetime
 from functools import partial
 
-from mqclient.consumer.settings import ConsumerSettings, LitePullSettings
-from mqclient.engine import Client
-from mqclient.first_at import asking, first_at
-from mqclient.offsets import OFFSET_TIMEOUT, MemoryOffsets
-from mqclient.wire import calls
-from mqstore.message import MessageQueue
-from mqstore.names import RETRY_PREFIX, TOOLS_GROUP
+from mqclient.consumer.offset_store import OFFSET_TIMEOUT, MemoryOffsets
+from mqclient.engine.client import Client
+from mqclient.engine.first_at import asking, first_at
+from mqclient.settings.consumers import ConsumerSettings, LitePullSettings
+from mqcommon.message import MessageQueue
+from mqcommon.names import RETRY_PREFIX, TOOLS_GROUP
+from mqcommon.wire.calls import calls
 
 __all__ = ["start_offset"]
 

@@ -9,7 +9,7 @@ from collections import deque
 from time import monotonic
 from typing import NamedTuple
 
-from mqclient.wire.bodies.running import ConsumeStatus
+from mqcommon.wire.bodies.running import ConsumeStatus
 
 __all__ = ["ConsumerStatistics", "TopicCounts"]
 

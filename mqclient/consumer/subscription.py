@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from mqclient.config import check_readable
 from mqclient.consumer.context import (
     Handler,
     MessageHandler,
@@ -11,10 +10,11 @@ from mqclient.consumer.context import (
     is_async,
     one_at_a_time,
 )
-from mqclient.consumer.versions import next_version
-from mqclient.wire.bodies.heartbeat import SQL92, SUBSCRIBE_ALL, SubscriptionData
-from mqstore.message import MessageQueue
-from mqstore.names import tag_hash, tags_of
+from mqclient.consumer.subscription_versions import next_version
+from mqclient.settings.clients import check_readable
+from mqcommon.message import MessageQueue
+from mqcommon.names import tag_hash, tags_of
+from mqcommon.wire.bodies.heartbeat import SQL92, SUBSCRIBE_ALL, SubscriptionData
 
 __all__ = [
     "HandlerWrap",

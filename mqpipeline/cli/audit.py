@@ -7,6 +7,9 @@ from typing import Any
 
 import click
 
+from mqcommon import files
+from mqcommon.cli.exit_codes import DAMAGED
+from mqcommon.cli.output import chosen_format, write_rows
 from mqpipeline.cli.options import (
     PIECE_COLUMNS,
     Run,
@@ -17,9 +20,6 @@ from mqpipeline.cli.options import (
 )
 from mqpipeline.errors import UsageError
 from mqpipeline.jobs import audit as job
-from mqstore import files
-from mqstore.commands.exit_codes import DAMAGED
-from mqstore.commands.output import chosen_format, write_rows
 
 __all__ = ["audit"]
 
@@ -79,7 +79,7 @@ def audit(
         report = job.audit(topics, options, namesrv=namesrv, spark=session, **moments)
     _write(report, chosen_format(run.output))
     if html is not None:
-        from mqpipeline.audit_page import page
+        from mqpipeline.jobs.audit_page import page
 
         files.replace(html, page(report, f"Audit of {', '.join(topics) or lake}").encode())
     if report.gaps:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 import msgspec
 
+from mqcommon.cli.output import chosen_format, write_rows
 from mqpipeline.cli.options import Run, job_options, progress_bar
 from mqpipeline.jobs import compact as job
-from mqstore.commands.output import chosen_format, write_rows
 
 __all__ = ["compact"]
 

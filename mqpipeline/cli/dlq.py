@@ -8,6 +8,7 @@ from typing import Any
 import click
 import msgspec
 
+from mqcommon.cli.output import chosen_format, write_rows
 from mqpipeline.cli.options import (
     PIECE_COLUMNS,
     Run,
@@ -16,7 +17,6 @@ from mqpipeline.cli.options import (
     piece_row,
 )
 from mqpipeline.jobs import dlq as job
-from mqstore.commands.output import chosen_format, write_rows
 
 __all__ = ["dlq"]
 

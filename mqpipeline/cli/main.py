@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import click
 
-from mqclient.commands.failures import failure_of
+from mqclient.cli.failures import failure_of
+from mqcommon.cli import exit_codes, running
+from mqcommon.cli.groups import LazyGroup, Listed, invoke
 from mqpipeline.errors import PipelineError, UsageError
-from mqstore.commands import exit_codes, running
-from mqstore.commands.groups import LazyGroup, Listed, invoke
 from mqstore.errors import StoreDamaged, StoreError
 
 __all__ = ["cli", "main"]

@@ -14,14 +14,14 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from mqclient.commands.connection import NAMESRV_OPTION, OPTIONS, ConnectionOption
+from mqclient.cli.connection import NAMESRV_OPTION, OPTIONS, ConnectionOption
+from mqcommon.cli.moments import read_start
+from mqcommon.cli.options import all_options, read_by
+from mqcommon.cli.output import output_option
+from mqcommon.signal_safe_event import Ending
 from mqpipeline.errors import UsageError
-from mqpipeline.session import open_session, read_pairs, require_spark
-from mqpipeline.topics import Moment, Piece
-from mqstore.commands.moments import read_start
-from mqstore.commands.options import all_options, read_by
-from mqstore.commands.output import output_option
-from mqstore.ending import Ending
+from mqpipeline.jobs.session import open_session, read_pairs, require_spark
+from mqpipeline.jobs.topics import Moment, Piece
 
 __all__ = [
     "PIECE_COLUMNS",

@@ -7,11 +7,11 @@ from typing import Any
 import click
 import msgspec
 
+from mqcommon.cli.exit_codes import DAMAGED
+from mqcommon.cli.options import topic_option
+from mqcommon.cli.output import chosen_format, write_rows
 from mqpipeline.cli.options import Run, job_options, progress_bar
 from mqpipeline.jobs import recover as job
-from mqstore.commands.exit_codes import DAMAGED
-from mqstore.commands.options import topic_option
-from mqstore.commands.output import chosen_format, write_rows
 
 __all__ = ["recover"]
 

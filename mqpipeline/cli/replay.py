@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 import msgspec
 
+from mqcommon.cli.options import milliseconds_option, tags_option, topic_option
+from mqcommon.cli.output import chosen_format, write_rows
+from mqcommon.names import tag_names
 from mqpipeline.cli.options import Run, job_options, namesrv_options, progress_bar
 from mqpipeline.jobs import replay as job
-from mqstore.commands.options import milliseconds_option, tags_option, topic_option
-from mqstore.commands.output import chosen_format, write_rows
-from mqstore.spark_options import tag_names
 
 __all__ = ["replay"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from mqpipeline.bodies import Body
+from mqcommon.cli.output import chosen_format, write_rows
 from mqpipeline.cli.options import (
     PIECE_COLUMNS,
     Run,
@@ -19,7 +19,7 @@ from mqpipeline.cli.options import (
     until_stopped,
 )
 from mqpipeline.jobs import to_lake as job
-from mqstore.commands.output import chosen_format, write_rows
+from mqpipeline.jobs.bodies import Body
 
 __all__ = ["to_lake"]
 

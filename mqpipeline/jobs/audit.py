@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from mqclient.errors import NoRouteError
-from mqpipeline import frames
-from mqpipeline.session import open_session
-from mqpipeline.storage import Lake
-from mqpipeline.topics import Backlog, Moment, look, parse_options
-from mqstore.names import TRACE_TOPIC
+from mqcommon.names import TRACE_TOPIC
+from mqpipeline.jobs import frames
+from mqpipeline.jobs.session import open_session
+from mqpipeline.jobs.topics import Backlog, Moment, look, parse_options
+from mqpipeline.lake.storage import Lake
 
 __all__ = ["AuditReport", "audit", "audit_lake", "plan_audit"]
 

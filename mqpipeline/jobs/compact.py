@@ -9,11 +9,12 @@ from typing import Any
 
 import msgspec
 
-from mqpipeline import frames, layout
-from mqpipeline.merge_sink import Merge, merge
-from mqpipeline.session import open_session
-from mqpipeline.storage import Lake
-from mqpipeline.transaction import Observer, opened
+from mqpipeline.jobs import frames
+from mqpipeline.jobs.session import open_session
+from mqpipeline.lake import layout
+from mqpipeline.lake.storage import Lake
+from mqpipeline.lake.transaction import Observer, opened
+from mqpipeline.sinks.merge_sink import Merge, merge
 
 __all__ = ["CompactReport", "compact", "plan_compact"]
 

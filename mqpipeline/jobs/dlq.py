@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from mqclient import Admin
-from mqclient.spark.options import Options
-from mqpipeline import frames
+from mqcommon.names import DLQ_PREFIX, dead_letter_topic
 from mqpipeline.errors import UsageError
-from mqpipeline.session import open_session
-from mqpipeline.topics import Piece, look, parse_options
-from mqstore.names import DLQ_PREFIX, dead_letter_topic
+from mqpipeline.jobs import frames
+from mqpipeline.jobs.session import open_session
+from mqpipeline.jobs.topics import Piece, look, parse_options
+from mqpipeline.spark.topics.options import Options
 
 __all__ = ["GroupReport", "dlq", "plan_dlq"]
 

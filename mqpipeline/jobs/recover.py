@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from mqpipeline import sink
 from mqpipeline.errors import UsageError
-from mqpipeline.lake_writer import WrittenFile
-from mqpipeline.layout import Interval
-from mqpipeline.session import open_session
-from mqpipeline.storage import Lake
-from mqpipeline.transaction import Observer, Transaction, check, opened
+from mqpipeline.jobs.session import open_session
+from mqpipeline.lake.lake_writer import WrittenFile
+from mqpipeline.lake.layout import Interval
+from mqpipeline.lake.storage import Lake
+from mqpipeline.lake.transaction import Observer, Transaction, check, opened
+from mqpipeline.sinks import lake_sink
 from mqstore.offline import StoreReader
 from mqstore.offline import open as open_store
 from mqstore.offline.walk import Gap, Wanted
@@ -179,7 +179,7 @@ def _round(
     if topic is not None:
         options["topic"] = topic
     frame = session.read.format("rocketmq-store").options(**options).load(piece.store)
-    staged = sink.write(frame, run.lake, run.staging, by, piece.store)
+    staged = lake_sink.write(frame, run.lake, run.staging, by, piece.store)
     files = [file for _, file in staged]
     moves = [(where, file.path) for where, file in staged]
     run.commit(moves, {piece.store: piece.end}, sum(file.rows for file in files))

@@ -11,15 +11,17 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 
-from mqclient.spark.cluster import Cluster
-from mqpipeline import frames, layout, paced_sink
 from mqpipeline.errors import UsageError
-from mqpipeline.layout import LakeFile
-from mqpipeline.paced_sink import Pace
-from mqpipeline.session import open_session
-from mqpipeline.storage import Lake
-from mqpipeline.topics import parse_options
-from mqpipeline.transaction import Observer, check, opened
+from mqpipeline.jobs import frames
+from mqpipeline.jobs.session import open_session
+from mqpipeline.jobs.topics import parse_options
+from mqpipeline.lake import layout
+from mqpipeline.lake.layout import LakeFile
+from mqpipeline.lake.storage import Lake
+from mqpipeline.lake.transaction import Observer, check, opened
+from mqpipeline.sinks import paced_sink
+from mqpipeline.sinks.paced_sink import Pace
+from mqpipeline.spark.topics.cluster import Cluster
 
 __all__ = ["ORIGIN", "ReplayPlan", "ReplayReport", "plan_replay", "replay"]
 

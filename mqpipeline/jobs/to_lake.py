@@ -8,15 +8,16 @@ from typing import Any, Literal
 
 import msgspec
 
-from mqpipeline import sink, state
-from mqpipeline.bodies import Body, with_value
 from mqpipeline.errors import UsageError
-from mqpipeline.lake_writer import WrittenFile
-from mqpipeline.layout import Interval
-from mqpipeline.session import open_session
-from mqpipeline.storage import Lake
-from mqpipeline.topics import Backlog, Moment, Piece, look, parse_options, source_options
-from mqpipeline.transaction import Observer, Transaction, check, opened
+from mqpipeline.jobs.bodies import Body, with_value
+from mqpipeline.jobs.session import open_session
+from mqpipeline.jobs.topics import Backlog, Moment, Piece, look, parse_options, source_options
+from mqpipeline.lake import state
+from mqpipeline.lake.lake_writer import WrittenFile
+from mqpipeline.lake.layout import Interval
+from mqpipeline.lake.storage import Lake
+from mqpipeline.lake.transaction import Observer, Transaction, check, opened
+from mqpipeline.sinks import lake_sink
 
 __all__ = ["LakePlan", "LakeReport", "Progress", "plan_to_lake", "to_lake"]
 
@@ -174,7 +175,7 @@ def _round(
     frame = with_value(session, frame, body)
     ranges = {piece.key: (piece.first, piece.end) for piece in pieces if piece.rows}
     run.begin(ranges)
-    staged = sink.write(frame, run.lake, run.staging, by, ranges=ranges)
+    staged = lake_sink.write(frame, run.lake, run.staging, by, ranges=ranges)
     files = [file for _, file in staged]
     moves = [(where, file.path) for where, file in staged]
     done = {piece.key: piece.end for piece in pieces}

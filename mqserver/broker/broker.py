@@ -11,10 +11,8 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
-from mqclient.wire.codes import RequestCode
-from mqclient.wire.frame import Frame
-from mqserver import file_modes
-from mqserver.addresses import Advertised, advertised
+from mqcommon.wire.codes import RequestCode
+from mqcommon.wire.frame import Frame
 from mqserver.broker import table
 from mqserver.broker.context import BrokerContext, NoNameServers
 from mqserver.broker.creations import Creations
@@ -41,16 +39,18 @@ from mqserver.config.settings import (
     changed_online,
     store_settings,
 )
-from mqserver.guard import Guard, guarded
-from mqserver.listener import Listener
-from mqserver.plane import Event, Tables
-from mqserver.process_state import Hold
-from mqserver.services import Services
+from mqserver.registration.advertised import Advertised, advertised
+from mqserver.runtime import file_modes
+from mqserver.runtime.data_plane import Event, Tables
+from mqserver.runtime.guard import Guard, guarded
+from mqserver.runtime.listener import Listener
+from mqserver.runtime.process_state import Hold
+from mqserver.runtime.services import Services
 from mqstore import Settings, Store, StoreError
 
 if TYPE_CHECKING:
-    from mqserver.broker.register import Registrar
-    from mqserver.http_listener import HttpListener
+    from mqserver.health.http_listener import HttpListener
+    from mqserver.registration.registrar import Registrar
 
 log = logging.getLogger("mqserver.broker")
 
@@ -290,7 +290,7 @@ class Broker:
 
     def _made_registrar(self) -> Registrar:
         # The port is open by now: it did not wait for the client engine, TLS and asyncio to load.
-        from mqserver.broker.register import Identity, Registrar
+        from mqserver.registration.registrar import Identity, Registrar
 
         context, settings, own = self.context, self.settings, self._addresses()
         return Registrar(
@@ -464,7 +464,7 @@ class Broker:
 
 def _health(context: BrokerContext) -> HttpListener:
     """Make the server of `/metrics`, `/live` and `/ready` of a broker."""
-    from mqserver.health import health_listener, require
+    from mqserver.health.endpoints import health_listener, require
 
     require()
     from mqserver.broker.metrics import BrokerMetrics

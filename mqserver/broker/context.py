@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
 
-from mqclient.wire.codes import ResponseCode
+from mqcommon import names
+from mqcommon.message import ReceivedMessage
+from mqcommon.wire.codes import ResponseCode
 from mqserver.broker.creations import Creations
 from mqserver.broker.relay import Relay
 from mqserver.broker.state.bounds import Bounds
@@ -24,10 +26,10 @@ from mqserver.broker.state.unasked import Unasked
 from mqserver.broker.stats.statistics import Statistics
 from mqserver.config.online import OnlineSettings
 from mqserver.config.settings import BrokerSettings
-from mqserver.plane import Queue
-from mqserver.replies import Refused, Request
-from mqserver.services import Services
-from mqstore import GetResult, PutResult, QueryResult, ReceivedMessage, names
+from mqserver.runtime.data_plane import Queue
+from mqserver.runtime.processor_api import Refused, Request
+from mqserver.runtime.services import Services
+from mqstore import GetResult, PutResult, QueryResult
 
 ACL_EXCEPTION = "org.apache.rocketmq.acl.common.AclException"
 """The beginning of the remark of a refusal by access control; clients look for it."""

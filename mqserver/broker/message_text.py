@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mqclient.wire.bodies.base import BodyError
-from mqstore.property_text import Pair, pairs_of, text_of
+from mqcommon.property_text import Pair, pairs_of, text_of
+from mqcommon.wire.bodies.base import BodyError
 
 
 class Stored(NamedTuple):

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from mqserver import refusals, services
+from mqcommon import names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.state.members import Member, language_name
 from mqserver.broker.stats.statistics import GROUP_GET_NUMS, GROUP_GET_SIZE
 from mqserver.broker.table import CODE_FAMILIES
-from mqserver.descriptors import CONNECTIONS_REFUSED_HELP
-from mqserver.tls import CERTIFICATE_END, CERTIFICATE_END_HELP, TLS_COUNTERS
-from mqstore import names
+from mqserver.runtime import refusals, services
+from mqserver.runtime.descriptors import CONNECTIONS_REFUSED_HELP
+from mqserver.tls.certificates import CERTIFICATE_END, CERTIFICATE_END_HELP, TLS_COUNTERS
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric

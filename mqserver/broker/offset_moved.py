@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from mqclient.wire.headers.pull import PullMessageRequestHeader
+from mqcommon import fastjson, names
+from mqcommon.message import encode_properties
+from mqcommon.wire.headers.pull import PullMessageRequestHeader
 from mqserver.broker.context import BrokerContext
-from mqstore import encode_properties, fastjson, names
 
 
 def note_moved(broker: BrokerContext, header: PullMessageRequestHeader, new_offset: int) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mqserver.broker.context import BrokerContext
 from mqserver.config.settings import BrokerSettings
-from mqserver.descriptors import connections_max
-from mqserver.memory import REPLY_BYTES, memory_limit, within_memory
-from mqserver.tls import plane_tls
+from mqserver.runtime.descriptors import connections_max
+from mqserver.runtime.memory import REPLY_BYTES, memory_limit, within_memory
+from mqserver.tls.certificates import plane_tls
 
 
 def plane_settings(

@@ -15,9 +15,9 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
-from mqclient.wire.codes import FrameFlag, ResponseCode
-from mqclient.wire.frame import Frame, decode, encode
-from mqserver.replies import LATER, Refused, Reply, Request, Response
+from mqcommon.wire.codes import FrameFlag, ResponseCode
+from mqcommon.wire.frame import Frame, decode, encode
+from mqserver.runtime.processor_api import LATER, Refused, Reply, Request, Response
 
 log = logging.getLogger("mqserver.broker")
 
@@ -36,7 +36,7 @@ LOOK_S = 0.1
 
 
 class Clients(Protocol):
-    """The methods of `mqserver.listener.Listener` that the relay uses; documented there."""
+    """The methods of `mqserver.runtime.listener.Listener` that the relay uses; documented there."""
 
     def send(self, connection: int, frame: bytes) -> bool:
         """Send a one-way request."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mqclient.wire.codes import ResponseCode
+from mqcommon.wire.codes import ResponseCode
 from mqserver.broker.context import BrokerContext
-from mqserver.replies import Refused
+from mqserver.runtime.processor_api import Refused
 
 FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 
-from mqclient.wire.bodies.topics import TopicConfig
-from mqclient.wire.codes import ResponseCode
-from mqclient.wire.headers.send import SendMessageRequestHeader
+from mqcommon import names
+from mqcommon.message import ReceivedMessage, offset_msg_id
+from mqcommon.wire.bodies.topics import TopicConfig
+from mqcommon.wire.codes import ResponseCode
+from mqcommon.wire.headers.send import SendMessageRequestHeader
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import FAQ, no_group, sending_forbidden
 from mqserver.broker.state.topics import FILE, WRITE, NewTopic, shown
-from mqserver.replies import Refused, Request
-from mqstore import PutResult, ReceivedMessage, names, offset_msg_id
+from mqserver.runtime.processor_api import Refused, Request
+from mqstore import PutResult
 
 
 def region_and_trace(broker: BrokerContext) -> dict[str, str]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from mqclient.wire.codes import RequestCode as Code
-from mqclient.wire.codes import ResponseCode
-from mqserver.bad_input import refusing_bad_input
+from mqcommon.wire.codes import RequestCode as Code
+from mqcommon.wire.codes import ResponseCode
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.processors import (
     acl,
@@ -31,7 +30,8 @@ from mqserver.broker.processors import (
     transaction,
 )
 from mqserver.config.settings import BrokerSettings
-from mqserver.replies import Family, Processor, Reply, Request, Response
+from mqserver.runtime.bad_input import refusing_bad_input
+from mqserver.runtime.processor_api import Family, Processor, Reply, Request, Response
 
 BrokerProcessor = Callable[[BrokerContext, Request], Reply]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 
+from mqcommon import names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.processors.offset import why_unknown
 from mqserver.broker.state import groups, topics
-from mqstore import names
 
 log = logging.getLogger("mqserver.broker")
 HOUR_MS = 3_600_000

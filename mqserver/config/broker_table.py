@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 
+from mqcommon import names
 from mqserver.config.listener_table import ListenerSettings
 from mqserver.config.log_table import LogSettings
 from mqserver.config.store_table import STORE_INERT, StoreSettings
 from mqserver.config.table import LATER, LONG_MAX, UNLISTED, Table, inert, ours, setting
 from mqserver.config.tls_table import ClientTlsSettings, ServerTlsSettings
-from mqstore import names
 
 _CPUS = os.cpu_count() or 1
 _POOL = "the Rust data plane and handoffThreads serve all requests"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 
+from mqcommon.java_properties import parse
 from mqserver.config.loaded import DEFAULT, AnyPath, Loaded, SettingsError
 from mqserver.config.overrides import apply_overrides
 from mqserver.config.table import Table
-from mqstore.java_properties import parse
 
 
 def load(

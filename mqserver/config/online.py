@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from mqclient.wire.bodies.common import DataVersion
+from mqcommon.java_properties import parse, render
+from mqcommon.wire.bodies.common import DataVersion
 from mqserver.config.loaded import AnyPath, Loaded, SettingsError
 from mqserver.config.overrides import Overrides
 from mqserver.config.table import Setting, Value, shown_of
-from mqserver.replies import Refused
-from mqstore.java_properties import parse, render
+from mqserver.runtime.processor_api import Refused
 
 log = logging.getLogger("mqserver.config")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
+from mqcommon.files import StateFile
+from mqcommon.java_properties import Entry, parse, render
 from mqserver.config.loaded import AnyPath, Loaded, SettingsError
 from mqstore import StoreError
-from mqstore.files import StateFile
-from mqstore.java_properties import Entry, parse, render
 
 
 class Overrides:

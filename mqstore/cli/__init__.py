@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mqstore.commands.shortage import telling_shortage
+from mqcommon.cli.shortage import telling_shortage
 
 with telling_shortage("mqstore"):
     import click
 
-    from mqstore.commands import exit_codes, running
-    from mqstore.commands.groups import LazyGroup, Listed, invoke
+    from mqcommon.cli import exit_codes, running
+    from mqcommon.cli.groups import LazyGroup, Listed, invoke
     from mqstore.errors import DecodeError, StoreDamaged, StoreError
 
 __all__ = ["main"]

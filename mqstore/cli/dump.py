@@ -9,15 +9,8 @@ from typing import Any
 
 import click
 
-from mqstore.cli.options import (
-    check_start,
-    check_stored_topic,
-    directory_argument,
-    filter_options,
-    wanted_of,
-)
-from mqstore.commands.exit_codes import DAMAGED
-from mqstore.commands.output import (
+from mqcommon.cli.exit_codes import DAMAGED
+from mqcommon.cli.output import (
     chosen_format,
     output_option,
     printable,
@@ -25,10 +18,17 @@ from mqstore.commands.output import (
     write_lines,
     write_rows,
 )
-from mqstore.message import ReceivedMessage, decode_messages
+from mqcommon.message import ReceivedMessage, decode_messages
+from mqcommon.message_row import BODIES, message_row
+from mqstore.cli.options import (
+    check_start,
+    check_stored_topic,
+    directory_argument,
+    filter_options,
+    wanted_of,
+)
 from mqstore.offline import Gap, StoreReader, Wanted, json_lines
 from mqstore.offline import open as open_store
-from mqstore.offline.rows import BODIES, message_row
 
 __all__ = ["dump"]
 

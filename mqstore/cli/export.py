@@ -6,6 +6,11 @@ from typing import Any
 
 import click
 
+from mqcommon.cli.exit_codes import DAMAGED
+from mqcommon.cli.output import chosen_format, output_option, write_rows
+from mqcommon.cli.progress import progress
+from mqcommon.cli.running import refusing_arguments
+from mqcommon.export_formats import FORMATS
 from mqstore.cli.options import (
     check_start,
     check_stored_topic,
@@ -13,14 +18,9 @@ from mqstore.cli.options import (
     filter_options,
     wanted_of,
 )
-from mqstore.commands.exit_codes import DAMAGED
-from mqstore.commands.output import chosen_format, output_option, write_rows
-from mqstore.commands.progress import progress
-from mqstore.commands.running import refusing_arguments
 from mqstore.offline import open as open_store
 from mqstore.offline.export import ExportReport
 from mqstore.offline.export import export as write_export
-from mqstore.offline.formats import FORMATS
 
 __all__ = ["export"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from mqcommon.cli.options import topic_option
+from mqcommon.cli.output import chosen_format, output_option, write_rows
 from mqstore.cli.options import check_stored_topic
-from mqstore.commands.options import topic_option
-from mqstore.commands.output import chosen_format, output_option, write_rows
 from mqstore.offline import StoreReader
 from mqstore.offline import open as open_store
 

@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 
 import click
 
+from mqcommon.cli.options import all_options
+from mqcommon.cli.output import chosen_format, output_option, write_rows
+from mqcommon.cli.progress import progress
+from mqcommon.cli.running import refusing_arguments
 from mqstore.cli.options import directory_argument
-from mqstore.commands.options import all_options
-from mqstore.commands.output import chosen_format, output_option, write_rows
-from mqstore.commands.progress import progress
-from mqstore.commands.running import refusing_arguments
 from mqstore.offline import RepairReport
 from mqstore.offline import rebuild as rebuild_store
 from mqstore.offline import repair as repair_store

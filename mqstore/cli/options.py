@@ -8,16 +8,16 @@ from typing import Any, TypeVar
 
 import click
 
-from mqstore.commands.moments import read_milliseconds
-from mqstore.commands.options import (
+from mqcommon.cli.moments import read_milliseconds
+from mqcommon.cli.options import (
     all_options,
     milliseconds_option,
     read_by,
     tags_option,
     topic_option,
 )
+from mqcommon.names import tag_names
 from mqstore.offline import StoreReader, Wanted
-from mqstore.spark_options import tag_names
 
 __all__ = [
     "check_start",

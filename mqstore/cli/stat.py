@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from mqcommon.cli.output import chosen_format, output_option, write_rows
+from mqcommon.java_properties import render
 from mqstore.cli.options import directory_argument
-from mqstore.commands.output import chosen_format, output_option, write_rows
-from mqstore.java_properties import render
 from mqstore.offline import StoreStat
 from mqstore.offline import open as open_store
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
+from mqcommon.cli.exit_codes import DAMAGED
+from mqcommon.cli.output import chosen_format, output_option, write_rows
+from mqcommon.cli.progress import Report, progress
 from mqstore.cli.options import directory_argument
-from mqstore.commands.exit_codes import DAMAGED
-from mqstore.commands.output import chosen_format, output_option, write_rows
-from mqstore.commands.progress import Report, progress
 from mqstore.offline import Finding, StoreReader, VerifyReport
 from mqstore.offline import open as open_store
 

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mqstore.message import DecodeError, ReceivedMessage, decode_messages
-from mqstore.names import (
+from mqcommon.export_formats import format_of
+from mqcommon.message import DecodeError, ReceivedMessage, decode_messages
+from mqcommon.names import (
     AUTO_CREATE_TOPIC,
     CHECK_MAX_TIME_TOPIC,
     INNER_PREFIX,
@@ -18,7 +19,7 @@ from mqstore.names import (
     SCHEDULE_TOPIC,
 )
 from mqstore.offline import state
-from mqstore.offline.formats import Writer, format_of, whole_file, writer_of
+from mqstore.offline.formats import Writer, whole_file, writer_of
 from mqstore.offline.reader import StoreReader
 from mqstore.offline.walk import Gap, Wanted
 

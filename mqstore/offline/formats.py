@@ -12,16 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from mqstore import extras
-from mqstore.files import atomic_file
-from mqstore.message import COLUMN_LAYOUTS, ReceivedMessage, decode_messages
+from mqcommon import extras
+from mqcommon.files import atomic_file
+from mqcommon.message import COLUMN_LAYOUTS, ReceivedMessage, decode_messages
+from mqcommon.message_row import message_row
 from mqstore.offline.materialize import json_lines
-from mqstore.offline.rows import message_row
 
-__all__ = ["CSV_COLUMNS", "FORMATS", "Writer", "format_of", "whole_file", "writer_of"]
+__all__ = ["CSV_COLUMNS", "Writer", "whole_file", "writer_of"]
 
-FORMATS = ("jsonl", "jsonl.zst", "csv", "parquet")
-"""Formats of an export; the names are file extensions."""
 CSV_COLUMNS = (
     "topic", "queueId", "queueOffset", "commitLogOffset", "storeSize", "msgId", "offsetMsgId",
     "tags", "keys", "flag", "sysFlag", "bornTimestamp", "bornHost", "storeTimestamp", "storeTime",
@@ -42,24 +40,6 @@ class Writer(Protocol):
 
     def finish(self) -> None:
         """Write the rest; the file itself stays open."""
-
-
-def format_of(path: Path, chosen: str | None = None) -> str:
-    """The chosen format, or the one that the file's name ends with.
-
-    Raises ValueError if neither is a format.
-    """
-    if chosen is not None:
-        if chosen not in FORMATS:
-            raise ValueError(f"format {chosen!r} is not one of {', '.join(FORMATS)}")
-        return chosen
-    for name in FORMATS:
-        if path.name.endswith(f".{name}"):
-            return name
-    raise ValueError(
-        f"{path.name!r} does not name a format: end it with .jsonl, .jsonl.zst, .csv or .parquet, "
-        "or give --format"
-    )
 
 
 @contextmanager

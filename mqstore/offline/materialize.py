@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from typing import Any
 
-from mqstore import _core
+from mqcommon import _core
 from mqstore.offline.walk import AheadWalk, Gap, Wanted
 
 __all__ = ["LinesWalk", "Rows", "columns", "json_lines", "lines"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from mqstore import _core
+from mqcommon import _core
 from mqstore.offline.report import GroupOutlook, RepairReport
 
 __all__ = ["rebuild", "repair"]

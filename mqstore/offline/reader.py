@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mqstore import _core, extras
-from mqstore.message import (
+from mqcommon import _core, extras
+from mqcommon.message import (
     COLUMN_LAYOUTS,
     ReceivedMessage,
     decode_messages,
@@ -354,7 +354,7 @@ class StoreReader:
     ) -> Iterator[Any]:
         """The records as Arrow record batches, for pandas, polars, DuckDB.
 
-        columns: names of `mqstore.message.COLUMN_LAYOUTS`, None for all; only these are
+        columns: names of `mqcommon.message.COLUMN_LAYOUTS`, None for all; only these are
         decoded. Other arguments are as in `walk`. Needs pyarrow.
         """
         from mqstore.arrow import arrow_schema, walk_batches

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from mqstore.names import LIGHT_PREFIX
+from mqcommon.names import LIGHT_PREFIX
 from mqstore.offline.report import Checkpoint, Condition, Layout, QueueSummary
 
 __all__ = ["PartSize", "StoreStat", "broker_conf", "part_sizes"]

@@ -26,8 +26,8 @@ TABLES = {
 def load_table(root: Path, name: str) -> Table:
     """`config/{name}`; its .bak if it is missing, empty, damaged or the content of another file;
     {} if there is no .bak."""
-    from mqstore.fastjson import loads
-    from mqstore.files import read_own
+    from mqcommon.fastjson import loads
+    from mqcommon.files import read_own
 
     for file in (root / "config" / name, root / "config" / f"{name}.bak"):
         try:

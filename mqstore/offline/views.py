@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mqstore import extras
+from mqcommon import extras
 from mqstore.offline.report import Layout
 
 if TYPE_CHECKING:

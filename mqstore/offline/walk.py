@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
-from mqstore.spark_options import tag_names
+from mqcommon.names import tag_names
 
 if TYPE_CHECKING:
-    from mqstore.message import ReceivedMessage
+    from mqcommon.message import ReceivedMessage
 
 __all__ = ["Ahead", "AheadWalk", "Chunk", "Gap", "LogWalk", "Scanner", "Walk", "Wanted", "follow"]
 

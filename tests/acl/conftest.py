@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mqserver.pair import Pair
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
+from mqserver.embedded.in_process import Pair
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
 from tests.acl.signing import home_with
 
 

@@ -8,7 +8,7 @@ import hmac
 from collections.abc import Mapping
 from pathlib import Path
 
-from mqclient.wire.frame import Frame
+from mqcommon.wire.frame import Frame
 
 USER, ADMIN = ("rocketuser", "12345678"), ("rocketadmin", "87654321")
 """The accounts of the recording."""

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from mqclient.cli.bench import bench
-from mqserver.pair import Pair
+from mqserver.embedded.in_process import Pair
 from tests.acl.signing import ADMIN, USER
 
 DENIED = 4

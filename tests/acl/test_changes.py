@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mqclient.wire.frame import Frame
+from mqcommon.wire.frame import Frame
 from mqserver.broker.acl.control import AccessControl, check_files
 from mqserver.broker.acl.files import AclPaths
 from mqserver.broker.broker import Broker
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load, pairs
 from mqserver.config.loaded import SettingsError
-from mqserver.pair import Pair
-from mqserver.plane import Tables
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
+from mqserver.embedded.in_process import Pair
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
+from mqserver.runtime.data_plane import Tables
 from tests.acl.signing import ADMIN, PLAIN_ACL, USER, home_with, send, signed
 from tests.acl.test_requests import pair_acl, refusal
 
@@ -240,6 +240,6 @@ def test_without_access_control_changes_and_queries_fail() -> None:
 
 
 def _encoded(code: int) -> bytes:
-    from mqclient.wire.frame import encode
+    from mqcommon.wire.frame import encode
 
     return encode(Frame(code, opaque=900_000 + code))

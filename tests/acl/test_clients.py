@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from mqadmin.main import main as mqadmin
 from mqclient import BrokerError, Message, Producer, PushConsumer
-from mqclient.config import ClientSettings
-from mqclient.credentials import read_credentials
-from mqclient.mqadmin.main import main as mqadmin
-from mqclient.wire.codes import SerializeType
-from mqserver.pair import Pair
+from mqclient.engine.credentials import read_credentials
+from mqclient.settings.clients import ClientSettings
+from mqcommon.wire.codes import SerializeType
+from mqserver.embedded.in_process import Pair
 
 KEYS = {"access_key": "rocketuser", "secret_key": "12345678"}
 BOTH = "AclBoth"

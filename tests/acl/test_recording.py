@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mqclient.wire.frame import Frame, decode
-from mqserver.probe import Probe
+from mqcommon.wire.frame import Frame, decode
+from mqserver.embedded.raw_client import Probe
 from tests.acl.signing import ADMIN, USER, signature
-from tests.wire.golden import FOLDER, frames
+from tests.common.wire.golden import FOLDER, frames
 
 SESSIONS = ("acl", "acl-rocketmq", "admin-acl")
 SECRETS = dict([USER, ADMIN])

@@ -7,11 +7,11 @@ import logging
 
 import pytest
 
-from mqclient.wire.codes import FrameFlag
-from mqclient.wire.frame import Frame, encode
-from mqserver.guard import ACCOUNT_CODES, ADMIN_CODES
-from mqserver.pair import Pair
-from mqserver.probe import Probe
+from mqcommon.wire.codes import FrameFlag
+from mqcommon.wire.frame import Frame, encode
+from mqserver.embedded.in_process import Pair
+from mqserver.embedded.raw_client import Probe
+from mqserver.runtime.guard import ACCOUNT_CODES, ADMIN_CODES
 from tests.acl.signing import ADMIN, USER, send, signed
 
 PREFIX = "org.apache.rocketmq.acl.common.AclException: "

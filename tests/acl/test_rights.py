@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from mqclient.wire.frame import Frame
+from mqcommon.wire.frame import Frame
 from mqserver.broker.acl.rights import RIGHTS, Right, page_rows
 from mqserver.broker.table import PROCESSORS
-from mqserver.pair import Pair
-from mqserver.probe import Probe
+from mqserver.embedded.in_process import Pair
+from mqserver.embedded.raw_client import Probe
 from tests.acl.signing import ADMIN, USER, send, signed
 from tests.acl.test_requests import refusal
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mqserver.testing import free_port
+from mqserver.embedded.testing import free_port
 from tests.bad_input.commands import run, running
 
 GOLDEN_STORE = Path(__file__).parent.parent / "golden" / "store" / "store.tar.gz"

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from mqclient.wire.frame import Frame
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
 from tests.server.raw import Raw, json_frame
 
 PLANES = ("native", "python")

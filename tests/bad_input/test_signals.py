@@ -16,7 +16,7 @@ from mqstore import StorePoisoned
 from tests.waiting import until
 
 STUCK = """
-from mqserver.running import on_signals
+from mqserver.commands.command_runtime import on_signals
 import time
 stopped = on_signals()
 print("ready", flush=True)
@@ -28,7 +28,7 @@ time.sleep(60)
 
 INTERRUPTED_WAIT = """
 import signal, sys
-from mqserver.running import on_signals
+from mqserver.commands.command_runtime import on_signals
 
 def interrupt(line):
     lines = iter(range(1000))
@@ -56,7 +56,7 @@ def test_a_signal_at_any_line_of_the_wait_ends_it() -> None:
 
 
 ANOTHER_THREADS = """
-from mqserver.running import on_signals
+from mqserver.commands.command_runtime import on_signals
 import signal, threading
 stopped = on_signals()
 

@@ -35,7 +35,7 @@ def test_a_name_is_a_case(name: str) -> None:
 def test_a_file_imports_what_it_may(path: Path) -> None:
     for module, name in imported(path):
         assert not module.startswith("tests"), f"{module}: of the tests; see scripts/"
-        assert not name.startswith("_") or module in ("mqstore", "__future__"), f"{module}.{name}"
+        assert not name.startswith("_") or module in ("mqcommon", "__future__"), f"{module}.{name}"
         assert ".cli" not in module or module == CLI, f"{module}: a command"
         if path.is_relative_to(ROOT / "lib"):
             assert not module.startswith("benches.cases"), f"{module}: helpers know no case"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mqserver import addresses
-from mqserver.addresses import advertised
-from mqserver.testing import free_port
+from mqserver.embedded.testing import free_port
+from mqserver.registration import advertised as addresses
+from mqserver.registration.advertised import advertised
 
 SEVERAL = ["192.0.2.7", "198.51.100.7"]
 

@@ -15,22 +15,22 @@ from mqstore import StorePoisoned
 
 UNNEEDED = {
     "numpy", "rich", "watchdog", "cryptography", "prometheus_client", "zstandard", "lz4",
-    "pyarrow", "pyspark", "mqclient.consumer", "mqclient.spark", "mqserver.quickstart",
-    "mqserver.standalone", "mqserver.broker.metrics", "mqserver.names.metrics", "mqstore.offline",
-    "mqserver.broker.register", "asyncio",
+    "pyarrow", "pyspark", "mqclient.consumer", "mqpipeline", "mqserver.commands.quickstart",
+    "mqserver.embedded.standalone", "mqserver.broker.metrics", "mqserver.namesrv.metrics",
+    "mqstore.offline", "mqserver.registration.registrar", "asyncio",
 }  # fmt: skip
 """Slow imports: for extras, for other commands, or needed only after the port is open."""
 
 AT_LISTEN = """
 import os, sys
 from mqserver.cli import main
-import mqserver.listener
+import mqserver.runtime.listener
 
 def start(self, accept=True):
     print("\\n".join(sys.modules), flush=True)
     os._exit(0)
 
-mqserver.listener.Listener.start = start
+mqserver.runtime.listener.Listener.start = start
 sys.argv = ["mqserver", *sys.argv[1:]]
 main()
 """
@@ -52,15 +52,15 @@ def test_a_server_loads_what_it_serves(server: str, tmp_path: Path) -> None:
     )
     settings = ["listenPort=0", "bindAddress=127.0.0.1", *own]
     loaded = imported_at_listen(server, "start", *(w for s in settings for w in ("--set", s)))
-    assert {"mqserver.listener", "encodings.idna", "encodings.latin_1"} <= loaded
+    assert {"mqserver.runtime.listener", "encodings.idna", "encodings.latin_1"} <= loaded
     assert loaded & UNNEEDED == set()
-    other = "mqserver.names.server" if server == "broker" else "mqserver.broker.broker"
+    other = "mqserver.namesrv.server" if server == "broker" else "mqserver.broker.broker"
     assert other not in loaded
 
 
 AT_READY = """
 import gc, os, sys
-from mqserver import running
+from mqserver.commands import command_runtime as running
 from mqserver.cli import main
 
 def announce(line):

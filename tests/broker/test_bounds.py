@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mqclient.wire.bodies.heartbeat import ConsumerData, SubscriptionData
-from mqclient.wire.bodies.topics import TopicConfig
+from mqcommon.wire.bodies.heartbeat import ConsumerData, SubscriptionData
+from mqcommon.wire.bodies.topics import TopicConfig
 from mqserver.broker.state import producers as producers_module
 from mqserver.broker.state.bounds import (
     BURST_SECONDS,
@@ -29,9 +29,9 @@ from mqserver.broker.stats.items import Items
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load, pairs
 from mqserver.config.settings import broker_settings
-from mqserver.plane import Tables
-from mqserver.refusals import LOG_PAUSE_SECONDS
-from mqserver.replies import Refused
+from mqserver.runtime.data_plane import Tables
+from mqserver.runtime.processor_api import Refused
+from mqserver.runtime.refusals import LOG_PAUSE_SECONDS
 
 TEMPLATE = NewTopic("TBW102", 4, unit=False)
 MEMBER = Member("c@1", 1, "127.0.0.1:5", 0, 401, 0.0)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from mqserver.commands import cli
+from mqserver.commands.main import cli
 
 IGNORED = {
     "brokerNam=a": "1: unknown key brokerNam, ignored; did you mean brokerName?",

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from mqclient.wire.codes import RequestCode
-from mqclient.wire.frame import Frame
+from mqcommon.wire.codes import RequestCode
+from mqcommon.wire.frame import Frame
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load, pairs
 from mqserver.config.loaded import SettingsError
 from mqserver.config.settings import broker_settings, changed_online
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
 from mqstore import Settings, Store
 from tests.inside import store_of
 from tests.waiting import until

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import mqserver.broker.command
-import mqserver.names.command
-from mqserver.commands import cli
+import mqserver.commands.broker
+import mqserver.commands.namesrv
+from mqserver.commands.main import cli
 
 
 @pytest.mark.parametrize(
@@ -36,8 +36,8 @@ def test_a_start_gets_its_options(
         assert show == ""
         seen.append(given)
 
-    monkeypatch.setattr(mqserver.broker.command, "run_broker", run)
-    monkeypatch.setattr(mqserver.names.command, "run_namesrv", run)
+    monkeypatch.setattr(mqserver.commands.broker, "run_broker", run)
+    monkeypatch.setattr(mqserver.commands.namesrv, "run_namesrv", run)
     assert CliRunner().invoke(cli, words.split()).exit_code == 0
     assert seen == [given]
 

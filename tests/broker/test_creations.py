@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from mqserver import Standalone
 from mqserver.broker.creations import Creations, Done
-from mqserver.pair import Pair
+from mqserver.embedded.in_process import Pair
 from tests.waiting import DEADLINE
 
 

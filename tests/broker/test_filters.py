@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from mqclient.wire.bodies.base import BodyError
-from mqclient.wire.bodies.heartbeat import ConsumerData, SubscriptionData
+from mqcommon import fastjson
+from mqcommon.wire.bodies.base import BodyError
+from mqcommon.wire.bodies.heartbeat import ConsumerData, SubscriptionData
 from mqserver.broker.state.consumers import Consumers
 from mqserver.broker.state.filters import FILE, BloomShape, Filters
 from mqserver.broker.state.members import Member
 from mqserver.broker.state.reading import read_filters
-from mqserver.plane import Tables
-from mqstore import fastjson
-from tests.wire.golden import FOLDER
+from mqserver.runtime.data_plane import Tables
+from tests.common.wire.golden import FOLDER
 
 STORE = FOLDER.parent / "store-ext" / "store.tar.gz"
 DAY_MS = 86_400_000

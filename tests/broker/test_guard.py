@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from mqclient.wire.frame import Frame
-from mqserver.guard import ADMIN_CODES, Guard, guarded, host_of
-from mqserver.probe import Probe
-from mqserver.replies import Response
-from mqserver.standalone import Standalone
-from mqstore.own_address import interface_addresses
+from mqcommon.own_address import interface_addresses
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
+from mqserver.runtime.guard import ADMIN_CODES, Guard, guarded, host_of
+from mqserver.runtime.processor_api import Response
 from tests.fakes import FakeRequest, answer
 
 

@@ -15,20 +15,20 @@ from urllib.request import urlopen
 
 import pytest
 
-from mqclient.wire.frame import Frame
-from mqserver import http_listener
+from mqcommon.wire.frame import Frame
 from mqserver.broker.broker import Broker
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load, pairs
 from mqserver.config.loaded import SettingsError
 from mqserver.config.namesrv_table import NAMESRV
-from mqserver.health import health_listener
-from mqserver.http_listener import address_of
-from mqserver.names.server import NameServer
-from mqserver.pair import Pair
-from mqserver.probe import Probe
-from mqserver.replies import Refused
-from mqserver.testing import free_port
+from mqserver.embedded.in_process import Pair
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.testing import free_port
+from mqserver.health import http_listener
+from mqserver.health.endpoints import health_listener
+from mqserver.health.http_listener import address_of
+from mqserver.namesrv.server import NameServer
+from mqserver.runtime.processor_api import Refused
 from tests.waiting import until
 
 LISTEN = {"metricsListen": "127.0.0.1:0", "listenPort": "0", "bindAddress": "127.0.0.1"}

@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 
-from mqclient.wire.bodies.groups import SubscriptionGroupWrapper
-from mqclient.wire.bodies.topics import TopicConfigSerializeWrapper
-from mqclient.wire.codes import RequestCode
-from mqclient.wire.frame import Frame
+from mqcommon import core_logs, fastjson
+from mqcommon.wire.bodies.groups import SubscriptionGroupWrapper
+from mqcommon.wire.bodies.topics import TopicConfigSerializeWrapper
+from mqcommon.wire.codes import RequestCode
+from mqcommon.wire.frame import Frame
 from mqserver.broker.broker import Broker
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load, pairs
-from mqstore import Settings, Store, StoreDamaged, fastjson, logs
+from mqstore import Settings, Store, StoreDamaged
 
 SETTINGS = {
     "brokerName": "b",
@@ -150,12 +151,12 @@ def test_a_missing_offset_file_is_restored_or_reported(
     path = root / "config/consumerOffset.json"
     path.unlink()
     with Store(root) as store:
-        logs.deliver()
+        core_logs.deliver()
         assert store.committed("committers", "Orders", 0) == 1
     assert "consumerOffset.json is missing: its previous copy is used" in caplog.text
     lose(root, "consumerOffset.json", None)
     with Store(root) as store:
-        logs.deliver()
+        core_logs.deliver()
         assert store.committed("committers", "Orders", 0) is None
     assert "state file and its previous copy are missing" in caplog.text
 
@@ -165,7 +166,7 @@ def test_a_lost_record_of_the_clean_stop_is_reported(
 ) -> None:
     (root / "mqstack/closed.json").unlink()
     tables(root)
-    logs.deliver()
+    core_logs.deliver()
     assert "closed.json is missing or damaged" in caplog.text
 
 
@@ -178,7 +179,7 @@ def test_a_state_file_from_another_writer_is_read_and_logged(
     os.utime(path, ns=(stamp, stamp))
     with caplog.at_level(logging.INFO):
         topics, _ = tables(root)
-        logs.deliver()
+        core_logs.deliver()
     assert topics["Orders"].write_queue_nums == 5
     assert "accepted a state file of another program" in caplog.text
 
@@ -281,7 +282,7 @@ def test_a_topic_that_was_made_anew_is_read(root: Path) -> None:
     started.start()
     try:
         fields = {"topic": "Orders", "queueId": "3"}
-        from mqserver.probe import ask
+        from mqserver.embedded.raw_client import ask
 
         answer = ask(f"127.0.0.1:{started.port}", Frame(RequestCode.GET_MAX_OFFSET, fields))
         assert answer.fields["offset"] == "1"

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from mqclient.wire.bodies.topics import RegisterBrokerBody, TopicConfig
-from mqclient.wire.codes import RequestCode
-from mqclient.wire.frame import Frame
-from mqserver.broker import name_server_link as module
-from mqserver.broker import register
-from mqserver.broker.name_server_link import Link
-from mqserver.broker.register import Identity, Registrar
+from mqcommon.wire.bodies.topics import RegisterBrokerBody, TopicConfig
+from mqcommon.wire.codes import RequestCode
+from mqcommon.wire.frame import Frame
 from mqserver.broker.state.topics import Topics
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load, pairs
 from mqserver.config.settings import BrokerSettings, broker_settings
-from mqserver.plane import Tables
+from mqserver.registration import link as module
+from mqserver.registration import registrar as register
+from mqserver.registration.link import Link
+from mqserver.registration.registrar import Identity, Registrar
+from mqserver.runtime.data_plane import Tables
 
 ADDRESS = "127.0.0.1:9876"
 ME = Identity("C", "b", 0, "127.0.0.1:1", "127.0.0.1:2")

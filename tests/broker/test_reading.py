@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from mqclient.wire.bodies.base import BodyError
-from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
-from mqclient.wire.codes import RequestCode
-from mqclient.wire.frame import Frame
+from mqcommon import fastjson
+from mqcommon.wire.bodies.base import BodyError
+from mqcommon.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from mqcommon.wire.codes import RequestCode
+from mqcommon.wire.frame import Frame
 from mqserver.broker.state.reading import Read, read_groups, read_topics
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
-from mqstore import fastjson
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
 
 TOPICS = (read_topics, "topicConfigTable", "topicName")
 GROUPS = (read_groups, "subscriptionGroupTable", "groupName")

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from mqclient.wire.frame import Frame
+from mqcommon.wire.frame import Frame
 from mqserver.broker.relay import Relay, answer_with
-from mqserver.replies import Refused, Response
+from mqserver.runtime.processor_api import Refused, Response
 from tests.fakes import FakeRequest
 
 

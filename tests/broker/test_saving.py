@@ -6,7 +6,7 @@ import time
 import pytest
 
 from mqserver.broker.state.saving import DELAY_S, Saver
-from mqserver.services import Services
+from mqserver.runtime.services import Services
 from tests.waiting import DEADLINE, until
 
 

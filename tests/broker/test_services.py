@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from mqclient.wire.frame import Frame, encode
+from mqcommon.wire.frame import Frame, encode
 from mqserver.broker.broker import Broker
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load, pairs
 from mqserver.config.namesrv_table import NAMESRV
-from mqserver.names.server import NameServer
-from mqserver.probe import Probe
-from mqserver.services import Services
-from mqserver.watch import Watch
+from mqserver.embedded.raw_client import Probe
+from mqserver.namesrv.server import NameServer
+from mqserver.runtime.services import Services
+from mqserver.runtime.watch import Watch
 from tests.broker.test_health import LISTEN, read
 from tests.waiting import until
 
@@ -150,9 +150,9 @@ def test_the_registrar(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """If the event loop ends, a new loop continues with the registrations."""
-    from mqserver.broker.register import Registrar
+    from mqserver.registration.registrar import Registrar
 
-    monkeypatch.setattr("mqserver.broker.register.RESTART_S", 0.02)
+    monkeypatch.setattr("mqserver.registration.registrar.RESTART_S", 0.02)
     faulty = Faulty(Registrar._main)
     monkeypatch.setattr(Registrar, "_main", lambda registrar: faulty(registrar))
     names = new_nameserver(tmp_path)

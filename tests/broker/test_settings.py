@@ -7,7 +7,8 @@ from typing import get_type_hints
 
 import pytest
 
-from mqclient.wire.bodies.common import DataVersion
+from mqcommon.java_properties import Entry, parse, render
+from mqcommon.wire.bodies.common import DataVersion
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load, pairs
 from mqserver.config.loaded import Loaded, SettingsError
@@ -24,9 +25,8 @@ from mqserver.config.settings import (
     store_settings,
 )
 from mqserver.config.table import Group
-from mqserver.replies import Refused
+from mqserver.runtime.processor_api import Refused
 from mqstore import Settings
-from mqstore.java_properties import Entry, parse, render
 
 
 def broker(tmp_path: Path, text: str = "", **flags: str) -> Loaded:

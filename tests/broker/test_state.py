@@ -6,9 +6,11 @@ import threading
 
 import pytest
 
-from mqclient.wire.bodies.groups import SubscriptionGroupConfig
-from mqclient.wire.bodies.heartbeat import ConsumerData, SubscriptionData
-from mqclient.wire.bodies.topics import TopicConfig
+from mqcommon import fastjson
+from mqcommon.names import illegal_topic, is_legal_group
+from mqcommon.wire.bodies.groups import SubscriptionGroupConfig
+from mqcommon.wire.bodies.heartbeat import ConsumerData, SubscriptionData
+from mqcommon.wire.bodies.topics import TopicConfig
 from mqserver.broker.state.consumers import Consumers
 from mqserver.broker.state.groups import Groups
 from mqserver.broker.state.members import Member
@@ -20,9 +22,7 @@ from mqserver.broker.table import CODE_FAMILIES, families_of
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load, pairs
 from mqserver.config.settings import broker_settings
-from mqserver.plane import Tables
-from mqstore import fastjson
-from mqstore.names import illegal_topic, is_legal_group
+from mqserver.runtime.data_plane import Tables
 
 
 class FakePlane:

@@ -9,13 +9,13 @@ from collections import deque
 
 import pytest
 
-from mqclient.wire.bodies.groups import BrokerStatsData, BrokerStatsItem
+from mqcommon.wire.bodies.groups import BrokerStatsData, BrokerStatsItem
 from mqserver.broker.stats import items as module
 from mqserver.broker.stats.counts import Counts
 from mqserver.broker.stats.items import Items, Window
 from mqserver.broker.stats.statistics import Counted, Statistics
-from mqserver.plane import Traffic
-from tests.wire.golden import FOLDER, frames
+from mqserver.runtime.data_plane import Traffic
+from tests.common.wire.golden import FOLDER, frames
 
 ZERO = BrokerStatsItem()
 

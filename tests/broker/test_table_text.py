@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mqclient.wire.bodies.common import DataVersion
-from mqclient.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
-from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from mqcommon import fastjson
+from mqcommon.wire.bodies.common import DataVersion
+from mqcommon.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from mqcommon.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from mqserver.broker.state.table_text import TableText
-from mqstore import fastjson
 from tests.examples import examples
 
 NAMES = st.sampled_from(["a", "b", "%RETRY%g", "Ü", "Z", '"'])

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from mqclient.wire.frame import decode
+from mqcommon.java_properties import parse
+from mqcommon.wire.frame import decode
 from mqserver.config.broker_table import BROKER
 from mqserver.config.namesrv_table import NAMESRV
 from mqserver.config.page import page
 from mqserver.config.table import Table, shown
-from mqstore.java_properties import parse
-from tests.wire.golden import FOLDER, frames
+from tests.common.wire.golden import FOLDER, frames
 
 CHOSEN = (
     "brokerName brokerIP1 brokerIP2 namesrvAddr rocketmqHome storePathRootDir storePathCommitLog "

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from mqserver.watch import Watch
+from mqserver.runtime.watch import Watch
 
 
 def test_a_look_that_fails_is_logged_and_comes_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,12 +5,12 @@ import struct
 import time
 import zlib
 
-from mqclient.mock import MockTransport
-from mqclient.wire import Frame, RequestCode, ResponseCode
-from mqclient.wire.bodies.heartbeat import GetConsumerListByGroupResponseBody, HeartbeatData
-from mqclient.wire.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody
-from mqclient.wire.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
-from mqstore.message import MessageQueue, encode_properties, offset_msg_id
+from mqclient.engine.mock import MockTransport
+from mqcommon.message import MessageQueue, encode_properties, offset_msg_id
+from mqcommon.wire import Frame, RequestCode, ResponseCode
+from mqcommon.wire.bodies.heartbeat import GetConsumerListByGroupResponseBody, HeartbeatData
+from mqcommon.wire.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody
+from mqcommon.wire.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 
 NAMESRV = "127.0.0.1:9876"
 BROKER = "127.0.0.1:10911"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mqserver.standalone import Standalone
+from mqserver.embedded.standalone import Standalone
 
 
 @pytest.fixture(scope="module")

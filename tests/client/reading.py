@@ -4,9 +4,8 @@ import asyncio
 from contextlib import asynccontextmanager
 
 from mqclient.aio import PushConsumer
-from mqstore.message import MessageQueue
-
-from .cluster import NAME, NAMESRV, Cluster
+from mqcommon.message import MessageQueue
+from tests.client.cluster import NAME, NAMESRV, Cluster
 
 Q0 = MessageQueue("T", NAME, 0)
 RETRY = "%RETRY%g"

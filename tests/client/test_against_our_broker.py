@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from mqadmin import main as mqadmin_main
 from mqclient import (
     BrokerError,
     ClientTimeout,
@@ -22,11 +23,10 @@ from mqclient import (
 )
 from mqclient import aio as mqaio
 from mqclient.cli import main as mqclient_main
-from mqclient.mqadmin import main as mqadmin_main
-from mqclient.send_path import SendPath
-from mqclient.wire import SerializeType
-from mqserver.standalone import Standalone
-from mqserver.testing import free_port
+from mqclient.producer.queue_sender import SendPath
+from mqcommon.wire import SerializeType
+from mqserver.embedded.standalone import Standalone
+from mqserver.embedded.testing import free_port
 from tests.waiting import until
 
 COMMANDS = {"mqadmin": mqadmin_main, "mqclient": mqclient_main}

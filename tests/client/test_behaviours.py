@@ -19,15 +19,14 @@ from pathlib import Path
 import pytest
 
 from mqclient import LitePullConsumer, Message, Producer, PushConsumer, aio
-from mqclient.consumer import queue_locks
-from mqclient.wire import calls
-from mqserver.standalone import Standalone
-from mqserver.testing import Probe
-from mqstore.message import MessageQueue
+from mqclient.consumer.push import queue_locks
+from mqcommon.message import MessageQueue
+from mqcommon.wire.calls import calls
+from mqserver.embedded.standalone import Standalone
+from mqserver.embedded.testing import Probe
+from tests.client.cluster import NAMESRV, Cluster
+from tests.client.programs import Program, run
 from tests.waiting import until
-
-from .cluster import NAMESRV, Cluster
-from .programs import Program, run
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from mqclient import LitePullConsumer, Message, Producer, PushConsumer, Tls, aio
-from mqclient.admin.sync import Admin
-from mqclient.config import (
+from mqclient.blocking.admin import Admin
+from mqclient.settings.clients import (
     ClientSettings,
     ProducerOptions,
     ProducerSettings,
@@ -16,7 +16,7 @@ from mqclient.config import (
     read_address_map,
     seconds,
 )
-from mqclient.consumer.settings import (
+from mqclient.settings.consumers import (
     ConsumerOptions,
     ConsumerSettings,
     LitePullOptions,

@@ -19,10 +19,10 @@ from mqclient import (
     errors,
 )
 from mqclient.consumer.pull_answer import read_pull_answer
-from mqclient.wire import Frame, RequestCode, calls
-from mqstore.message import MessageQueue
-
-from .cluster import Cluster
+from mqcommon.message import MessageQueue
+from mqcommon.wire import Frame, RequestCode
+from mqcommon.wire.calls import calls
+from tests.client.cluster import Cluster
 
 
 def test_tree():

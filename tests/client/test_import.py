@@ -3,7 +3,16 @@
 import subprocess
 import sys
 
-HEAVY = {"asyncio", "click", "rich", "numpy", "zstandard", "ssl", "mqstore._core", "mqstore._codec"}
+HEAVY = {
+    "asyncio",
+    "click",
+    "rich",
+    "numpy",
+    "zstandard",
+    "ssl",
+    "mqcommon._core",
+    "mqcommon._codec",
+}
 
 
 def imported_by(statement: str) -> set[str]:

@@ -7,9 +7,8 @@ import pytest
 import mqclient
 from mqclient import Message, aio
 from mqclient.consumer.context import ConsumeContext
-from mqstore.message import MessageQueue
-
-from .cluster import NAMESRV, Cluster
+from mqcommon.message import MessageQueue
+from tests.client.cluster import NAMESRV, Cluster
 
 FACES = [mqclient, aio]
 

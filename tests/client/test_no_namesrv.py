@@ -7,7 +7,7 @@ import pytest
 
 import mqclient
 from mqclient import Message, UnreachableError, aio
-from mqserver.testing import free_port
+from mqserver.embedded.testing import free_port
 
 
 def push(package, namesrv):

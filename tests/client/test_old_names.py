@@ -8,7 +8,7 @@ import pytest
 
 import mqstore
 from mqclient import Admin, BrokerError, LitePullConsumer, PushConsumer
-from mqclient.wire.bodies.topics import TopicConfig
+from mqcommon.wire.bodies.topics import TopicConfig
 from mqserver import Standalone
 from tests.waiting import until
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mqstore._core import ColumnBuilder, RangeFailed, RangeReader
+from mqcommon._core import ColumnBuilder, RangeFailed, RangeReader
 
 PLAN = {
     "master": "127.0.0.1:1",

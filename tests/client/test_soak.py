@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from mqserver.standalone import Standalone
+from mqserver.embedded.standalone import Standalone
 
 WARM_UP = 5
 """Rounds until every pool and cache has its size."""

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mqclient.wire.codes import RequestCode as Code
-from mqclient.wire.frame import Frame
-from mqstore import ReceivedMessage, fastjson
+from mqcommon import fastjson
+from mqcommon.wire.codes import RequestCode as Code
+from mqcommon.wire.frame import Frame
+from mqstore import ReceivedMessage
 from tests.e2e.recorded_admin import Exchange
 from tests.e2e.replaying import masked, messages
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from mqclient.wire.codes import RequestCode as Code
-from mqclient.wire.frame import Frame, decode
-from mqstore import ReceivedMessage, decode_messages, fastjson
-from tests.wire.golden import FOLDER, frames
+from mqcommon import fastjson
+from mqcommon.wire.codes import RequestCode as Code
+from mqcommon.wire.frame import Frame, decode
+from mqstore import ReceivedMessage, decode_messages
+from tests.common.wire.golden import FOLDER, frames
 
 RECORDINGS = ("admin-json", "admin-rocketmq")
 GROUPS_OFFSETS = (Code.GET_CONSUME_STATS, Code.GET_BROKER_CONSUME_STATS)

@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mqclient.wire.codes import RequestCode as Code
-from mqclient.wire.codes import ResponseCode
-from mqclient.wire.frame import Frame, decode, encode
-from mqserver.probe import Probe
-from mqstore import ReceivedMessage, decode_messages, fastjson
+from mqcommon import fastjson
+from mqcommon.wire.codes import RequestCode as Code
+from mqcommon.wire.codes import ResponseCode
+from mqcommon.wire.frame import Frame, decode, encode
+from mqserver.embedded.raw_client import Probe
+from mqstore import ReceivedMessage, decode_messages
+from tests.common.wire.golden import FOLDER, Recorded, frames
 from tests.waiting import until
-from tests.wire.golden import FOLDER, Recorded, frames
 
 PATIENCE = 60.0
 HELD_MS = "200"

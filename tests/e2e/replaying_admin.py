@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mqclient.wire.codes import LanguageCode, ResponseCode
-from mqclient.wire.codes import RequestCode as Code
-from mqclient.wire.frame import Frame, encode
-from mqserver.standalone import Standalone
-from mqstore import ReceivedMessage, fastjson
+from mqcommon import fastjson
+from mqcommon.wire.codes import LanguageCode, ResponseCode
+from mqcommon.wire.codes import RequestCode as Code
+from mqcommon.wire.frame import Frame, encode
+from mqserver.embedded.standalone import Standalone
+from mqstore import ReceivedMessage
 from tests.e2e.admin_shapes import shape, unequal
 from tests.e2e.recorded_admin import Exchange, Found, Queue
 from tests.e2e.replaying import HELD_MS, PATIENCE, Line, is_same_call, messages

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mqclient import address_server
-from mqclient.wire.frame import Frame
+from mqclient.engine import address_server
+from mqcommon.wire.frame import Frame
 from mqserver.config.load import load
-from mqserver.probe import ask
-from mqserver.standalone import Standalone
+from mqserver.embedded.raw_client import ask
+from mqserver.embedded.standalone import Standalone
 from tests.address_list import AddressList
 from tests.e2e.test_registration import namesrv, route
 from tests.waiting import until

@@ -8,7 +8,7 @@ import pytest
 
 from mqclient import Admin
 from mqclient.aio import Admin as AsyncAdmin
-from mqserver.standalone import Standalone
+from mqserver.embedded.standalone import Standalone
 from tests.admin_scenarios import CLUSTER, SCENARIOS, Place
 
 

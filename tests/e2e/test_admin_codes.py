@@ -7,16 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from mqclient.wire.bodies.groups import ConsumeStatsList, ProducerTableInfo
-from mqclient.wire.bodies.offsets import (
+from mqcommon.wire.bodies.groups import ConsumeStatsList, ProducerTableInfo
+from mqcommon.wire.bodies.offsets import (
     ConsumerOffsetSerializeWrapper,
     DelayOffsetSerializeWrapper,
 )
-from mqclient.wire.bodies.running import QueryConsumeQueueResponseBody
-from mqclient.wire.bodies.topics import TopicConfigSerializeWrapper
-from mqclient.wire.frame import Frame
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
+from mqcommon.wire.bodies.running import QueryConsumeQueueResponseBody
+from mqcommon.wire.bodies.topics import TopicConfigSerializeWrapper
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
 from mqstore import MessageQueue
 from tests.waiting import until
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mqclient.wire.frame import Frame
-from mqserver.probe import Probe, ask
-from mqserver.standalone import Standalone
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import Probe, ask
+from mqserver.embedded.standalone import Standalone
 
 LONG_MAX = (1 << 63) - 1
 TOPIC = {"defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "order": "false"}

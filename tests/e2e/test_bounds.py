@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from mqclient.wire.bodies.groups import SubscriptionGroupConfig
-from mqclient.wire.frame import Frame
-from mqserver.probe import Probe, ask
-from mqserver.standalone import Standalone
+from mqcommon.wire.bodies.groups import SubscriptionGroupConfig
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import Probe, ask
+from mqserver.embedded.standalone import Standalone
 from tests.e2e.conftest import PLANES
 from tests.inside import context_of
 from tests.server.native import pull_fields, send_fields

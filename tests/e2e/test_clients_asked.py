@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from mqclient.wire.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
-from mqclient.wire.codes import LanguageCode
-from mqclient.wire.frame import Frame, encode
-from mqserver.probe import Probe, ask
-from mqserver.standalone import Standalone
+from mqcommon.wire.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
+from mqcommon.wire.codes import LanguageCode
+from mqcommon.wire.frame import Frame, encode
+from mqserver.embedded.raw_client import Probe, ask
+from mqserver.embedded.standalone import Standalone
 from mqstore import MessageQueue, decode_messages
 from tests.waiting import until
 

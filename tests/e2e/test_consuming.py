@@ -16,12 +16,12 @@ from mqclient import (
     PushConsumer,
     ReceivedMessage,
 )
-from mqclient.wire.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
-from mqclient.wire.frame import Frame, encode
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
+from mqcommon.names import tag_hash, tags_of
+from mqcommon.wire.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
+from mqcommon.wire.frame import Frame, encode
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
 from mqstore import decode_messages
-from mqstore.names import tag_hash, tags_of
 from tests.waiting import until
 
 

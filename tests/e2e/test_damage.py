@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from mqclient.aio import LitePullConsumer
-from mqclient.wire.frame import Frame
-from mqserver.child import Child
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
+from mqserver.embedded.subprocess_servers import Child
 from mqstore import ReceivedMessage, decode_messages
 from tests.waiting import until
 

@@ -6,8 +6,8 @@ import json
 import shutil
 from pathlib import Path
 
-from mqclient.wire.frame import Frame
-from mqserver.probe import Probe
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import Probe
 from tests.e2e.test_lowered_limits import GROUP, broker, make_group, send
 from tests.waiting import until
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from mqclient.wire.frame import Frame, encode
+from mqcommon.wire.frame import Frame, encode
 from mqserver.config.broker_table import BROKER
-from mqserver.listener import Listener
-from mqserver.probe import Probe
-from mqserver.replies import Request, Response
-from mqserver.standalone import Standalone
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
+from mqserver.runtime.listener import Listener
+from mqserver.runtime.processor_api import Request, Response
 from tests.inside import broker_of
 
 DEADLINE_S = 60.0

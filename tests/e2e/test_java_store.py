@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from mqclient.wire.bodies.topics import TopicConfigSerializeWrapper
-from mqclient.wire.frame import Frame
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
-from mqstore import fastjson
+from mqcommon import fastjson
+from mqcommon.wire.bodies.topics import TopicConfigSerializeWrapper
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "store"
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from mqclient.wire.frame import Frame
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
 
 SENDERS = 4
 BEFORE_KILL = 200

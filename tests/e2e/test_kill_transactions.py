@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mqclient.wire.frame import Frame, encode
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
+from mqcommon.wire.frame import Frame, encode
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
 from mqstore import decode_messages
 from tests.e2e.transactions import COMMIT, ROLLBACK, UNKNOWN, Half, join, prepared
 from tests.waiting import answer_of

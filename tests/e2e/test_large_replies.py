@@ -9,9 +9,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from mqclient.wire.frame import Frame, encode
-from mqserver.probe import Probe, ask
-from mqserver.standalone import Standalone
+from mqcommon.wire.frame import Frame, encode
+from mqserver.embedded.raw_client import Probe, ask
+from mqserver.embedded.standalone import Standalone
 from mqstore import decode_messages
 from tests.waiting import until
 

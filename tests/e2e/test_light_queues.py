@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mqclient.wire.frame import Frame
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
 from mqstore import decode_messages
 
 LIMITED = {"enableMultiDispatch": "true", "enableLmq": "true", "maxLmqConsumeQueueNum": "1"}

@@ -22,8 +22,8 @@ from mqclient import (
     UnreachableError,
     aio,
 )
-from mqserver.standalone import Standalone
-from mqserver.testing import free_port
+from mqserver.embedded.standalone import Standalone
+from mqserver.embedded.testing import free_port
 from tests.waiting import until
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mqclient import Message, Producer
-from mqclient.wire.codes import RequestCode
-from mqclient.wire.frame import Frame
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
+from mqcommon.wire.codes import RequestCode
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
 from mqstore import decode_messages
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mqclient.wire.frame import Frame, encode
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
+from mqcommon.wire.frame import Frame, encode
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
 
 COUNT = 400
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from mqclient.wire.frame import Frame
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
 from mqstore import decode_messages
 from tests.e2e.test_replay_broker import RECORDING, plain_send
 

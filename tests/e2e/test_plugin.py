@@ -9,8 +9,8 @@ from pathlib import Path
 USES = """
 def test_nothing_is_imported_before_a_fixture_is_used():
     import sys
-    assert "mqserver.standalone" not in sys.modules
-    assert "mqstore._core" not in sys.modules
+    assert "mqserver.embedded.standalone" not in sys.modules
+    assert "mqcommon._core" not in sys.modules
 
 def test_order_is_sent(mq_broker, mq_namesrv):
     from mqclient import Message, Producer

@@ -13,8 +13,8 @@ import pytest
 
 import mqstore
 from mqclient import Message, Producer
-from mqserver.standalone import Standalone
-from mqserver.testing import free_port
+from mqserver.embedded.standalone import Standalone
+from mqserver.embedded.testing import free_port
 from mqstore.offline.export import export
 from tests.bad_input.commands import running
 

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import pytest
 
-from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
-from mqclient.wire.frame import Frame
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
+from mqcommon.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
 from mqstore import Settings, Store
 from tests.inside import context_of
 

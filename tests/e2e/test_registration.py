@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from mqclient.wire.frame import Frame
+from mqcommon.wire.frame import Frame
 from mqserver.config.load import load, pairs
 from mqserver.config.namesrv_table import NAMESRV
-from mqserver.names.server import NameServer
-from mqserver.probe import Probe, ask
-from mqserver.standalone import Standalone
-from mqserver.testing import free_port
+from mqserver.embedded.raw_client import Probe, ask
+from mqserver.embedded.standalone import Standalone
+from mqserver.embedded.testing import free_port
+from mqserver.namesrv.server import NameServer
 from tests.waiting import until
 
 

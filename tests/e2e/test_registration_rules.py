@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from mqclient.wire.frame import Frame
-from mqserver.broker import name_server_link
-from mqserver.names.routes import Registration, Routes
-from mqserver.probe import ask
-from mqserver.standalone import Standalone
-from mqserver.testing import free_port
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import ask
+from mqserver.embedded.standalone import Standalone
+from mqserver.embedded.testing import free_port
+from mqserver.namesrv.routes import Registration, Routes
+from mqserver.registration import link
 from tests.e2e.test_registration import namesrv, route
 from tests.waiting import until
 
@@ -72,7 +72,7 @@ def test_a_topic_made_by_a_send_is_registered_once_and_alone(taken: list[Registr
 def test_without_force_an_unchanged_table_is_only_asked_about(
     tmp_path: Path, taken: list[Registration], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(name_server_link, "PERIOD_MIN_S", 0.05)
+    monkeypatch.setattr(link, "PERIOD_MIN_S", 0.05)
     asked: list[bool] = []
 
     class Counting(Routes):
@@ -81,7 +81,7 @@ def test_without_force_an_unchanged_table_is_only_asked_about(
             asked.append(answer[0])
             return answer
 
-    monkeypatch.setattr("mqserver.names.server.Routes", Counting)
+    monkeypatch.setattr("mqserver.namesrv.server.Routes", Counting)
     settings = {"registerNameServerPeriod": "1", "forceRegister": "false"}
     with (
         namesrv(tmp_path) as server,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mqserver.standalone import Standalone
+from mqserver.embedded.standalone import Standalone
 from tests.e2e.recorded_admin import RECORDINGS, Found, exchanges
 from tests.e2e.replaying_admin import SETTINGS, AdminReplay, write_config
 

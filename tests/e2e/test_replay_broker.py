@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from mqclient.wire.frame import Frame, decode
+from mqcommon.wire.frame import Frame, decode
 from mqserver.broker.table import PROCESSORS
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
-from tests.wire.golden import FOLDER, frames
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
+from tests.common.wire.golden import FOLDER, frames
 
 SESSIONS = ("raw-broker", "raw-broker-rocketmq")
 """The same requests with JSON and with ROCKETMQ headers."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from mqclient.wire.codes import RequestCode as Code
-from mqclient.wire.frame import Frame, decode
-from mqserver.standalone import Standalone
+from mqcommon.wire.codes import RequestCode as Code
+from mqcommon.wire.frame import Frame, decode
+from mqserver.embedded.standalone import Standalone
+from tests.common.wire.golden import FOLDER, frames
 from tests.e2e.replaying import Replay
-from tests.wire.golden import FOLDER, frames
 
 SESSION = "pull-consumer-rocketmq"
 OTHER, OTHERS_CONNECTION = "192.0.2.10@22420#3305390423604@STREAM", 3

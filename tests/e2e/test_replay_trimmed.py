@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from mqclient.wire.frame import Frame, decode
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
+from mqcommon.wire.frame import Frame, decode
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
 from mqstore import Settings, Store
+from tests.common.wire.golden import FOLDER, frames
 from tests.inside import store_of
 from tests.waiting import until
-from tests.wire.golden import FOLDER, frames
 
 TOPIC = "WireTopic"
 RANGES = ((6, 81), (11, 63), (9, 60), (9, 59))

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mqclient.wire.frame import Frame
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
 from mqstore import bloom_bits, decode_messages
 
 GROUP = "picky"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from mqclient.wire.frame import Frame
-from mqserver.pair import Pair
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.in_process import Pair
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
 
 
 def served(mq: Standalone) -> tuple[int, int]:

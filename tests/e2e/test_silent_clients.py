@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from mqclient.wire.frame import Frame
+from mqcommon.wire.frame import Frame
 from mqserver.broker import broker as broker_module
 from mqserver.broker.processors import relayed, reply, reset
-from mqserver.probe import Probe, ask
-from mqserver.standalone import Standalone
+from mqserver.embedded.raw_client import Probe, ask
+from mqserver.embedded.standalone import Standalone
 from tests.e2e.test_clients_asked import CLIENT, GROUP, heartbeat, replying
 from tests.inside import broker_of
 from tests.waiting import until

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from mqclient.wire.frame import Frame
-from mqserver.broker.register import CREATED_WAIT_S
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
+from mqserver.registration.registrar import CREATED_WAIT_S
 from tests.e2e.test_registration import namesrv, route
 from tests.waiting import until
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from mqclient.wire.frame import Frame, encode
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
+from mqcommon.wire.frame import Frame, encode
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
 from mqstore import decode_messages
 
 INLINE, SUSPEND = 4, 2

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from mqclient.wire.bodies.common import KVTable
-from mqclient.wire.bodies.groups import BrokerStatsData, ConsumeStats, ConsumeStatsList
-from mqclient.wire.frame import Frame
+from mqcommon.wire.bodies.common import KVTable
+from mqcommon.wire.bodies.groups import BrokerStatsData, ConsumeStats, ConsumeStatsList
+from mqcommon.wire.frame import Frame
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.slow_groups import stop_slow_groups
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
+from tests.common.wire.golden import FOLDER, frames
 from tests.inside import context_of
-from tests.wire.golden import FOLDER, frames
 
 GROUP = "stats_group"
 CLUSTER = "DefaultCluster"

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from mqclient.wire.bodies.groups import SubscriptionGroupConfig
-from mqclient.wire.codes import RequestCode as Code
-from mqclient.wire.frame import Frame, encode
+from mqcommon.wire.bodies.groups import SubscriptionGroupConfig
+from mqcommon.wire.codes import RequestCode as Code
+from mqcommon.wire.frame import Frame, encode
 from mqserver.broker.context import StoreDoor
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
 from tests.inside import context_of
 from tests.waiting import until
 

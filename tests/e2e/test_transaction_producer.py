@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from mqclient import Message, TransactionProducer, TransactionState
-from mqserver.standalone import Standalone
-from mqserver.testing import free_port
+from mqserver.embedded.standalone import Standalone
+from mqserver.embedded.testing import free_port
 from tests.waiting import until
 
 CHECKS = {

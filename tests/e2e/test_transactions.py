@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from mqclient import Message, MessageQueue, Producer
-from mqclient.wire.frame import Frame, encode
-from mqserver.probe import Probe
-from mqserver.standalone import Standalone
+from mqcommon.wire.frame import Frame, encode
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.standalone import Standalone
 from mqstore import decode_messages, parse_offset_msg_id
 from tests.e2e.transactions import (
     COMMIT,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from mqclient.wire.frame import Frame
+from mqcommon.wire.frame import Frame
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.processors.offset import update_offset
 from mqserver.broker.unused import HOUR_MS, take_back_unused
-from mqserver.probe import Probe, ask
-from mqserver.replies import Refused, Response
-from mqserver.standalone import Standalone
+from mqserver.embedded.raw_client import Probe, ask
+from mqserver.embedded.standalone import Standalone
+from mqserver.runtime.processor_api import Refused, Response
 from tests.fakes import FakeRequest
 from tests.inside import context_of
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mqclient import ConsumeContext, Message, Producer, PushConsumer, ReceivedMessage, SendResult
-from mqserver.standalone import Standalone
+from mqserver.embedded.standalone import Standalone
 
 CRCS = [
     613185359,

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 
+from mqcommon.names import is_legal_group
 from mqserver.broker.broker import Broker
 from mqserver.broker.state import filters, reading
 from mqserver.broker.table import processors_of
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load, pairs
-from mqserver.replies import Refused, Response
-from mqstore.names import is_legal_group
+from mqserver.runtime.processor_api import Refused, Response
 from tests.examples import examples
 from tests.fakes import FakeRequest
 from tests.hostile.inputs import bodies

@@ -14,16 +14,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mqclient.wire.bodies import registration
-from mqclient.wire.bodies.base import BodyError
-from mqclient.wire.bodies.topics import RegisterBrokerBody
-from mqclient.wire.codes import RequestCode
-from mqserver.names.processors import _taken
-from mqserver.replies import Response
+from mqcommon.wire.bodies import registration
+from mqcommon.wire.bodies.base import BodyError
+from mqcommon.wire.bodies.topics import RegisterBrokerBody
+from mqcommon.wire.codes import RequestCode
+from mqserver.namesrv.processors import _taken
+from mqserver.runtime.processor_api import Response
 from tests.examples import examples
 from tests.fakes import FakeRequest
 from tests.hostile.inputs import JUNK, bodies, spoiled, spoiled_bytes
-from tests.names.servers import SocketlessNames
+from tests.namesrv.servers import SocketlessNames
 
 TOPIC = {
     "order": False,

@@ -15,13 +15,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mqclient.wire.bodies.base import BodyError
+from mqcommon import fastjson
+from mqcommon.files import StateFile
+from mqcommon.wire.bodies.base import BodyError
 from mqserver.broker.state import reading
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load
-from mqserver.names import kv
-from mqstore import Settings, Store, StoreDamaged, fastjson
-from mqstore.files import StateFile
+from mqserver.namesrv import kv
+from mqstore import Settings, Store, StoreDamaged
 from tests.examples import examples
 from tests.hostile.inputs import bodies, spoiled_bytes
 from tests.hostile.test_registrations import TOPIC

@@ -7,12 +7,11 @@ from typing import Literal
 
 import pytest
 
+from tests.interop.contents import Server
+from tests.interop.java_driver import JavaDriver
+from tests.interop.java_servers import Java5Broker, Java5Namesrv, JavaBroker, JavaNamesrv
+from tests.interop.our_servers import OurBroker, OurNamesrv
 from tests.waiting import answer_of, until
-
-from .contents import Server
-from .java_driver import JavaDriver
-from .java_servers import Java5Broker, Java5Namesrv, JavaBroker, JavaNamesrv
-from .our_servers import OurBroker, OurNamesrv
 
 Maker = Literal["ours", "java", "java5"]
 NAMESRV = {"ours": OurNamesrv, "java": JavaNamesrv, "java5": Java5Namesrv}

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from scripts import java_rocketmq
-
-from .clusters import Cluster, Maker
-from .java_driver import JavaDriver
+from tests.interop.clusters import Cluster, Maker
+from tests.interop.java_driver import JavaDriver
 
 SHARING = (
     *("bench", "harness", "java_clients", "java_features", "lite_pull", "mqadmin"),

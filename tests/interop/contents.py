@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TypeVar
 
 import mqstore
-from mqclient.wire.bodies.common import KVTable
-from mqclient.wire.bodies.topics import TopicStatsTable
-from mqclient.wire.calls import Call
-from mqclient.wire.frame import Frame
-from mqserver.probe import Probe
-from mqstore.message import ReceivedMessage, decode_messages
+from mqcommon.message import ReceivedMessage, decode_messages
+from mqcommon.wire.bodies.common import KVTable
+from mqcommon.wire.bodies.topics import TopicStatsTable
+from mqcommon.wire.calls.calls import Call
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import Probe
 
 R = TypeVar("R")
 Queue = tuple[str, int]

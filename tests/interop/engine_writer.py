@@ -11,8 +11,9 @@ import struct
 import sys
 import zlib
 
-from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
-from mqstore import Settings, Store, encode_properties, fastjson
+from mqcommon import fastjson
+from mqcommon.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from mqstore import Settings, Store, encode_properties
 
 TOPICS = ("TopicEngine", "TopicRoll")
 GROUP = "engine_readers"

@@ -12,8 +12,7 @@ from typing import Any
 
 from scripts.java_rocketmq import prepare_home
 from scripts.server_process import ServerProcess
-
-from .java_servers import java_command
+from tests.interop.java_servers import java_command
 
 Event = dict[str, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from mqserver.testing import free_port
+from mqserver.embedded.testing import free_port
 from scripts.java_rocketmq import (
     INTEROP,
     OPEN_FLAGS,
@@ -18,8 +18,7 @@ from scripts.java_rocketmq import (
     prepare_home,
 )
 from scripts.server_process import ServerProcess
-
-from .conf import SMALL_STORE, broker_settings, write_conf
+from tests.interop.conf import SMALL_STORE, broker_settings, write_conf
 
 PATIENCE_FLAG = "-Dcom.rocketmq.remoting.client.connect.timeout=60000"
 """Timeout for connecting; RocketMQ's default is three seconds."""

@@ -6,11 +6,10 @@ import random
 import threading
 from dataclasses import dataclass
 
-from mqclient.wire.frame import Frame
-from mqserver.probe import Probe
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import Probe
 from mqstore import encode_properties
-
-from .engine_writer import item
+from tests.interop.engine_writer import item
 
 QUEUES = 4
 BATCH = 5

@@ -6,10 +6,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from mqserver.testing import free_port
+from mqserver.embedded.testing import free_port
 from scripts.server_process import ServerProcess
-
-from .conf import SMALL_STORE, broker_settings, write_conf
+from tests.interop.conf import SMALL_STORE, broker_settings, write_conf
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from mqclient import Admin, BrokerError, Message, Producer, PushConsumer
-from mqclient.wire.bodies.topics import TopicConfig
-
-from .clusters import BROKER, NAMESRV
-from .conf import SMALL_STORE
-from .java_driver import JavaDriver
+from mqcommon.wire.bodies.topics import TopicConfig
+from tests.interop.clusters import BROKER, NAMESRV
+from tests.interop.conf import SMALL_STORE
+from tests.interop.java_driver import JavaDriver
 
 USER = {"accessKey": "rocketuser", "secretKey": "12345678"}
 ADMIN = {"accessKey": "rocketadmin", "secretKey": "87654321"}
@@ -149,7 +148,7 @@ def _javas_admin_commands(guarded: Guarded, java_driver: JavaDriver) -> None:
 
 def test_our_admin_commands(guarded: Guarded, tmp_path: Path) -> None:
     with Admin(guarded.namesrv, access_key="rocketadmin", secret_key="87654321") as admin:
-        from mqclient.wire.bodies.acl import PlainAccessConfig
+        from mqcommon.wire.bodies.acl import PlainAccessConfig
 
         admin.access.put_account(guarded.broker, PlainAccessConfig("ouraccount", "our-secrets"))
         config = admin.access.config(guarded.broker)

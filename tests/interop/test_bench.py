@@ -14,12 +14,11 @@ import pytest
 
 from mqclient.cli.bench import run_consume
 from mqclient.errors import BrokerError
-from mqclient.wire.calls import consumer_connection, producer_connection
-from tests.client.test_bench_cli import report
+from mqcommon.wire.calls.calls import consumer_connection, producer_connection
+from tests.client.cli.test_bench_cli import report
+from tests.interop.clusters import Cluster
+from tests.interop.contents import Server
 from tests.waiting import until
-
-from .clusters import Cluster
-from .contents import Server
 
 COUNT, QUEUES = 200, 4
 CREATE = ("--queues", str(QUEUES))

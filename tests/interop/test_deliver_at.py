@@ -7,9 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from mqclient import LitePullConsumer, Message, Producer, ReceivedMessage, SendStatus
-
-from .clusters import Cluster
-from .java_driver import JavaDriver
+from tests.interop.clusters import Cluster
+from tests.interop.java_driver import JavaDriver
 
 pytestmark = pytest.mark.soak
 PRECISION = timedelta(seconds=1)

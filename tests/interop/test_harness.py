@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from tests.interop.clusters import Cluster
+from tests.interop.java_driver import JavaDriver
 from tests.waiting import until
-
-from .clusters import Cluster
-from .java_driver import JavaDriver
 
 
 def test_java_to_java(java_cluster: Cluster, java_driver: JavaDriver) -> None:

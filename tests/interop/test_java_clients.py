@@ -6,10 +6,9 @@ from collections import Counter
 
 import pytest
 
-from mqstore.message import parse_offset_msg_id
-
-from .clusters import Cluster
-from .java_driver import JavaDriver
+from mqcommon.message import parse_offset_msg_id
+from tests.interop.clusters import Cluster
+from tests.interop.java_driver import JavaDriver
 
 WALK_THROUGH_CRCS = [
     *(613185359, 1401636825, 1250039395, 1032136437, 601994070),

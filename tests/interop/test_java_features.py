@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from .clusters import Cluster
-from .java_driver import Event, JavaDriver
+from tests.interop.clusters import Cluster
+from tests.interop.java_driver import Event, JavaDriver
 
 BOTH = ["our_cluster", "java_cluster"]
 

@@ -8,10 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from mqclient import LitePullConsumer, Message, Producer, aio
+from tests.interop.clusters import OUR_CLIENTS_AT, Cluster
+from tests.interop.java_driver import JavaDriver
 from tests.waiting import until
-
-from .clusters import OUR_CLIENTS_AT, Cluster
-from .java_driver import JavaDriver
 
 pytestmark = pytest.mark.parametrize("cluster", OUR_CLIENTS_AT, indirect=True)
 EARLIEST = {"consume_from": "earliest"}

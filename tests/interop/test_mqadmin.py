@@ -7,13 +7,12 @@ from contextlib import redirect_stdout
 
 import pytest
 
-from mqclient.mqadmin import main
+from mqadmin import main
+from tests.interop.clusters import Cluster
+from tests.interop.contents import Server
+from tests.interop.java_driver import JavaDriver
+from tests.interop.masks import masked, without_totals
 from tests.waiting import until
-
-from .clusters import Cluster
-from .contents import Server
-from .java_driver import JavaDriver
-from .masks import masked, without_totals
 
 TOPIC, GROUP = "AdminTopic", "admin_group"
 COMMANDS = [

@@ -14,17 +14,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mqclient.wire.codes import RequestCode as Code
-from mqclient.wire.frame import Frame
-from mqserver.probe import Probe
+from mqcommon.wire.codes import RequestCode as Code
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import Probe
 from scripts.java_rocketmq import prepare_home
 from scripts.server_process import ServerProcess
+from tests.interop.clusters import Cluster, Maker
+from tests.interop.java_driver import JavaDriver
+from tests.interop.java_servers import java_command
+from tests.interop.masks import masked
 from tests.waiting import answer_of, until
-
-from .clusters import Cluster, Maker
-from .java_driver import JavaDriver
-from .java_servers import java_command
-from .masks import masked
 
 TOPIC, GROUP = "ExportTopic", "export_group"
 MAKERS: tuple[Maker, Maker] = ("java", "ours")

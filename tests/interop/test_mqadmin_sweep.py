@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.clusters import Cluster, Maker
+from tests.interop.contents import Server
+from tests.interop.java_driver import JavaConsumer, JavaDriver
+from tests.interop.masks import masked
 from tests.waiting import answer_of, until
-
-from .clusters import Cluster, Maker
-from .contents import Server
-from .java_driver import JavaConsumer, JavaDriver
-from .masks import masked
 
 TOPIC, GROUP, OFFLINE = "SweepTopic", "sweep_group", "sweep_offline"
 MAKERS: tuple[Maker, Maker] = ("java", "ours")

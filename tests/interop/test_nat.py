@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from scripts.server_process import ServerProcess
-
-from .conf import SMALL_STORE, broker_settings, write_conf
-from .java_driver import JavaDriver
-from .nat import GATEWAY, INSIDE, Nat, NoNamespaces
-from .our_servers import ROOT
+from tests.interop.conf import SMALL_STORE, broker_settings, write_conf
+from tests.interop.java_driver import JavaDriver
+from tests.interop.nat import GATEWAY, INSIDE, Nat, NoNamespaces
+from tests.interop.our_servers import ROOT
 
 NAMES, KNOWING, SILENT = 9876, 10911, 10921
 OUTER_NAMES, OUTER_KNOWING, OUTER_SILENT = 29876, 20911, 20921
@@ -66,7 +65,7 @@ def nat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nat]:
 def create(nat: Nat, topic: str, port: int) -> None:
     """Create a topic inside, on the broker of that port alone."""
     words = ("-n", f"127.0.0.1:{NAMES}", "-b", f"127.0.0.1:{port}", "-t", topic)
-    run(nat.inside(sys.executable, "-m", "mqclient.mqadmin", "updateTopic", *words))
+    run(nat.inside(sys.executable, "-m", "mqadmin", "updateTopic", *words))
 
 
 def run(command: list[str]) -> str:

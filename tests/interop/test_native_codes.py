@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from mqclient.wire.calls import consumer_connection
-from mqserver.testing import free_port
+from mqcommon.wire.calls.calls import consumer_connection
+from mqserver.embedded.testing import free_port
+from tests.interop.conf import SMALL_STORE
+from tests.interop.contents import Server
+from tests.interop.java_driver import JavaConsumer, JavaDriver
+from tests.interop.our_servers import OurBroker, OurNamesrv
 from tests.waiting import until
-
-from .conf import SMALL_STORE
-from .contents import Server
-from .java_driver import JavaConsumer, JavaDriver
-from .our_servers import OurBroker, OurNamesrv
 
 BEAT_MS = 200
 ONCE_MS = 3_600_000

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from mqclient.wire.frame import Frame
-from mqserver.probe import ask
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import ask
 from tests.address_list import AddressList
-from tests.names.test_product import broker, name_server
-
-from .java_servers import JavaNamesrv
+from tests.interop.java_servers import JavaNamesrv
+from tests.namesrv.test_product import broker, name_server
 
 TOPICS = ("Far", "Nowhere")
 

@@ -8,8 +8,7 @@ import pytest
 
 from mqclient import Admin
 from tests.admin_scenarios import SCENARIOS, Place
-
-from .clusters import OUR_CLIENTS_AT, Cluster
+from tests.interop.clusters import OUR_CLIENTS_AT, Cluster
 
 pytestmark = pytest.mark.parametrize("cluster", OUR_CLIENTS_AT, indirect=True)
 

@@ -9,11 +9,10 @@ from contextlib import contextmanager
 import pytest
 
 from mqclient import ConsumeContext, Message, Producer, PushConsumer
-from mqclient.compression import Compression
-from mqstore.message import ReceivedMessage
-
-from .clusters import OUR_CLIENTS_AT, Cluster
-from .java_driver import JavaDriver
+from mqclient.producer.compression import Compression
+from mqcommon.message import ReceivedMessage
+from tests.interop.clusters import OUR_CLIENTS_AT, Cluster
+from tests.interop.java_driver import JavaDriver
 
 CLUSTERS = [*OUR_CLIENTS_AT, "our_broker_at_java", "java_broker_at_ours"]
 

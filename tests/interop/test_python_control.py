@@ -8,11 +8,10 @@ import threading
 import pytest
 
 from mqclient import Message, Producer, PushConsumer
-from mqstore.message import ReceivedMessage
+from mqcommon.message import ReceivedMessage
+from tests.interop.clusters import OUR_CLIENTS_AT, Cluster
+from tests.interop.java_driver import JavaDriver
 from tests.waiting import answer_of, until
-
-from .clusters import OUR_CLIENTS_AT, Cluster
-from .java_driver import JavaDriver
 
 pytestmark = [
     pytest.mark.parametrize("cluster", OUR_CLIENTS_AT, indirect=True),

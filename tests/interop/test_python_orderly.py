@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 
 from mqclient import ConsumeContext, LitePullConsumer, Message, Producer, PushConsumer, aio
-from mqclient.wire import calls
-from mqserver.probe import Probe
-from mqstore.message import MessageQueue, ReceivedMessage
+from mqcommon.message import MessageQueue, ReceivedMessage
+from mqcommon.wire.calls import calls
+from mqserver.embedded.raw_client import Probe
+from tests.interop.clusters import OUR_CLIENTS_AT, Cluster
+from tests.interop.java_driver import JavaDriver
 from tests.waiting import until
-
-from .clusters import OUR_CLIENTS_AT, Cluster
-from .java_driver import JavaDriver
 
 pytestmark = pytest.mark.parametrize("cluster", OUR_CLIENTS_AT, indirect=True)
 QUEUES = 4

@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 from mqclient import Admin, ConsumeContext, LitePullConsumer, Message, Producer, PushConsumer
-from mqclient.wire.bodies.topics import TopicConfig
-from mqstore.message import ReceivedMessage
+from mqcommon.message import ReceivedMessage
+from mqcommon.wire.bodies.topics import TopicConfig
+from tests.interop.clusters import BROKER, NAMESRV, Maker
 from tests.waiting import until
-
-from .clusters import BROKER, NAMESRV, Maker
 
 PAUSE = 0.002
 """Seconds between two sends of a load."""

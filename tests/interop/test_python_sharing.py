@@ -9,9 +9,8 @@ import pytest
 
 from mqclient import Message, Producer, PushConsumer, reply
 from mqclient import aio as mqaio
-
-from .clusters import OUR_CLIENTS_AT, Cluster
-from .java_driver import JavaDriver
+from tests.interop.clusters import OUR_CLIENTS_AT, Cluster
+from tests.interop.java_driver import JavaDriver
 
 pytestmark = pytest.mark.parametrize("cluster", OUR_CLIENTS_AT, indirect=True)
 

@@ -15,11 +15,10 @@ from mqclient import (
     TransactionProducer,
     TransactionState,
 )
-from mqstore.message import ReceivedMessage
-
-from .clusters import Cluster
-from .java_driver import JavaDriver
-from .test_python_clients import Inbox
+from mqcommon.message import ReceivedMessage
+from tests.interop.clusters import Cluster
+from tests.interop.java_driver import JavaDriver
+from tests.interop.test_python_clients import Inbox
 
 pytestmark = pytest.mark.parametrize("cluster", ["java_cluster", "our_cluster"], indirect=True)
 

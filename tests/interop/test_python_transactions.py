@@ -11,11 +11,10 @@ import pytest
 
 from mqclient import Message, TransactionProducer, TransactionState
 from mqclient import aio as mqaio
-from mqstore.message import ReceivedMessage
-
-from .clusters import OUR_CLIENTS_AT, Cluster
-from .java_driver import JavaDriver
-from .test_python_clients import listening
+from mqcommon.message import ReceivedMessage
+from tests.interop.clusters import OUR_CLIENTS_AT, Cluster
+from tests.interop.java_driver import JavaDriver
+from tests.interop.test_python_clients import listening
 
 COMMIT, ROLLBACK, UNKNOWN = TransactionState
 DYING = """

@@ -12,19 +12,18 @@ import pytest
 pytest.importorskip("pyspark")
 from mqclient import Message, Producer, SendResult
 from mqclient.errors import BrokerError
-from mqclient.spark import ranges as ranges_module
-from mqclient.spark.batch import BatchReader
-from mqclient.spark.cluster import Cluster, DataLossError, Extent
-from mqclient.spark.options import Options
-from mqclient.spark.plan import QueueRange
-from mqclient.spark.task import Task, read_task
-from mqstore._core import RangeReader
+from mqcommon._core import RangeReader
+from mqcommon.message import MessageQueue
+from mqpipeline.spark.topics import ranges as ranges_module
+from mqpipeline.spark.topics.batch import BatchReader
+from mqpipeline.spark.topics.cluster import Cluster, DataLossError, Extent
+from mqpipeline.spark.topics.options import Options
+from mqpipeline.spark.topics.plan import QueueRange
+from mqpipeline.spark.topics.task import Task, read_task
 from mqstore.arrow import BatchBuilder, arrow_schema
-from mqstore.message import MessageQueue
+from tests.interop.java_servers import JavaBroker, JavaNamesrv
+from tests.interop.turns import Turns
 from tests.waiting import answer_of, until
-
-from .java_servers import JavaBroker, JavaNamesrv
-from .turns import Turns
 
 BODY_BYTES_MAX = 12 << 20
 SETTINGS = {"maxMessageSize": BODY_BYTES_MAX, "mappedFileSizeCommitLog": 64 << 20}

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from mqclient.wire.frame import Frame
-from mqserver.probe import ask
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import ask
+from tests.interop.conf import SMALL_STORE
+from tests.interop.java_servers import JavaBroker, JavaNamesrv
+from tests.interop.our_servers import OurBroker, OurNamesrv
 from tests.waiting import until
-
-from .conf import SMALL_STORE
-from .java_servers import JavaBroker, JavaNamesrv
-from .our_servers import OurBroker, OurNamesrv
 
 SECRET = "correct horse battery staple"
 TOPIC = {

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from .clusters import Cluster
-from .java_driver import JavaDriver
+from tests.interop.clusters import Cluster
+from tests.interop.java_driver import JavaDriver
 
 STARTS = 20
 LEVEL_3_S = 10

@@ -8,13 +8,12 @@ pytest.importorskip("pyspark")
 import pyarrow as pa
 
 from mqclient import PushConsumer
-from mqclient.spark.options import Options
-from mqclient.spark.row_sink import RowSink
-from mqstore.names import java_hash
-
-from .clusters import Cluster
-from .java_driver import JavaDriver
-from .test_python_clients import Inbox
+from mqcommon.names import java_hash
+from mqpipeline.spark.topics.options import Options
+from mqpipeline.spark.topics.row_sink import RowSink
+from tests.interop.clusters import Cluster
+from tests.interop.java_driver import JavaDriver
+from tests.interop.test_python_clients import Inbox
 
 ROWS = 2000
 

@@ -12,12 +12,11 @@ import pytest
 
 import mqstore
 from mqstore import Store
-
-from .contents import Contents, Server, assert_served, in_log
-from .engine_writer import SETTINGS
-from .load import QUEUES, Load
-from .our_servers import ROOT, OurNamesrv
-from .turns import Turns
+from tests.interop.contents import Contents, Server, assert_served, in_log
+from tests.interop.engine_writer import SETTINGS
+from tests.interop.load import QUEUES, Load
+from tests.interop.our_servers import ROOT, OurNamesrv
+from tests.interop.turns import Turns
 
 GONE = 2
 """Files of the log that go: all that the engine writes but the last."""

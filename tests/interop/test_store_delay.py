@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from mqclient.wire.frame import Frame
-from mqserver.probe import Probe
-from mqstore.message import decode_messages
+from mqcommon.message import decode_messages
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import Probe
+from tests.interop.clusters import Maker
+from tests.interop.contents import Server, in_log
+from tests.interop.our_servers import OurNamesrv
+from tests.interop.turns import Turns
 from tests.waiting import answer_of
-
-from .clusters import Maker
-from .contents import Server, in_log
-from .our_servers import OurNamesrv
-from .turns import Turns
 
 TOPIC = "TopicDelay"
 COUNT = 4

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 import mqstore
-from mqstore.message import decode_messages
-
-from .contents import Contents, Server, assert_served, in_log, places
-from .engine_writer import GROUP, QUEUES, ROLLED, SETTINGS
-from .java_servers import JavaBroker
-from .our_servers import ROOT, OurNamesrv
+from mqcommon.message import decode_messages
+from tests.interop.contents import Contents, Server, assert_served, in_log, places
+from tests.interop.engine_writer import GROUP, QUEUES, ROLLED, SETTINGS
+from tests.interop.java_servers import JavaBroker
+from tests.interop.our_servers import ROOT, OurNamesrv
 
 
 @pytest.fixture(scope="module")

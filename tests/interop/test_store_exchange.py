@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mqserver.testing import free_port
+from mqserver.embedded.testing import free_port
+from tests.interop.clusters import BROKER, Maker
+from tests.interop.java_driver import JavaDriver
+from tests.interop.our_servers import OurNamesrv
 from tests.waiting import until
-
-from .clusters import BROKER, Maker
-from .java_driver import JavaDriver
-from .our_servers import OurNamesrv
 
 COUNT = 90  # of 1 KiB: rolls the 64 KiB log files
 

@@ -8,16 +8,15 @@ from pathlib import Path
 import pytest
 
 import mqstore
-from mqclient.wire import calls
-from mqclient.wire.bodies.groups import SubscriptionGroupConfig
-from mqclient.wire.headers.admin import CreateTopicRequestHeader
-from mqstore.message import decode_messages
-
-from .clusters import Maker
-from .contents import Contents, Server, assert_served, in_log
-from .load import QUEUES, Acknowledged, Load
-from .our_servers import OurNamesrv
-from .turns import Turns
+from mqcommon.message import decode_messages
+from mqcommon.wire.bodies.groups import SubscriptionGroupConfig
+from mqcommon.wire.calls import calls
+from mqcommon.wire.headers.admin import CreateTopicRequestHeader
+from tests.interop.clusters import Maker
+from tests.interop.contents import Contents, Server, assert_served, in_log
+from tests.interop.load import QUEUES, Acknowledged, Load
+from tests.interop.our_servers import OurNamesrv
+from tests.interop.turns import Turns
 
 BEFORE_END = 400
 """Acknowledged messages before the broker ends: several files of the log."""

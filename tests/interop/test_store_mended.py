@@ -12,12 +12,11 @@ import pytest
 
 import mqstore
 from mqstore import Store, StoreDamaged
-from tests.format.golden import extract
-
-from .contents import Contents, Server, assert_served, in_log
-from .engine_writer import SETTINGS
-from .our_servers import ROOT, OurNamesrv
-from .turns import Turns
+from tests.common.golden import extract
+from tests.interop.contents import Contents, Server, assert_served, in_log
+from tests.interop.engine_writer import SETTINGS
+from tests.interop.our_servers import ROOT, OurNamesrv
+from tests.interop.turns import Turns
 
 Mend = Callable[[Path, Path], Path]
 

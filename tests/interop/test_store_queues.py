@@ -8,17 +8,16 @@ from pathlib import Path
 import pytest
 
 import mqstore
-from mqclient.wire.frame import Frame
-from mqserver.probe import Probe
+from mqcommon.message import decode_messages
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import Probe
 from mqstore import encode_properties
-from mqstore.message import decode_messages
+from tests.interop.clusters import Maker
+from tests.interop.contents import Contents, Server, assert_served, in_log
+from tests.interop.load import QUEUES, Load
+from tests.interop.our_servers import OurNamesrv
+from tests.interop.turns import Turns
 from tests.waiting import until
-
-from .clusters import Maker
-from .contents import Contents, Server, assert_served, in_log
-from .load import QUEUES, Load
-from .our_servers import OurNamesrv
-from .turns import Turns
 
 EXTENDED = {"enableConsumeQueueExt": "true", "mappedFileSizeConsumeQueueExt": 2048}
 LIGHT = {"enableLmq": "true", "enableMultiDispatch": "true"}

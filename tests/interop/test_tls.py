@@ -11,10 +11,9 @@ import pytest
 
 from mqclient import Admin, Message, Producer, PushConsumer, Tls
 from tests.certificates import Authority, Pair
-
-from .clusters import BROKER, NAMESRV, Maker
-from .conf import SMALL_STORE, write_conf
-from .java_driver import JavaDriver
+from tests.interop.clusters import BROKER, NAMESRV, Maker
+from tests.interop.conf import SMALL_STORE, write_conf
+from tests.interop.java_driver import JavaDriver
 
 
 class Papers:

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mqstore import fastjson
-
-from .clusters import BROKER, Maker
-from .conf import SMALL_STORE
-from .java_servers import JavaBroker
-from .our_servers import OurBroker
+from mqcommon import fastjson
+from tests.interop.clusters import BROKER, Maker
+from tests.interop.conf import SMALL_STORE
+from tests.interop.java_servers import JavaBroker
+from tests.interop.our_servers import OurBroker
 
 
 class Turns:

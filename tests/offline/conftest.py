@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.format.golden import GOLDEN, extract
+from tests.common.golden import GOLDEN, extract
 
 Facts = dict[str, tuple[int, int, int]]
 

@@ -12,8 +12,8 @@ import sys
 import pytest
 
 import mqstore
+from mqcommon.cli.output import chosen_format
 from mqstore.cli import main
-from mqstore.commands.output import chosen_format
 
 
 @pytest.fixture

@@ -16,10 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mqstore
+from mqclient.cli.exported import ExportedMessage, read_export
+from mqcommon.export_formats import FORMATS, format_of
 from mqstore.cli import main
 from mqstore.offline.export import export
-from mqstore.offline.exported import ExportedMessage, read_export
-from mqstore.offline.formats import FORMATS, format_of, whole_file
+from mqstore.offline.formats import whole_file
 from tests.examples import examples
 
 FIELDS = [

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import mqstore
-from mqstore import _core
+from mqcommon import _core
 from mqstore.offline import json_lines
-from tests.format.golden import GOLDEN
-from tests.format.test_json_lines import MODES
+from tests.common.golden import GOLDEN
+from tests.common.test_json_lines import MODES
 
 STORES = [path.parent.name for path in GOLDEN.glob("store*/expected.jsonl.gz")]
 WANTED = [

@@ -14,7 +14,7 @@ import pytest
 
 import mqstore
 from mqstore.cli import main
-from tests.format.golden import expected
+from tests.common.golden import expected
 
 Run = Callable[..., tuple[int, list[dict[str, Any]], str]]
 DAMAGED = 219148

@@ -15,7 +15,7 @@ import pytest
 
 import mqstore
 from mqclient.cli import main
-from mqserver.standalone import Standalone
+from mqserver.embedded.standalone import Standalone
 from mqstore.offline.export import export
 
 FORMATS = ["jsonl", "jsonl.zst", "csv", "parquet"]

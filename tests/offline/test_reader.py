@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mqstore
+from tests.common.golden import expected
 from tests.examples import examples
-from tests.format.golden import expected
 
 TEN = [f"Hello RocketMQ {i}".encode() for i in range(10)]
 

@@ -12,7 +12,7 @@ import pytest
 
 import mqstore
 from mqstore.offline.export import export
-from tests.format.golden import GOLDEN, expected
+from tests.common.golden import GOLDEN, expected
 from tests.missing_packages import hide
 
 pa = pytest.importorskip("pyarrow")

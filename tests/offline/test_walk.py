@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mqserver.testing import free_port
+from mqserver.embedded.testing import free_port
 from tests.test_docs import ROOT, Page, blocks, shell_lines
 
 SHOWN = re.compile(r"\|\| echo \"exit code \$\?\"$")

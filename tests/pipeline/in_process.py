@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from mqclient.spark.source import RocketMQDataSource
-from mqstore.spark import StoreDataSource
+from mqpipeline.spark.files import StoreDataSource
+from mqpipeline.spark.topics.source import RocketMQDataSource
 
 
 class CaseInsensitive(dict):

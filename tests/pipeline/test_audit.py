@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from mqclient import Message, Producer
-from mqpipeline import layout
-from mqpipeline.audit_page import page
+from mqcommon.names import TRACE_TOPIC
 from mqpipeline.cli.main import main
 from mqpipeline.jobs.audit import AuditReport, audit, audit_lake
-from mqstore.names import TRACE_TOPIC
+from mqpipeline.jobs.audit_page import page
+from mqpipeline.lake import layout
 from tests.pipeline.test_to_lake import no_session
 
 START = datetime(2026, 11, 25, 7, 30, tzinfo=UTC)

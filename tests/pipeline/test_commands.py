@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from mqclient import Message, Producer
-from mqpipeline import storage
 from mqpipeline.cli.main import _cause, main
+from mqpipeline.lake import storage
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -90,9 +90,9 @@ def test_what_is_not_installed_is_named(run, mq, topic, tmp_path, monkeypatch):
     def none(name):
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr("mqpipeline.session.version", none)
+    monkeypatch.setattr("mqpipeline.jobs.session.version", none)
     assert "pip install 'pyspark>=4.2'" in run("to-lake", *words)[2]
-    monkeypatch.setattr("mqpipeline.session.version", lambda name: "4.1.2")
+    monkeypatch.setattr("mqpipeline.jobs.session.version", lambda name: "4.1.2")
     assert "PySpark 4.1.2 is too old" in run("to-lake", *words)[2]
 
 
@@ -153,7 +153,7 @@ def test_the_cause_of_an_error_of_spark_is_its_last_line():
 Traceback (most recent call last):
   File "worker.py", line 5, in main
     process()
-mqclient.spark.cluster.DataLossError: offset 5 is gone
+mqpipeline.spark.topics.cluster.DataLossError: offset 5 is gone
 \tat org.apache.spark.api.python.BasePythonRunner
 """
     assert _cause(text) == "offset 5 is gone"

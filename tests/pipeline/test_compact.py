@@ -10,8 +10,8 @@ from mqpipeline.cli.main import main
 from mqpipeline.errors import BusyError, UsageError
 from mqpipeline.jobs.compact import compact, plan_compact
 from mqpipeline.jobs.to_lake import to_lake
-from mqpipeline.storage import Lake
-from mqpipeline.transaction import opened
+from mqpipeline.lake.storage import Lake
+from mqpipeline.lake.transaction import opened
 from tests.pipeline.test_to_lake import Killed, bodies_of, killed_at, no_session, send
 
 WHOLE = Counter(f"m {i}" for i in range(24))

@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 
 from mqclient import Message, Producer
-from mqpipeline.bodies import Body
 from mqpipeline.errors import PipelineError, UsageError
+from mqpipeline.jobs.bodies import Body
 from mqpipeline.jobs.compact import compact
 from mqpipeline.jobs.to_lake import to_lake
 

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from mqclient import Message, Producer
+from mqcommon.names import dead_letter_topic
 from mqpipeline.cli.main import main
 from mqpipeline.errors import UsageError
 from mqpipeline.jobs.dlq import dlq, plan_dlq
-from mqstore.names import dead_letter_topic
 from tests.pipeline.test_to_lake import no_session
 
 

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mqpipeline import lake_writer
-from mqpipeline.lake_writer import LakeWriter
-from mqpipeline.storage import Lake
+from mqpipeline.lake import lake_writer
+from mqpipeline.lake.lake_writer import LakeWriter
+from mqpipeline.lake.storage import Lake
 
 START = datetime(2026, 11, 25, 7, 59, tzinfo=UTC)
 

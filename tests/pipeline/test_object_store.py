@@ -10,7 +10,7 @@ from pyarrow import fs
 
 from mqpipeline.jobs.compact import compact
 from mqpipeline.jobs.to_lake import to_lake
-from mqserver.testing import free_port
+from mqserver.embedded.testing import free_port
 from scripts.server_process import ServerProcess
 from tests.pipeline.test_to_lake import STEPS, WHOLE, Killed, killed_at, orders
 

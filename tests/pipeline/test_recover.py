@@ -10,7 +10,7 @@ import mqstore
 from mqpipeline.errors import UsageError
 from mqpipeline.jobs.recover import plan_recover, recover
 from mqstore.errors import StoreDamaged
-from tests.format.golden import expected, extract
+from tests.common.golden import expected, extract
 from tests.pipeline.test_to_lake import Killed, killed_at, no_session
 
 FILE = 65_536

@@ -11,8 +11,8 @@ from mqpipeline.cli.main import main
 from mqpipeline.errors import UsageError
 from mqpipeline.jobs.replay import ORIGIN, Selection, _first_us, plan_replay, replay
 from mqpipeline.jobs.to_lake import to_lake
-from mqpipeline.paced_sink import Pace, PacedWriter
-from mqpipeline.storage import Lake
+from mqpipeline.lake.storage import Lake
+from mqpipeline.sinks.paced_sink import Pace, PacedWriter
 from tests.pipeline.test_to_lake import Killed, killed_at, no_session
 
 START = datetime(2026, 11, 25, 7, tzinfo=UTC)

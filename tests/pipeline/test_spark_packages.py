@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 import mqserver
 from mqclient import Message, Producer
 from mqpipeline import to_lake
-from mqpipeline.bodies import Body
+from mqpipeline.jobs.bodies import Body
 
 folder, packages = sys.argv[1:]
 settings = {

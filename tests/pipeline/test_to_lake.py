@@ -11,12 +11,12 @@ import pyarrow.dataset as ds
 import pytest
 
 from mqclient import Message, Producer
-from mqclient.spark.cluster import DataLossError
-from mqpipeline.bodies import Body
 from mqpipeline.errors import BusyError, PipelineError, UsageError
+from mqpipeline.jobs.bodies import Body
 from mqpipeline.jobs.to_lake import plan_to_lake, to_lake
-from mqpipeline.storage import Lake
-from mqpipeline.transaction import opened
+from mqpipeline.lake.storage import Lake
+from mqpipeline.lake.transaction import opened
+from mqpipeline.spark.topics.cluster import DataLossError
 
 ROOT = Path(__file__).parent.parent.parent
 STEPS = [("planned", 1), ("staged", 1), ("journaled", 1), ("moved", 1), ("moved", 3),

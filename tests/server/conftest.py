@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mqserver.listener import Event, Listener, not_supported
-from mqserver.replies import Family, Processor
+from mqserver.runtime.listener import Event, Listener, not_supported
+from mqserver.runtime.processor_api import Family, Processor
 from mqstore import Store
 from tests.server.cold import SETTINGS, cold_store
 from tests.server.raw import DEADLINE, Raw

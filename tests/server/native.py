@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mqserver.replies import Processor, Response
+from mqserver.runtime.processor_api import Processor, Response
 from mqstore import Store
 from tests.server.conftest import Servers
 from tests.server.raw import Raw, json_frame

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from mqserver.replies import Response
+from mqserver.runtime.processor_api import Response
 from tests.server.conftest import Servers
 from tests.server.raw import DEADLINE, json_frame
 from tests.server.test_tls import authority, secured, tls_of

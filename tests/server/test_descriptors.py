@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from mqclient.wire.frame import Frame
-from mqserver.probe import Probe
-from mqserver.testing import free_port
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.testing import free_port
 from scripts.server_process import ServerProcess
 from tests.waiting import until
 

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from mqclient import Message, Producer
-from mqclient.wire.codes import RequestCode
-from mqclient.wire.frame import Frame
+from mqcommon.wire.codes import RequestCode
+from mqcommon.wire.frame import Frame
 from mqserver.broker.acl.files import AclPaths, write
 from mqserver.config.load import load, pairs
 from mqserver.config.loaded import SettingsError
 from mqserver.config.namesrv_table import NAMESRV
-from mqserver.file_modes import use
-from mqserver.probe import Probe
-from mqserver.testing import free_port
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.testing import free_port
+from mqserver.runtime.file_modes import use
 from scripts.server_process import ServerProcess
 
 

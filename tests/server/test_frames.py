@@ -7,9 +7,9 @@ import struct
 
 import pytest
 
-from mqclient.transport import Transport
-from mqclient.wire.frame import Frame
-from mqserver.replies import Response
+from mqclient.engine.transport import Transport
+from mqcommon.wire.frame import Frame
+from mqserver.runtime.processor_api import Response
 from tests.server.conftest import Servers
 from tests.server.raw import DEADLINE, Raw, binary_frame, json_frame
 

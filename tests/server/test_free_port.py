@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mqserver import testing
-from mqserver.testing import free_port, free_port_triple
+from mqserver.embedded import testing
+from mqserver.embedded.testing import free_port, free_port_triple
 
 
 def test_a_free_port_is_given_once_and_no_connection_takes_it() -> None:

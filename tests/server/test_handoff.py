@@ -10,9 +10,9 @@ from itertools import pairwise
 
 import pytest
 
-from mqserver.listener import Request
-from mqserver.replies import AGAIN, LATER, NO_REPLY, Hold, Refused, Response
-from mqstore import _core
+from mqcommon import _core
+from mqserver.runtime.listener import Request
+from mqserver.runtime.processor_api import AGAIN, LATER, NO_REPLY, Hold, Refused, Response
 from tests.server.conftest import Servers, wait_counted
 from tests.server.raw import DEADLINE, Raw, binary_frame, json_frame
 from tests.waiting import until

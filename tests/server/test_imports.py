@@ -10,39 +10,39 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from mqclient.wire.frame import Frame
+from mqcommon.wire.frame import Frame
 from mqserver.broker.table import PROCESSORS
-from mqserver.probe import Probe
-from mqserver.testing import free_port
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.testing import free_port
 from scripts.server_process import ServerProcess
 
 ROOT = Path(__file__).parent.parent.parent
-SERVING = ("mqserver/*.py", "mqserver/broker/**/*.py", "mqserver/names/**/*.py",
-           "mqserver/config/*.py", "mqclient/wire/**/*.py", "mqstore/*.py",
-           "mqstore/commands/e*.py", "mqstore/commands/shortage.py")  # fmt: skip
+SERVING = ("mqserver/**/*.py", "mqcommon/*.py", "mqcommon/wire/**/*.py", "mqstore/*.py",
+           "mqcommon/cli/e*.py", "mqcommon/cli/shortage.py")  # fmt: skip
 LATE = {
-    "mqserver.cli: mqserver.commands": "under a low ulimit -v, an import is what fails first",
-    "mqserver.cli: mqserver.running": "under a low ulimit -v, an import is what fails first",
-    "mqserver.commands: mqserver.names.command": "a command loads what it runs",
-    "mqserver.commands: mqserver.broker.command": "a command loads what it runs",
-    "mqserver.commands: mqserver.standalone_command": "a command loads what it runs",
-    "mqserver.commands: mqserver.quickstart": "a command loads what it runs",
+    "mqserver.cli: mqserver.commands.main": "under a low ulimit -v, an import is what fails first",
+    "mqserver.cli: mqserver.commands.command_runtime": "under a low ulimit -v, this fails first",
+    "mqserver.commands.main: mqserver.commands.namesrv": "a command loads what it runs",
+    "mqserver.commands.main: mqserver.commands.broker": "a command loads what it runs",
+    "mqserver.commands.main: mqserver.commands.standalone": "a command loads what it runs",
+    "mqserver.commands.main: mqserver.commands.quickstart": "a command loads what it runs",
     "mqserver.broker.broker: mqserver.broker.acl.control": "YAML; few brokers have accounts",
-    "mqserver.broker.command: mqserver.broker.acl.control": "YAML; few brokers have accounts",
-    "mqserver.broker.broker: mqserver.broker.register": "a quarter of the imports: asyncio, TLS, "
-    "the client engine; the port is open by then, and requests are accepted after it",
-    "mqserver.broker.broker: mqserver.health": "HTTP server; with the extra `metrics`",
+    "mqserver.commands.broker: mqserver.broker.acl.control": "YAML; few brokers have accounts",
+    "mqserver.broker.broker: mqserver.registration.registrar": "a quarter of the imports: asyncio, "
+    "TLS, the client engine; the port is open by then, and requests are accepted after it",
+    "mqserver.broker.broker: mqserver.health.endpoints": "HTTP server; with the extra `metrics`",
     "mqserver.broker.broker: mqserver.broker.metrics": "needs the extra `metrics`",
-    "mqserver.names.server: mqserver.health": "HTTP server; with the extra `metrics`",
-    "mqserver.names.server: mqserver.names.metrics": "needs the extra `metrics`",
-    "mqserver.health: prometheus_client": "the extra `metrics`",
-    "mqserver.names.server: mqserver.names.product": "the whole client; for test clusters",
-    "mqserver.pytest_plugin: mqserver.standalone": "pytest loads the plugin for every project",
-    "mqserver: mqserver.standalone": "importing the package is cheap",
-    "mqserver: mqstore.version": "importing the package is cheap",
-    "mqstore: mqstore.version": "importing the package is cheap",
-    "mqstore.version: importlib": "only `--version` reads metadata",
-    "mqstore.commands.shortage: ctypes": "only under a limit on address space",
+    "mqserver.namesrv.server: mqserver.health.endpoints": "HTTP server; with the extra `metrics`",
+    "mqserver.namesrv.server: mqserver.namesrv.metrics": "needs the extra `metrics`",
+    "mqserver.health.endpoints: prometheus_client": "the extra `metrics`",
+    "mqserver.namesrv.server: mqserver.namesrv.product": "the whole client; for test clusters",
+    "mqserver.embedded.pytest_plugin: mqserver.embedded.standalone": "pytest loads it for every "
+    "project",
+    "mqserver: mqserver.embedded.standalone": "importing the package is cheap",
+    "mqserver: mqcommon.version": "importing the package is cheap",
+    "mqstore: mqcommon.version": "importing the package is cheap",
+    "mqcommon.version: importlib": "only `--version` reads metadata",
+    "mqcommon.cli.shortage: ctypes": "only under a limit on address space",
 }
 """Imports inside functions: module, the import, and why it is not at the top."""
 SECRET = "correct horse battery staple"

@@ -15,8 +15,8 @@ from mqserver.broker.stats.log import StatsLog
 from mqserver.broker.stats.statistics import Counted, Statistics
 from mqserver.config.load import load, pairs
 from mqserver.config.namesrv_table import NAMESRV
-from mqserver.logs import KINDS_MAX, FloodHandler, set_up
-from mqserver.testing import free_port
+from mqserver.embedded.testing import free_port
+from mqserver.runtime.logs import KINDS_MAX, FloodHandler, set_up
 from tests.waiting import until
 
 
@@ -119,7 +119,7 @@ def test_files_roll_and_the_oldest_go(tmp_path: Path) -> None:
     set_up(load(NAMESRV, flags=pairs(settings, "test")), "namesrv")
     try:
         for number in range(500):
-            logging.getLogger("mqserver.names").info("line %s", chr(97 + number % 26) * number)
+            logging.getLogger("mqserver.namesrv").info("line %s", chr(97 + number % 26) * number)
         names = sorted(path.name for path in (tmp_path / "logs").iterdir())
         assert names == ["namesrv.log", "namesrv.log.1", "namesrv.log.2", "stats.log"]
         assert all(path.stat().st_size <= 4096 for path in (tmp_path / "logs").iterdir())

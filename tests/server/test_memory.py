@@ -10,7 +10,7 @@ from mqserver.broker import published
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load
 from mqserver.config.settings import broker_settings
-from mqserver.memory import memory_limit, within_memory
+from mqserver.runtime.memory import memory_limit, within_memory
 
 MIB = 1 << 20
 

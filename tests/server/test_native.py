@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mqserver.replies import AGAIN, Response
+from mqserver.runtime.processor_api import AGAIN, Response
 from mqstore import Settings, Store, decode_messages
 from tests.server.conftest import Servers, wait_counted
 from tests.server.native import BROKER, DECLINED, Broker, pull_fields, send_fields

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mqserver.replies import Response
+from mqserver.runtime.processor_api import Response
 from tests.server.native import DECLINED
 from tests.server.raw import Reply, json_frame
 

@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from mqserver.listener import REST_NICE, REST_SECONDS_MAX, REST_TIMES
-from mqserver.replies import Family, Response
+from mqserver.runtime.listener import REST_NICE, REST_SECONDS_MAX, REST_TIMES
+from mqserver.runtime.processor_api import Family, Response
 from mqstore import Store
 from tests.server.conftest import Servers
 from tests.server.native import TOPICS, Broker, send_fields

@@ -14,18 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from mqclient.wire.frame import Frame
-from mqserver.probe import ask
-from mqserver.replies import Response
-from mqserver.testing import free_port
-from mqstore import _core
+from mqcommon import _core
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import ask
+from mqserver.embedded.testing import free_port
+from mqserver.runtime.processor_api import Response
 from scripts.server_process import ServerProcess
 from tests.server.conftest import Servers
 from tests.server.raw import DEADLINE, json_frame
 from tests.waiting import until
 
 WAITING = """
-from mqstore import _core
+from mqcommon import _core
 server = _core.Server({"kind": "namesrv", "port": 0, "host": "127.0.0.1", "families": {"all": 1}})
 server.start()
 print("waiting", flush=True)

@@ -11,9 +11,9 @@ from multiprocessing import get_context
 
 import pytest
 
-from mqserver.plane import SWITCH_INTERVAL_S
-from mqserver.standalone import Standalone
-from mqstore import files
+from mqcommon import files
+from mqserver.embedded.standalone import Standalone
+from mqserver.runtime.data_plane import SWITCH_INTERVAL_S
 
 
 def state() -> tuple[object, ...]:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from mqserver.replies import Family, Response
-from mqserver.testing import free_port
+from mqserver.embedded.testing import free_port
+from mqserver.runtime.processor_api import Family, Response
 from mqstore import decode_messages
 from scripts.server_process import ServerProcess
 from tests.server.conftest import Servers

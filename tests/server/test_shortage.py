@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from mqserver.standalone import Standalone
-from mqserver.testing import free_port
-from mqstore.commands.shortage import shortage, telling_shortage
+from mqcommon.cli.shortage import shortage, telling_shortage
+from mqserver.embedded.standalone import Standalone
+from mqserver.embedded.testing import free_port
 
 MODULES = {
     "mqserver": "mqserver.cli",
     "mqstore": "mqstore.cli",
     "mqclient": "mqclient.cli",
-    "mqadmin": "mqclient.mqadmin",
+    "mqadmin": "mqadmin",
 }
 ENDLESS_S = 60
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from mqserver.replies import Response
+from mqserver.runtime.processor_api import Response
 from tests.server.cold import BODY
 from tests.server.conftest import Servers, wait_counted
 from tests.server.native import Broker, pull_fields

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mqserver.testing import free_port
+from mqserver.embedded.testing import free_port
 from scripts.server_process import ServerProcess
 
 

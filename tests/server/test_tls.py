@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from mqserver.config.loaded import SettingsError
-from mqserver.listener import Listener
-from mqserver.replies import Response
-from mqserver.tls import CertificateWatch
+from mqserver.runtime.listener import Listener
+from mqserver.runtime.processor_api import Response
+from mqserver.tls.certificates import CertificateWatch
 from tests.certificates import Authority, encrypt
 from tests.server.conftest import Servers
 from tests.server.raw import DEADLINE, Raw, json_frame

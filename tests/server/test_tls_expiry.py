@@ -11,9 +11,9 @@ from urllib.request import urlopen
 import pytest
 
 from mqclient import Admin, Message, Producer, Tls, UnreachableError
-from mqserver.expiry import AGAIN_S, Expiry
-from mqserver.pair import Pair
-from mqserver.tls import CertificateWatch
+from mqserver.embedded.in_process import Pair
+from mqserver.tls.certificates import CertificateWatch
+from mqserver.tls.expiry import AGAIN_S, Expiry
 from tests.certificates import Authority
 from tests.waiting import answer_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mqserver.listener import Listener
-from mqserver.replies import Response
+from mqserver.runtime.listener import Listener
+from mqserver.runtime.processor_api import Response
 from tests.server.conftest import Servers
 from tests.server.raw import Raw, json_frame
 from tests.waiting import until

@@ -6,7 +6,7 @@ import socket
 import struct
 import threading
 
-from mqclient.wire.frame import Frame, decode, encode
+from mqcommon.wire.frame import Frame, decode, encode
 
 
 class RecordingBroker:

@@ -4,18 +4,18 @@ import json
 import socketserver
 import threading
 
-from mqclient import retries
+from mqclient.engine import query_retry
+from mqclient.engine.mock import MockTransport
 from mqclient.errors import ClientTimeout, UnreachableError
-from mqclient.mock import MockTransport
-from mqclient.spark.cluster import Cluster
-from mqclient.spark.options import Options
-from mqclient.wire import Frame
-from mqclient.wire.bodies.route import BrokerData, ClusterInfo
-from mqclient.wire.bodies.topics import TopicOffset, TopicStatsTable
-from mqclient.wire.codes import RequestCode, ResponseCode
-from mqclient.wire.frame import decode, encode
-from mqstore.message import MessageQueue
-from tests.format.golden import records
+from mqcommon.message import MessageQueue
+from mqcommon.wire import Frame
+from mqcommon.wire.bodies.route import BrokerData, ClusterInfo
+from mqcommon.wire.bodies.topics import TopicOffset, TopicStatsTable
+from mqcommon.wire.codes import RequestCode, ResponseCode
+from mqcommon.wire.frame import decode, encode
+from mqpipeline.spark.topics.cluster import Cluster
+from mqpipeline.spark.topics.options import Options
+from tests.common.golden import records
 
 QUEUE_DATA = {"brokerName": "broker-a", "perm": 6, "readQueueNums": 2, "writeQueueNums": 2}
 CLUSTERS = ClusterInfo(
@@ -139,7 +139,7 @@ class Served:
 
 def use(monkeypatch, broker, changes=None):
     """Let readers meet a scripted broker; retries do not pause. changes: other scripts by code."""
-    from mqclient.spark import progress, row_sizes, survey
+    from mqpipeline.spark.topics import progress, row_sizes, survey
 
     sent = []
 
@@ -150,5 +150,5 @@ def use(monkeypatch, broker, changes=None):
 
     for module in (progress, row_sizes, survey):
         monkeypatch.setattr(module, "Cluster", open_cluster)
-    monkeypatch.setattr(retries, "FIRST_PAUSE_S", 0)
+    monkeypatch.setattr(query_retry, "FIRST_PAUSE_S", 0)
     return sent

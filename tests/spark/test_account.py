@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mqclient.spark.options import Options
+from mqpipeline.spark.topics.options import Options
 from mqserver import Standalone
-from mqserver.probe import Probe
+from mqserver.embedded.raw_client import Probe
 from tests.acl.signing import ADMIN, home_with, signed
 
 TOPIC = "SparkSigned"

@@ -5,14 +5,14 @@ import pytest
 pytest.importorskip("pyspark")
 
 from mqclient.errors import UnreachableError
-from mqclient.spark import survey
-from mqclient.spark.batch import BatchReader
-from mqclient.spark.cluster import DataLossError
-from mqclient.spark.options import Options
-from mqclient.wire import Frame
-from mqclient.wire.codes import RequestCode, ResponseCode
+from mqcommon.message import decode_messages
+from mqcommon.wire import Frame
+from mqcommon.wire.codes import RequestCode, ResponseCode
+from mqpipeline.spark.topics import survey
+from mqpipeline.spark.topics.batch import BatchReader
+from mqpipeline.spark.topics.cluster import DataLossError
+from mqpipeline.spark.topics.options import Options
 from mqstore.arrow import arrow_schema
-from mqstore.message import decode_messages
 from tests.spark.scripted import Broker, Served, record, use
 
 

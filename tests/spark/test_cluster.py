@@ -2,19 +2,19 @@
 
 import pytest
 
-from mqclient import retries
+from mqclient.engine import query_retry
 from mqclient.errors import BrokerError, ClientTimeout, NoRouteError, UnreachableError
-from mqclient.spark.cluster import Extent
-from mqclient.wire import Frame
-from mqclient.wire.codes import RequestCode, ResponseCode
-from mqstore.message import MessageQueue
+from mqcommon.message import MessageQueue
+from mqcommon.wire import Frame
+from mqcommon.wire.codes import RequestCode, ResponseCode
+from mqpipeline.spark.topics.cluster import Extent
 from tests.address_list import AddressList
 from tests.spark.scripted import QUEUE, Broker, open_cluster
 
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(query_retry, "FIRST_PAUSE_S", 0.0)
 
 
 def test_queues_and_what_they_hold():

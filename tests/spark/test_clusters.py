@@ -21,13 +21,13 @@ from tests.waiting import until
 JOB = """
 import sys
 from pyspark.sql import SparkSession
-import mqclient.spark
+import mqpipeline.spark.topics
 start, namesrv, source, target, folder = sys.argv[1:]
 builder = SparkSession.builder
 builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
 builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.executor.memory", "512m")
 spark = (builder.remote("local[2]") if start == "connect" else builder.master(start)).getOrCreate()
-mqclient.spark.register(spark)
+mqpipeline.spark.topics.register(spark)
 
 def topic(frame, name):
     return frame.format("rocketmq").option("namesrv", namesrv).option("topic", name)

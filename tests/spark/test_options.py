@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mqclient.spark.options import DECLARED, Options
-from mqclient.spark.positions import GroupStart
-from mqstore.names import TOOLS_GROUP
+from mqcommon.names import TOOLS_GROUP
+from mqpipeline.spark.topics.options import DECLARED, Options
+from mqpipeline.spark.topics.positions import GroupStart
 
 DOCS = Path(__file__).parent.parent.parent / "docs" / "spark.md"
 USE_MARKS = {

@@ -5,11 +5,11 @@ import pytest
 pytest.importorskip("pyspark")
 from pyspark.sql.types import StructType
 
-from mqclient.spark.options import Options
-from mqclient.spark.plan import QueueRange, limited, offset_key, queue_of, split
-from mqclient.spark.source import RocketMQDataSource
-from mqstore.message import MessageQueue
-from mqstore.spark import message_schema, wanted_schema
+from mqcommon.message import MessageQueue
+from mqpipeline.spark.files import message_schema, wanted_schema
+from mqpipeline.spark.topics.options import Options
+from mqpipeline.spark.topics.plan import QueueRange, limited, offset_key, queue_of, split
+from mqpipeline.spark.topics.source import RocketMQDataSource
 
 QUEUES = [MessageQueue("T", "broker-a", i) for i in range(4)]
 

@@ -8,11 +8,11 @@ pytest.importorskip("pyspark")
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from mqclient.errors import UnreachableError
-from mqclient.spark.options import Options
-from mqclient.spark.progress import GroupInUseError
-from mqclient.spark.stream import StreamReader
-from mqclient.wire import Frame
-from mqclient.wire.codes import RequestCode, ResponseCode
+from mqcommon.wire import Frame
+from mqcommon.wire.codes import RequestCode, ResponseCode
+from mqpipeline.spark.topics.options import Options
+from mqpipeline.spark.topics.progress import GroupInUseError
+from mqpipeline.spark.topics.stream import StreamReader
 from mqstore.arrow import arrow_schema
 from tests.spark.scripted import Broker, use
 

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from mqclient import Message, Producer
-from mqclient.spark import deduplicated
+from mqpipeline.spark.topics import deduplicated
 from mqserver import Standalone
 
 

@@ -16,13 +16,13 @@ from pyspark.sql.datasource import (
     Not,
 )
 
-from mqclient.spark.batch import BatchReader
-from mqclient.spark.options import Options
-from mqclient.spark.pushdown import PushdownReader
-from mqclient.spark.source import RocketMQDataSource
-from mqclient.wire.codes import RequestCode
+from mqcommon.wire.codes import RequestCode
+from mqpipeline.spark.files import message_schema
+from mqpipeline.spark.topics.batch import BatchReader
+from mqpipeline.spark.topics.options import Options
+from mqpipeline.spark.topics.pushdown import PushdownReader
+from mqpipeline.spark.topics.source import RocketMQDataSource
 from mqstore.arrow import arrow_schema
-from mqstore.spark import message_schema
 from tests.spark.scripted import Broker, use
 from tests.spark.test_batch_reader import TimedBroker
 

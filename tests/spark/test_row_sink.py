@@ -12,12 +12,12 @@ pytest.importorskip("pyspark")
 import pyarrow as pa
 
 import mqserver
-from mqclient.spark.options import Options
-from mqclient.spark.row_sink import RowSink, WriteError
-from mqclient.spark.write_columns import column_buffers
-from mqstore._core import RowWriter
-from mqstore.message import SYSTEM_PROPERTIES, Message, encode_batch
-from mqstore.names import java_hash
+from mqcommon._core import RowWriter
+from mqcommon.message import SYSTEM_PROPERTIES, Message, encode_batch
+from mqcommon.names import java_hash
+from mqpipeline.spark.topics.options import Options
+from mqpipeline.spark.topics.row_sink import RowSink, WriteError
+from mqpipeline.spark.topics.write_columns import column_buffers
 from tests.certificates import Authority
 from tests.spark.recording import RecordingBroker
 from tests.waiting import until

@@ -5,8 +5,8 @@ import pytest
 pytest.importorskip("pyspark")
 import pyarrow as pa
 
-from mqclient.spark import rows
-from mqclient.spark.options import Options
+from mqpipeline.spark.topics import rows
+from mqpipeline.spark.topics.options import Options
 from mqstore.arrow import arrow_schema
 
 

@@ -8,10 +8,10 @@ import pytest
 
 pytest.importorskip("pyspark")
 import mqstore
-from mqstore.message import encode_properties
-from mqstore.spark import StoreDataSource, message_schema, wanted_schema
-from mqstore.spark.options import DECLARED
-from tests.format.golden import expected, extract
+from mqcommon.message import encode_properties
+from mqpipeline.spark.files import StoreDataSource, message_schema, wanted_schema
+from mqpipeline.spark.files.options import DECLARED
+from tests.common.golden import expected, extract
 
 FILE = 65_536
 

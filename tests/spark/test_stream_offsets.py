@@ -8,12 +8,12 @@ pytest.importorskip("pyspark")
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 from mqclient.errors import NoRouteError, UnreachableError
-from mqclient.spark import survey
-from mqclient.spark.cluster import DataLossError
-from mqclient.spark.options import Options
-from mqclient.spark.stream import StreamReader
-from mqclient.wire import Frame
-from mqclient.wire.codes import RequestCode, ResponseCode
+from mqcommon.wire import Frame
+from mqcommon.wire.codes import RequestCode, ResponseCode
+from mqpipeline.spark.topics import survey
+from mqpipeline.spark.topics.cluster import DataLossError
+from mqpipeline.spark.topics.options import Options
+from mqpipeline.spark.topics.stream import StreamReader
 from mqstore.arrow import arrow_schema
 from tests.spark.scripted import RECORD, Broker, Served, use
 

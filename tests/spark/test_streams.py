@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
+from mqadmin import main as mqadmin
 from mqclient import Message, Producer, PushConsumer
-from mqclient.mqadmin import main as mqadmin
-from mqclient.wire import Frame
-from mqclient.wire.codes import RequestCode
+from mqcommon.wire import Frame
+from mqcommon.wire.codes import RequestCode
 from mqserver import Standalone
-from mqserver.probe import Probe
+from mqserver.embedded.raw_client import Probe
 from mqstore import Settings
 from tests.inside import store_of
 from tests.waiting import until

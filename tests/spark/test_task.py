@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqclient.errors import BrokerError, ClientTimeout, UnreachableError
-from mqclient.spark.cluster import DataLossError
-from mqclient.spark.plan import QueueRange
-from mqclient.spark.task import Task, read_task
-from mqclient.wire import Frame
-from mqclient.wire.codes import RequestCode, ResponseCode
+from mqcommon.message import MessageQueue, decode_messages
+from mqcommon.wire import Frame
+from mqcommon.wire.codes import RequestCode, ResponseCode
+from mqpipeline.spark.topics.cluster import DataLossError
+from mqpipeline.spark.topics.plan import QueueRange
+from mqpipeline.spark.topics.task import Task, read_task
 from mqstore.arrow import arrow_schema
-from mqstore.message import MessageQueue, decode_messages
 from tests.spark.scripted import QUEUE, RECORD, Broker, Served
 
 TAG = decode_messages(RECORD)[0].tags

@@ -9,12 +9,12 @@ import pytest
 pytest.importorskip("pyspark")
 from mqclient import Message, Producer
 from mqclient.errors import UnreachableError
-from mqclient.spark import ranges as ranges_module
-from mqclient.spark.batch import BatchReader
-from mqclient.spark.cluster import DataLossError
-from mqclient.spark.options import Options
+from mqcommon._core import RangeReader
+from mqpipeline.spark.topics import ranges as ranges_module
+from mqpipeline.spark.topics.batch import BatchReader
+from mqpipeline.spark.topics.cluster import DataLossError
+from mqpipeline.spark.topics.options import Options
 from mqserver import Standalone
-from mqstore._core import RangeReader
 from mqstore.arrow import BatchBuilder, arrow_schema
 
 BODY_BYTES_MAX = 12 << 20

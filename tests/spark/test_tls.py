@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mqclient.spark.options import Options
-from mqclient.tls import Tls
+from mqclient.engine.tls import Tls
+from mqpipeline.spark.topics.options import Options
 from mqserver import Standalone
 from tests.certificates import Authority
 

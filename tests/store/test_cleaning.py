@@ -6,7 +6,7 @@ import pytest
 
 import mqstore
 from mqstore import Settings, Store, decode_messages
-from tests.format.golden import extract
+from tests.common.golden import extract
 from tests.store.test_engine import SMALL, wait_for
 
 AT_ONCE = dataclasses.replace(SMALL, reserved_hours=0, delete_log_pause_ms=0)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from mqstore import Store, encode_properties
-
-from .test_engine import SMALL, wait_for
+from tests.store.test_engine import SMALL, wait_for
 
 LIMITED = dataclasses.replace(
     SMALL, multi_dispatch_enabled=True, lmq_enabled=True, lmq_queues_max=1

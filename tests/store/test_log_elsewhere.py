@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 import mqstore
-from mqclient.wire.frame import Frame
+from mqcommon.wire.frame import Frame
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load
 from mqserver.config.settings import store_settings
-from mqserver.probe import Probe
-from mqserver.testing import free_port
+from mqserver.embedded.raw_client import Probe
+from mqserver.embedded.testing import free_port
 from mqstore import Settings, Store
 from scripts.server_process import ServerProcess
 

@@ -19,7 +19,7 @@ from typing import Any
 from benches.cases.regression.compare import Change, Ratios, compare, markdown, worse
 from benches.lib import rust_figures
 from benches.lib.harness import ROOT, BenchFailed, environment
-from mqstore import _core
+from mqcommon import _core
 
 BASELINE = ROOT / "benches" / "baseline.json"
 CASES = "benches/cases/regression/cases.py"
@@ -127,7 +127,7 @@ def _one_core() -> None:
 def _require_optimised() -> None:
     if not _core.OPTIMISED:
         build = f"maturin develop --skip-install --profile {rust_figures.PROFILE}"
-        raise BenchFailed(f"mqstore._core is a development build; first: {build}")
+        raise BenchFailed(f"mqcommon._core is a development build; first: {build}")
 
 
 def _spread(ratios: Sequence[float]) -> float:

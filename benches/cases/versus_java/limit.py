@@ -11,7 +11,7 @@ import subprocess
 
 from benches.lib.harness import ROOT
 from benches.lib.servers import Cluster
-from mqserver.testing import free_port
+from mqserver.embedded.testing import free_port
 
 SOURCE = ROOT / "rust" / "bench" / "examples" / "limit.rs"
 COMPILE = ("rustc", "-O", "--edition", "2024", "-C", "codegen-units=1")

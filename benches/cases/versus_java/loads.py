@@ -12,7 +12,7 @@ from typing import Any
 from benches.lib.loads import settle
 from benches.lib.servers import Cluster
 from mqclient.cli.bench import run_connect, run_latency, run_produce
-from mqstore.names import AUTO_CREATE_TOPIC
+from mqcommon.names import AUTO_CREATE_TOPIC
 
 FAILURES = ("unsent", "unanswered", "refused", "lost", "duplicates", "failed", "dropped")
 """Totals of a report whose sum is `failed`."""

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from benches.cases.versus_java.rows import Figures, Measured, Session
 from benches.lib.route_load import ask, registration, tell
 from benches.lib.servers import Cluster
-from mqclient.wire import calls
-from mqclient.wire.bodies.topics import (
+from mqcommon.wire.bodies.topics import (
     TopicConfig,
     TopicConfigSerializeWrapper,
 )
-from mqclient.wire.frame import encode
-from mqserver.probe import Probe
+from mqcommon.wire.calls import calls
+from mqcommon.wire.frame import encode
+from mqserver.embedded.raw_client import Probe
 
 TOPIC, OTHER = "BenchRoutes", "BenchOther"
 ALONE = 8

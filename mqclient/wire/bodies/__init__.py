@@ -1,1 +1,1 @@
-"""Request and response bodies that are JSON, one struct each, by family."""
+"""Bodies of the protocol, under their older path; see `mqcommon.wire`."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from mqcommon.names import RETRY_PREFIX
 from mqserver.broker.acl.addresses import Pattern, patterns
 from mqserver.broker.acl.errors import AclError
-from mqstore.names import RETRY_PREFIX
 
 KEY_LENGTH_MIN = 7
 """Fewest characters of an access key and of a secret key."""

@@ -21,10 +21,10 @@ from mqserver.broker.acl.errors import AclError
 from mqserver.broker.acl.files import AclFile, AclPaths, Version, parse, read, write
 from mqserver.config.loaded import SettingsError
 from mqserver.config.settings import BrokerSettings
-from mqserver.guard import ACCOUNT_CODES, address_of
-from mqserver.plane import Tables
-from mqserver.services import Services
-from mqserver.watch import Stamp, Watch
+from mqserver.runtime.data_plane import Tables
+from mqserver.runtime.guard import ACCOUNT_CODES, address_of
+from mqserver.runtime.services import Services
+from mqserver.runtime.watch import Stamp, Watch
 
 log = logging.getLogger("mqserver.broker.acl")
 WATCH_S = 5.0

@@ -14,11 +14,11 @@ from typing import Any
 
 import yaml
 
+from mqcommon import files
 from mqserver.broker.acl.accounts import Account, read_account, scalar
 from mqserver.broker.acl.addresses import Pattern, patterns
 from mqserver.broker.acl.errors import AclError
-from mqserver.watch import Stamp, stamp
-from mqstore import files
+from mqserver.runtime.watch import Stamp, stamp
 
 FILE_BYTES_MAX = 1 << 20
 """Largest access file."""

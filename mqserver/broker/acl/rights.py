@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from mqclient.wire.codes import RequestCode as Code
-from mqserver.guard import ACCOUNT_CODES
+from mqcommon.wire.codes import RequestCode as Code
+from mqserver.runtime.guard import ACCOUNT_CODES
 
 
 class Right(Enum):

@@ -6,9 +6,10 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from mqclient.wire.bodies.acl import AclConfig, PlainAccessConfig
-from mqclient.wire.codes import ResponseCode
-from mqclient.wire.headers.admin import (
+from mqcommon import fastjson
+from mqcommon.wire.bodies.acl import AclConfig, PlainAccessConfig
+from mqcommon.wire.codes import ResponseCode
+from mqcommon.wire.headers.admin import (
     CreateAccessConfigRequestHeader,
     DeleteAccessConfigRequestHeader,
     GetBrokerAclConfigResponseHeader,
@@ -24,8 +25,7 @@ from mqserver.broker.acl.accounts import (
 )
 from mqserver.broker.acl.errors import AclError
 from mqserver.broker.context import BrokerContext
-from mqserver.replies import NO_REPLY, Reply, Request, Response
-from mqstore import fastjson
+from mqserver.runtime.processor_api import NO_REPLY, Reply, Request, Response
 
 if TYPE_CHECKING:
     from mqserver.broker.acl.control import AccessControl

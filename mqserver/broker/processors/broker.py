@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 
-from mqclient.wire.bodies.common import KVTable
-from mqclient.wire.codes import VERSION_4_9_7, ResponseCode
-from mqclient.wire.headers.admin import GetBrokerConfigResponseHeader
+from mqcommon.wire.bodies.common import KVTable
+from mqcommon.wire.codes import VERSION_4_9_7, ResponseCode
+from mqcommon.wire.headers.admin import GetBrokerConfigResponseHeader
 from mqserver.broker.context import BrokerContext
-from mqserver.replies import Reply, Request, Response
+from mqserver.runtime.processor_api import Reply, Request, Response
 
 _FIXED = {
     "brokerVersionDesc": "V4_9_7",

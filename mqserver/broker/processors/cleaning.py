@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mqserver.broker.context import BrokerContext
-from mqserver.replies import Reply, Request, Response
+from mqserver.runtime.processor_api import Reply, Request, Response
 
 
 def clean_expired_queues(broker: BrokerContext, request: Request) -> Reply:

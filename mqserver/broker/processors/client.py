@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from mqclient.wire.bodies.heartbeat import (
+from mqcommon import names
+from mqcommon.wire.bodies.heartbeat import (
     CheckClientRequestBody,
     ConsumerData,
     GetConsumerListByGroupResponseBody,
     HeartbeatData,
 )
-from mqclient.wire.codes import ResponseCode
-from mqclient.wire.headers.clients import (
+from mqcommon.wire.codes import ResponseCode
+from mqcommon.wire.headers.clients import (
     ConsumerGroupRequestHeader,
     UnregisterClientRequestHeader,
 )
@@ -17,8 +18,7 @@ from mqserver.broker.context import BrokerContext
 from mqserver.broker.state.members import Member
 from mqserver.broker.state.topics import unit_flag
 from mqserver.broker.tags import is_tag_type, sql_error
-from mqserver.replies import Refused, Reply, Request, Response
-from mqstore import names
+from mqserver.runtime.processor_api import Refused, Reply, Request, Response
 
 _ENUMS = {
     "consume_type": ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from mqclient.wire.bodies.common import GroupList
-from mqclient.wire.bodies.groups import (
+from mqcommon import names
+from mqcommon.message import MessageQueue
+from mqcommon.wire.bodies.common import GroupList
+from mqcommon.wire.bodies.groups import (
     ConsumeStats,
     ConsumeStatsList,
     OffsetWrapper,
@@ -14,23 +16,22 @@ from mqclient.wire.bodies.groups import (
     ProducerTableInfo,
     SubscriptionGroupConfig,
 )
-from mqclient.wire.bodies.heartbeat import SubscriptionData
-from mqclient.wire.bodies.route_bounds import QUEUES_MAX
-from mqclient.wire.codes import ResponseCode
-from mqclient.wire.headers.admin import (
+from mqcommon.wire.bodies.heartbeat import SubscriptionData
+from mqcommon.wire.bodies.route_bounds import QUEUES_MAX
+from mqcommon.wire.codes import ResponseCode
+from mqcommon.wire.headers.admin import (
     DeleteSubscriptionGroupRequestHeader,
     GetConsumeStatsInBrokerHeader,
     GetConsumeStatsRequestHeader,
     TopicRequestHeader,
 )
-from mqclient.wire.headers.clients import ConsumerGroupRequestHeader, ProducerGroupRequestHeader
+from mqcommon.wire.headers.clients import ConsumerGroupRequestHeader, ProducerGroupRequestHeader
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import system_error
 from mqserver.broker.reply_size import CLIENT_ROW_BYTES, ReplySize, check_whole, queue_bytes
 from mqserver.broker.state.groups import FILE, why_too_long
 from mqserver.broker.state.members import Member, language_name
-from mqserver.replies import AgainAfter, Reply, Request, Response
-from mqstore import MessageQueue, names
+from mqserver.runtime.processor_api import AgainAfter, Reply, Request, Response
 
 _GROUP_BYTES_MIN = 200
 """Least bytes of a group's row in the table of all groups."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mqclient.wire.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody
+from mqcommon.message import MessageQueue
+from mqcommon.wire.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import system_error
-from mqserver.guard import host_of
-from mqserver.plane import Queue
-from mqserver.replies import Reply, Request, Response
-from mqstore import MessageQueue
+from mqserver.runtime.data_plane import Queue
+from mqserver.runtime.guard import host_of
+from mqserver.runtime.processor_api import Reply, Request, Response
 
 
 def lock(broker: BrokerContext, request: Request) -> Reply:

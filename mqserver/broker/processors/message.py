@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import random
 
-from mqclient.wire.bodies.topics import TopicConfig
-from mqclient.wire.codes import MessageSysFlag, RequestCode, ResponseCode
-from mqclient.wire.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from mqcommon import names
+from mqcommon.wire.bodies.topics import TopicConfig
+from mqcommon.wire.codes import MessageSysFlag, RequestCode, ResponseCode
+from mqcommon.wire.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.message_text import store_form
 from mqserver.broker.remarks import address, no_group
@@ -25,8 +26,8 @@ from mqserver.broker.sending import (
 )
 from mqserver.broker.state.topics import DEAD_LETTER_QUEUES
 from mqserver.broker.transactions.writing import TYPE_BITS, half_text
-from mqserver.replies import AgainAfter, Refused, Reply, Request, Response
-from mqstore import PutResult, names
+from mqserver.runtime.processor_api import AgainAfter, Refused, Reply, Request, Response
+from mqstore import PutResult
 
 _VERSION_3_4_9 = 121
 

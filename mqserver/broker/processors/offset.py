@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from mqclient.wire.bodies.offsets import (
+from mqcommon import names
+from mqcommon.message import MessageQueue
+from mqcommon.wire.bodies.offsets import (
     ConsumerOffsetSerializeWrapper,
     DelayOffsetSerializeWrapper,
 )
-from mqclient.wire.bodies.topics import QueryConsumeTimeSpanBody, QueueTimeSpan
-from mqclient.wire.codes import ResponseCode
-from mqclient.wire.headers.admin import QueryConsumeTimeSpanRequestHeader
-from mqclient.wire.headers.offsets import (
+from mqcommon.wire.bodies.topics import QueryConsumeTimeSpanBody, QueueTimeSpan
+from mqcommon.wire.codes import ResponseCode
+from mqcommon.wire.headers.admin import QueryConsumeTimeSpanRequestHeader
+from mqcommon.wire.headers.offsets import (
     OffsetResponseHeader,
     QueryConsumerOffsetRequestHeader,
     QueueRequestHeader,
@@ -25,8 +27,7 @@ from mqserver.broker.remarks import no_group, system_error
 from mqserver.broker.reply_size import ReplySize, check_whole, queue_bytes
 from mqserver.broker.state.groups import no_new_group, why_too_long
 from mqserver.broker.state.topics import shown
-from mqserver.replies import Reply, Request, Response
-from mqstore import MessageQueue, names
+from mqserver.runtime.processor_api import Reply, Request, Response
 
 _DELAY_KEY = "scheduleMessageOffset_"
 _TIMES = 3 * "2026-11-21#07:38:13:389"

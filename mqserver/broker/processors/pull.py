@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mqclient.wire.bodies.groups import SubscriptionGroupConfig
-from mqclient.wire.bodies.heartbeat import SUBSCRIBE_ALL
-from mqclient.wire.codes import PullSysFlag, ResponseCode
-from mqclient.wire.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from mqcommon.names import RETRY_PREFIX, tag_hash, tags_of
+from mqcommon.wire.bodies.groups import SubscriptionGroupConfig
+from mqcommon.wire.bodies.heartbeat import SUBSCRIBE_ALL
+from mqcommon.wire.codes import PullSysFlag, ResponseCode
+from mqcommon.wire.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.offset_moved import note_moved
 from mqserver.broker.remarks import FAQ, address, no_group, system_error
 from mqserver.broker.state.consumers import BROADCASTING
 from mqserver.broker.state.topics import READ
 from mqserver.broker.tags import is_tag_type, is_too_long, sql_error
-from mqserver.replies import Hold, Refused, Reply, Request, Response
+from mqserver.runtime.processor_api import Hold, Refused, Reply, Request, Response
 from mqstore import GetResult
-from mqstore.names import RETRY_PREFIX, tag_hash, tags_of
 
 _CODES = {
     "FOUND": ResponseCode.SUCCESS,

@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-from mqclient.wire.bodies.running import ConsumeQueueData, QueryConsumeQueueResponseBody
-from mqclient.wire.codes import ResponseCode
-from mqclient.wire.headers.admin import QueryConsumeQueueRequestHeader
-from mqclient.wire.headers.pull import (
+from mqcommon.message import decode_messages
+from mqcommon.wire.bodies.running import ConsumeQueueData, QueryConsumeQueueResponseBody
+from mqcommon.wire.codes import ResponseCode
+from mqcommon.wire.headers.admin import QueryConsumeQueueRequestHeader
+from mqcommon.wire.headers.pull import (
     QueryMessageRequestHeader,
     QueryMessageResponseHeader,
     ViewMessageRequestHeader,
 )
 from mqserver.broker.context import BrokerContext
-from mqserver.replies import Reply, Request, Response
-from mqstore import decode_messages
+from mqserver.runtime.processor_api import Reply, Request, Response
 
 _UNITS_MAX = 4_096
 _UNSET = "not set any response code"

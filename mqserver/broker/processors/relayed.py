@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mqclient.wire.codes import ResponseCode
-from mqclient.wire.frame import Frame
-from mqclient.wire.headers.clients import (
+from mqcommon.message import DecodeError, decode_messages, parse_offset_msg_id
+from mqcommon.wire.codes import ResponseCode
+from mqcommon.wire.frame import Frame
+from mqcommon.wire.headers.clients import (
     ConsumeMessageDirectlyResultRequestHeader,
     GetConsumerRunningInfoRequestHeader,
 )
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.relay import Outcome
 from mqserver.broker.remarks import system_error
-from mqserver.replies import Refused, Reply, Request, Response
-from mqstore import DecodeError, decode_messages, parse_offset_msg_id
+from mqserver.runtime.processor_api import Refused, Reply, Request, Response
 
 _SINCE = 62
 """V3_1_8_SNAPSHOT: older clients cannot answer these requests."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 
-from mqclient.wire.codes import RequestCode
-from mqclient.wire.frame import Frame, request_frame
-from mqclient.wire.headers.send import (
+from mqcommon.property_text import PAIR_END, Pair, pairs_of
+from mqcommon.wire.codes import RequestCode
+from mqcommon.wire.frame import Frame, request_frame
+from mqcommon.wire.headers.send import (
     ReplyMessageRequestHeader,
     SendMessageRequestHeader,
     SendMessageRequestHeaderV2,
@@ -22,8 +23,7 @@ from mqserver.broker.sending import (
     region_and_trace,
     stored_place,
 )
-from mqserver.replies import Refused, Reply, Request, Response
-from mqstore.property_text import PAIR_END, Pair, pairs_of
+from mqserver.runtime.processor_api import Refused, Reply, Request, Response
 
 log = logging.getLogger("mqserver.broker.reply")
 

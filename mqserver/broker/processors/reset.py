@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from mqclient.wire.bodies.offsets import (
+from mqcommon.message import MessageQueue
+from mqcommon.wire.bodies.offsets import (
     GetConsumerStatusBody,
     QueryCorrectionOffsetBody,
     QueueOffset,
     ResetOffsetBody,
     ResetOffsetBodyForC,
 )
-from mqclient.wire.codes import LanguageCode, RequestCode, ResponseCode
-from mqclient.wire.frame import Frame
-from mqclient.wire.headers.clients import GetConsumerStatusRequestHeader
-from mqclient.wire.headers.offsets import (
+from mqcommon.wire.codes import LanguageCode, RequestCode, ResponseCode
+from mqcommon.wire.frame import Frame
+from mqcommon.wire.headers.clients import GetConsumerStatusRequestHeader
+from mqcommon.wire.headers.offsets import (
     CloneGroupOffsetRequestHeader,
     QueryCorrectionOffsetHeader,
     ResetOffsetRequestHeader,
@@ -20,8 +21,7 @@ from mqclient.wire.headers.offsets import (
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.relay import Outcome
 from mqserver.broker.remarks import system_error
-from mqserver.replies import Reply, Request, Response
-from mqstore import MessageQueue
+from mqserver.runtime.processor_api import Reply, Request, Response
 
 _RESET_SINCE = 28
 """V3_0_7_SNAPSHOT: older clients cannot reset their offsets."""

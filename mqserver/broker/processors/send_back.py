@@ -5,17 +5,19 @@ from __future__ import annotations
 import logging
 import random
 
-from mqclient.outgoing import PROPERTIES_BYTES_MAX
-from mqclient.wire.bodies.groups import SubscriptionGroupConfig
-from mqclient.wire.bodies.topics import TopicConfig
-from mqclient.wire.codes import ResponseCode
-from mqclient.wire.headers.send import ConsumerSendMsgBackRequestHeader
+from mqcommon import names
+from mqcommon.message import ReceivedMessage, decode_messages, encode_properties
+from mqcommon.property_text import PROPERTIES_BYTES_MAX
+from mqcommon.wire.bodies.groups import SubscriptionGroupConfig
+from mqcommon.wire.bodies.topics import TopicConfig
+from mqcommon.wire.codes import ResponseCode
+from mqcommon.wire.headers.send import ConsumerSendMsgBackRequestHeader
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import no_group, sending_forbidden, system_error
 from mqserver.broker.sending import put_again
 from mqserver.broker.state.topics import DEAD_LETTER_QUEUES, WRITE, unit_flag
-from mqserver.replies import Refused, Reply, Request, Response
-from mqstore import PutResult, ReceivedMessage, decode_messages, encode_properties, names
+from mqserver.runtime.processor_api import Refused, Reply, Request, Response
+from mqstore import PutResult
 
 log = logging.getLogger("mqserver.broker.retries")
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from mqclient.wire.bodies.common import TopicList
-from mqclient.wire.bodies.route_bounds import queues_flaw
-from mqclient.wire.bodies.topics import TopicConfig, TopicOffset, TopicStatsTable
-from mqclient.wire.codes import ResponseCode
-from mqclient.wire.headers.admin import CreateTopicRequestHeader, TopicRequestHeader
+from mqcommon import names
+from mqcommon.message import MessageQueue
+from mqcommon.wire.bodies.common import TopicList
+from mqcommon.wire.bodies.route_bounds import queues_flaw
+from mqcommon.wire.bodies.topics import TopicConfig, TopicOffset, TopicStatsTable
+from mqcommon.wire.codes import ResponseCode
+from mqcommon.wire.headers.admin import CreateTopicRequestHeader, TopicRequestHeader
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import system_error
 from mqserver.broker.reply_size import ReplySize, check_whole, queue_bytes
 from mqserver.broker.state.topics import FILE, INHERIT, READ, WRITE
-from mqserver.replies import AgainAfter, Reply, Request, Response
-from mqstore import MessageQueue, names
+from mqserver.runtime.processor_api import AgainAfter, Reply, Request, Response
 
 _FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 _TOPIC_BYTES_MIN = 120

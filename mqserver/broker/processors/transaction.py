@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 
-from mqclient.wire.codes import ResponseCode
-from mqclient.wire.headers.admin import ResumeCheckHalfMessageRequestHeader
-from mqclient.wire.headers.send import EndTransactionRequestHeader
+from mqcommon import names
+from mqcommon.message import DecodeError, ReceivedMessage, decode_messages, parse_offset_msg_id
+from mqcommon.wire.codes import ResponseCode
+from mqcommon.wire.headers.admin import ResumeCheckHalfMessageRequestHeader
+from mqcommon.wire.headers.send import EndTransactionRequestHeader
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import system_error
 from mqserver.broker.transactions import known, writing
-from mqserver.replies import NO_REPLY, Refused, Reply, Request, Response
-from mqstore import DecodeError, ReceivedMessage, decode_messages, names, parse_offset_msg_id
+from mqserver.runtime.processor_api import NO_REPLY, Refused, Reply, Request, Response
 
 log = logging.getLogger("mqserver.broker.transactions")
 

@@ -12,10 +12,10 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from mqclient.wire.codes import ResponseCode
-from mqserver.guard import host_of
-from mqserver.refusals import Refusals
-from mqserver.replies import Refused
+from mqcommon.wire.codes import ResponseCode
+from mqserver.runtime.guard import host_of
+from mqserver.runtime.processor_api import Refused
+from mqserver.runtime.refusals import Refusals
 
 log = logging.getLogger("mqserver.broker")
 

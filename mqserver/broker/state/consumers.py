@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from mqclient.wire.bodies.groups import ConsumerConnection
-from mqclient.wire.bodies.heartbeat import (
+from mqcommon.wire.bodies.groups import ConsumerConnection
+from mqcommon.wire.bodies.heartbeat import (
     ConsumerData,
     GetConsumerListByGroupResponseBody,
     SubscriptionData,
@@ -21,7 +21,7 @@ from mqclient.wire.bodies.heartbeat import (
 from mqserver.broker.state.bounds import MEMBERSHIP_BYTES, Bounds, Footprints
 from mqserver.broker.state.members import Member
 from mqserver.broker.tags import is_tag_type
-from mqserver.plane import Tables
+from mqserver.runtime.data_plane import Tables
 
 BROADCASTING = "BROADCASTING"
 _KIND = "consumer"

@@ -11,16 +11,17 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from mqclient.wire.bodies.filters import (
+from mqcommon import fastjson
+from mqcommon.wire.bodies.filters import (
     BloomFilterData,
     ConsumerFilterData,
     ConsumerFilterWrapper,
     FilterDataMapByTopic,
 )
-from mqclient.wire.bodies.heartbeat import SubscriptionData
+from mqcommon.wire.bodies.heartbeat import SubscriptionData
 from mqserver.broker.state.reading import bad_name
 from mqserver.broker.tags import is_tag_type, sql_error
-from mqstore import bloom_bits, fastjson
+from mqstore import bloom_bits
 
 _log = logging.getLogger(__name__)
 

@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from mqclient.wire.bodies.common import DataVersion
-from mqclient.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
-from mqclient.wire.codes import ResponseCode
+from mqcommon import names
+from mqcommon.wire.bodies.common import DataVersion
+from mqcommon.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from mqcommon.wire.codes import ResponseCode
 from mqserver.broker.state.bounds import Bounds
 from mqserver.broker.state.table_text import TableText
 from mqserver.broker.state.topics import OURSELVES
 from mqserver.broker.state.unasked import Unasked
-from mqserver.plane import Tables
-from mqserver.replies import Refused
-from mqstore import names
+from mqserver.runtime.data_plane import Tables
+from mqserver.runtime.processor_api import Refused
 
 log = logging.getLogger("mqserver.broker")
 

@@ -13,13 +13,14 @@ from typing import Protocol, TypeVar, overload
 
 from msgspec.structs import replace
 
-from mqclient.wire.bodies.common import DataVersion
-from mqclient.wire.bodies.filters import ConsumerFilterData
-from mqclient.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
-from mqclient.wire.bodies.route_bounds import QUEUES_MAX
-from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from mqcommon import names
+from mqcommon.wire.bodies.common import DataVersion
+from mqcommon.wire.bodies.filters import ConsumerFilterData
+from mqcommon.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from mqcommon.wire.bodies.route_bounds import QUEUES_MAX
+from mqcommon.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from mqserver.broker.state import filters, groups, reading, topics, unasked
-from mqstore import StoreDamaged, names
+from mqstore import StoreDamaged
 
 log = logging.getLogger("mqserver.broker")
 

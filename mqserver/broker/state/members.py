@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from mqclient.wire.bodies.groups import Connection
-from mqclient.wire.codes import LanguageCode
+from mqcommon.wire.bodies.groups import Connection
+from mqcommon.wire.codes import LanguageCode
 
 
 class Member(Struct, frozen=True):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from mqclient.wire.bodies.base import Body, BodyError
-from mqclient.wire.bodies.common import DataVersion
-from mqclient.wire.bodies.filters import ConsumerFilterData
-from mqclient.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
-from mqclient.wire.bodies.route_bounds import QUEUES_MAX, queues_flaw
-from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
-from mqclient.wire.headers.base import named
-from mqstore import fastjson
+from mqcommon import fastjson
+from mqcommon.wire.bodies.base import Body, BodyError
+from mqcommon.wire.bodies.common import DataVersion
+from mqcommon.wire.bodies.filters import ConsumerFilterData
+from mqcommon.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from mqcommon.wire.bodies.route_bounds import QUEUES_MAX, queues_flaw
+from mqcommon.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from mqcommon.wire.headers.base import named
 
 Content = TypeVar("Content")
 Row = TypeVar("Row", bound=Body)

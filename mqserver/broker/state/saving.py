@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from mqserver.services import Services
+from mqserver.runtime.services import Services
 
 log = logging.getLogger("mqserver.broker")
 DELAY_S = 0.1

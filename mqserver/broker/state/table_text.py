@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from mqclient.wire.bodies.base import Body
-from mqclient.wire.bodies.common import DataVersion
-from mqstore import fastjson
+from mqcommon import fastjson
+from mqcommon.wire.bodies.base import Body
+from mqcommon.wire.bodies.common import DataVersion
 
 
 class TableText:

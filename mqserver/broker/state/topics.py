@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mqclient.wire.bodies.common import DataVersion
-from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
-from mqclient.wire.codes import ResponseCode
+from mqcommon import names
+from mqcommon.wire.bodies.common import DataVersion
+from mqcommon.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from mqcommon.wire.codes import ResponseCode
 from mqserver.broker.state.bounds import Bounds
 from mqserver.broker.state.table_text import TableText
 from mqserver.broker.state.unasked import Unasked
 from mqserver.config.settings import BrokerSettings
-from mqserver.plane import Tables
-from mqstore import names
+from mqserver.runtime.data_plane import Tables
 
 log = logging.getLogger("mqserver.broker")
 

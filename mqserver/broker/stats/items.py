@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mqclient.wire.bodies.groups import BrokerStatsData, BrokerStatsItem
+from mqcommon.wire.bodies.groups import BrokerStatsData, BrokerStatsItem
 from mqserver.broker.stats.counts import Counts
 
 MINUTE, HOUR, DAY = (10_000, 7), (600_000, 7), (3_600_000, 25)

@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mqclient.wire.bodies.groups import BrokerStatsData, BrokerStatsItem
+from mqcommon import names
+from mqcommon.wire.bodies.groups import BrokerStatsData, BrokerStatsItem
 from mqserver.broker.stats.items import ITEMS_MAX, Items
 from mqserver.config.settings import BrokerSettings
-from mqserver.plane import Traffic
-from mqstore import names
+from mqserver.runtime.data_plane import Traffic
 
 TOPIC_PUT_NUMS, TOPIC_PUT_SIZE = "TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE"
 QUEUE_PUT_NUMS, QUEUE_PUT_SIZE = "QUEUE_PUT_NUMS", "QUEUE_PUT_SIZE"

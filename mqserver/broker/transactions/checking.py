@@ -20,14 +20,15 @@ import threading
 
 from msgspec import Struct
 
-from mqclient.wire.codes import RequestCode
-from mqclient.wire.frame import request_frame
-from mqclient.wire.headers.send import CheckTransactionStateRequestHeader
+from mqcommon import names
+from mqcommon.message import ReceivedMessage, decode_messages, offset_msg_id
+from mqcommon.wire.codes import RequestCode
+from mqcommon.wire.frame import request_frame
+from mqcommon.wire.headers.send import CheckTransactionStateRequestHeader
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.transactions import known, writing
 from mqserver.broker.transactions.known import GROUP, progress
 from mqserver.broker.transactions.writing import QUEUE, described
-from mqstore import ReceivedMessage, decode_messages, names, offset_msg_id
 
 log = logging.getLogger("mqserver.broker.transactions")
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mqcommon import names
+from mqcommon.message import ReceivedMessage, decode_messages
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.transactions import writing
 from mqserver.broker.transactions.writing import QUEUE
-from mqstore import ReceivedMessage, decode_messages, names
 
 GROUP = names.TRANSACTION_GROUP
 READ_AT_ONCE = 32

@@ -10,11 +10,12 @@ import struct
 from collections.abc import Mapping
 from functools import partial
 
-from mqclient.outgoing import PROPERTIES_BYTES_MAX
+from mqcommon import names
+from mqcommon.message import ReceivedMessage, encode_properties
+from mqcommon.property_text import PAIR_END, PROPERTIES_BYTES_MAX, Pair, pairs_of, text_of
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.sending import put_again
-from mqstore import PutResult, ReceivedMessage, encode_properties, names
-from mqstore.property_text import PAIR_END, Pair, pairs_of, text_of
+from mqstore import PutResult
 
 COMMIT = 8
 ROLLBACK = 12

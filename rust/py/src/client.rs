@@ -38,7 +38,7 @@ const FLUSH_BYTES: usize = 64 * 1024;
 type Drained<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>);
 
 /// Connections to servers. A request is submitted with a future; `drain` returns the outcomes.
-#[pyclass(frozen, module = "mqstore._core")]
+#[pyclass(frozen, module = "mqcommon._core")]
 pub struct Connector {
     pool: Pool,
     inbox: Arc<Inbox>,

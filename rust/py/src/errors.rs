@@ -7,37 +7,37 @@ use pyo3::prelude::*;
 use mq_store::StoreError as Error;
 
 create_exception!(
-    mqstore._core,
+    mqcommon._core,
     StoreError,
     PyException,
     "The store cannot do what was asked; the text says what, which value, and what to do next."
 );
 create_exception!(
-    mqstore._core,
+    mqcommon._core,
     StoreLocked,
     StoreError,
     "Another process has the store open."
 );
 create_exception!(
-    mqstore._core,
+    mqcommon._core,
     UnknownLayout,
     StoreError,
     "The directory is no store, or one of other file sizes or of an unknown version."
 );
 create_exception!(
-    mqstore._core,
+    mqcommon._core,
     StoreDamaged,
     StoreError,
     "Damage that is not a torn tail, and the policy is to refuse."
 );
 create_exception!(
-    mqstore._core,
+    mqcommon._core,
     StorePoisoned,
     StoreError,
     "A write or fsync failed earlier; the store only reads until it is reopened."
 );
 create_exception!(
-    mqstore._core,
+    mqcommon._core,
     SettingError,
     PyValueError,
     "A setting is unknown, of the wrong type or out of its range."

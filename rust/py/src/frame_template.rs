@@ -10,7 +10,7 @@ use mq_client::credentials::Credentials;
 use mq_format::remoting::{FLAG_ONEWAY, FieldValue, Frame, Head, Prepared, Serialize};
 use mq_format::signature::SIGNATURE;
 
-/// Codes of replies to a send that say "stored": `mqclient.results.STATUS_OF_CODE`.
+/// Codes of replies to a send that say "stored": `mqclient.producer.results.STATUS_OF_CODE`.
 const STORED: [i32; 4] = [0, 10, 11, 12];
 /// Codes of replies to a pull that hold the next offset: `mqclient.consumer.pull_answer`.
 const PULLED: [i32; 4] = [0, 19, 20, 21];
@@ -18,7 +18,7 @@ const PULLED: [i32; 4] = [0, 19, 20, 21];
 /// How the reply to a request is read. The ordinal is part of the request's token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReplyKind {
-    /// As `mqclient.wire.Frame`.
+    /// As `mqcommon.wire.Frame`.
     Frame = 0,
     /// A `SentReply`, if the message was stored.
     Sent = 1,
@@ -38,7 +38,7 @@ impl ReplyKind {
 }
 
 /// A request of one code to one address: its fixed fields, and the names of the open ones.
-#[pyclass(frozen, module = "mqstore._core")]
+#[pyclass(frozen, module = "mqcommon._core")]
 pub struct FrameTemplate {
     /// For Python, which keeps it with every request.
     #[pyo3(get)]
@@ -200,7 +200,7 @@ impl Values<'_> {
 }
 
 /// The reply to a send whose message was stored.
-#[pyclass(frozen, get_all, module = "mqstore._core")]
+#[pyclass(frozen, get_all, module = "mqcommon._core")]
 #[derive(Debug, Clone)]
 pub struct SentReply {
     code: i32,

@@ -169,7 +169,7 @@ fn text_pair<'py>(
     Ok((name.cast_into()?, value.cast_into()?))
 }
 
-/// A received frame as the arguments of `mqclient.wire.Frame`, in its order.
+/// A received frame as the arguments of `mqcommon.wire.Frame`, in its order.
 pub(super) fn frame_to_python<'py>(py: Python<'py>, frame: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     let frame = Frame::decode(frame).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let fields = PyDict::new(py);

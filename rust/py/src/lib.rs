@@ -1,4 +1,4 @@
-//! The Python module `mqstore._core`: the only place that names pyo3.
+//! The Python module `mqcommon._core`: the only place that names pyo3.
 
 mod acl;
 mod arrow_rows;

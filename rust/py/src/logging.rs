@@ -1,7 +1,7 @@
 //! The core's log lines, queued for Python's logging.
 //!
 //! A thread of the core never takes the GIL to log: it might hold the put lock. It puts the line
-//! into a bounded queue, which a Python thread empties (`mqstore/logs.py`).
+//! into a bounded queue, which a Python thread empties (`mqcommon/core_logs.py`).
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

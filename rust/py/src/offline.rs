@@ -18,7 +18,7 @@ use mq_render::BodyText;
 const POLL: Duration = Duration::from_millis(50);
 
 /// A store directory, read without lock, recovery or any change.
-#[pyclass(frozen, module = "mqstore._core")]
+#[pyclass(frozen, module = "mqcommon._core")]
 pub struct Scan {
     inner: Arc<scan::Scan>,
 }
@@ -323,7 +323,7 @@ pub(super) fn decompress(body: &[u8], sys_flag: i32) -> Result<Vec<u8>, String> 
     let words = |error: PyErr| error.to_string();
     Python::attach(|py| {
         let call = py
-            .import("mqstore._codec")
+            .import("mqcommon._codec")
             .and_then(|codec| codec.call_method1("decompress_body", (body, sys_flag)));
         match call {
             Ok(unpacked) => unpacked.extract::<Vec<u8>>().map_err(words),
@@ -343,7 +343,7 @@ fn report_progress(progress: Option<&Py<PyAny>>, offset: i64) -> PyResult<()> {
 type Row = (&'static str, String, i64, String);
 
 /// The figures of a check of a store.
-#[pyclass(frozen, get_all, module = "mqstore._core")]
+#[pyclass(frozen, get_all, module = "mqcommon._core")]
 pub struct Report {
     /// Good records.
     records: u64,

@@ -26,7 +26,7 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// Bytes made by native code, readable by the buffer protocol; their memory is reused once no
 /// Python object refers to them.
-#[pyclass(frozen, module = "mqstore._core")]
+#[pyclass(frozen, module = "mqcommon._core")]
 pub struct Memory {
     bytes: Sink,
 }
@@ -100,7 +100,7 @@ fn next<T: Send + 'static>(py: Python<'_>, pipeline: &Pipeline<T>) -> PyResult<C
 }
 
 /// The records of the log as JSON lines, rendered ahead.
-#[pyclass(frozen, module = "mqstore._core")]
+#[pyclass(frozen, module = "mqcommon._core")]
 pub struct LinesAhead {
     pipeline: Pipeline<LineChunk>,
     body: mq_render::BodyText,
@@ -173,7 +173,7 @@ fn write_some(descriptor: i32, bytes: &[u8]) -> io::Result<usize> {
 type Rows<'py> = (usize, Bound<'py, PyDict>);
 
 /// The records of the log as column buffers, built ahead.
-#[pyclass(frozen, module = "mqstore._core")]
+#[pyclass(frozen, module = "mqcommon._core")]
 pub struct ColumnsAhead {
     pipeline: Pipeline<ColumnChunk>,
     names: Vec<String>,
@@ -231,7 +231,7 @@ impl ColumnsAhead {
 }
 
 /// Collects stored messages as column buffers in Arrow's layout.
-#[pyclass(frozen, module = "mqstore._core")]
+#[pyclass(frozen, module = "mqcommon._core")]
 pub struct ColumnBuilder {
     pub(super) columns: Mutex<Columns>,
 }
@@ -316,7 +316,7 @@ pub(super) fn column_error(py: Python<'_>, error: &ColumnError) -> PyErr {
     if *error == ColumnError::TooLarge {
         return PyOverflowError::new_err(error.to_string());
     }
-    let codec = py.import("mqstore._codec");
+    let codec = py.import("mqcommon._codec");
     let kind = codec.and_then(|codec| codec.getattr("DecodeError"));
     match kind.and_then(|kind| kind.call1((error.to_string(),))) {
         Ok(made) => PyErr::from_value(made),

@@ -22,7 +22,7 @@ use mq_bulk::range::{Limits, Loss, Next, Plan, RangeError, Subscription, Why};
 use mq_render::Choice;
 
 create_exception!(
-    mqstore._core,
+    mqcommon._core,
     RangeFailed,
     PyException,
     "A range cannot be read on."
@@ -35,7 +35,7 @@ const POLL: Duration = Duration::from_millis(50);
 type Filled = (bool, Vec<(i64, i64, String)>);
 
 /// Reads ranges of queues into columns, one range after another.
-#[pyclass(frozen, module = "mqstore._core")]
+#[pyclass(frozen, module = "mqcommon._core")]
 pub struct RangeReader {
     /// None once closed.
     open: Mutex<Option<Open>>,

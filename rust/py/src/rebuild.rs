@@ -14,7 +14,7 @@ const POLL: Duration = Duration::from_millis(50);
 type Group = (String, String, i32, i64, i64, i64, i64, i64);
 
 /// The result of a rebuild or a repair.
-#[pyclass(frozen, get_all, module = "mqstore._core")]
+#[pyclass(frozen, get_all, module = "mqcommon._core")]
 pub struct RepairReport {
     /// Directory of the resulting store.
     root: String,

@@ -19,7 +19,7 @@ use mq_store::MessageFilter;
 const LARGE_BODY_BYTES: usize = 64 << 10;
 
 /// One frame handed off to Python; answered exactly once.
-#[pyclass(frozen, module = "mqstore._core")]
+#[pyclass(frozen, module = "mqcommon._core")]
 pub struct Request {
     /// Taken by the call that answers.
     job: Mutex<Option<Job>>,
@@ -214,7 +214,7 @@ impl Request {
 }
 
 /// The end of a connection.
-#[pyclass(frozen, get_all, module = "mqstore._core")]
+#[pyclass(frozen, get_all, module = "mqcommon._core")]
 pub struct Event {
     kind: &'static str,
     connection: u64,

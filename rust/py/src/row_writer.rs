@@ -23,7 +23,7 @@ use mq_bulk::write::{
 };
 
 create_exception!(
-    mqstore._core,
+    mqcommon._core,
     SendFailed,
     pyo3::exceptions::PyException,
     "A send of rows failed; the arguments say how."
@@ -74,7 +74,7 @@ type Runs = Vec<(u64, u64)>;
 type Stored = (Runs, String, String, i32, i64);
 
 /// Writes the rows of one task after the other; the connections stay open.
-#[pyclass(frozen, module = "mqstore._core")]
+#[pyclass(frozen, module = "mqcommon._core")]
 pub struct RowWriter {
     routes: Py<PyAny>,
     /// None once closed. Locked without the GIL only, which the routes need.

@@ -22,7 +22,7 @@ use mq_base::clock::SystemClock;
 use mq_server::{self as server, Core, NotAsked, Popped, QueueName};
 
 create_exception!(
-    mqstore._core,
+    mqcommon._core,
     ServerStopped,
     PyException,
     "The server was stopped: no request will come any more."
@@ -41,7 +41,7 @@ type QueueTuple = (String, String, i32);
 type TrafficRow = (&'static str, String, String, i32, [u64; 5]);
 
 /// One listening server: a broker's or a NameServer's sockets.
-#[pyclass(frozen, module = "mqstore._core")]
+#[pyclass(frozen, module = "mqcommon._core")]
 pub struct Server {
     core: Arc<Core>,
     running: Mutex<Option<server::Server>>,

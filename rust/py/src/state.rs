@@ -9,7 +9,7 @@ use super::errors::raise;
 use mq_store::{Aside, State};
 
 /// Files that are replaced as a whole and have a checksum; `own` is the folder for our own files.
-#[pyclass(frozen, module = "mqstore._core")]
+#[pyclass(frozen, module = "mqcommon._core")]
 pub struct StateFiles {
     inner: State,
 }

@@ -20,7 +20,7 @@ use mq_store::{self as store, Aside, GetRequest, PutRequest, ReadMode};
 
 /// An open store directory: one writer, any number of readers. Methods may be called from any
 /// thread; each releases the GIL while it works.
-#[pyclass(frozen, subclass, module = "mqstore._core")]
+#[pyclass(frozen, subclass, module = "mqcommon._core")]
 pub struct Store {
     inner: Arc<store::Store>,
     process_id: u32,

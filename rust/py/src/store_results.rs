@@ -7,7 +7,7 @@ use pyo3::types::PyBytes;
 use mq_store::{self as store, PutStatus, WouldBlock};
 
 /// Place and outcome of a stored message or batch.
-#[pyclass(frozen, get_all, module = "mqstore._core")]
+#[pyclass(frozen, get_all, module = "mqcommon._core")]
 pub struct PutResult {
     /// RocketMQ's name of the outcome; "PUT_OK" for success.
     status: &'static str,
@@ -64,7 +64,7 @@ fn status_name(status: PutStatus) -> &'static str {
 }
 
 /// The result of a read of a queue.
-#[pyclass(frozen, get_all, module = "mqstore._core")]
+#[pyclass(frozen, get_all, module = "mqcommon._core")]
 pub struct GetResult {
     /// RocketMQ's status, "FOUND" when there are messages.
     status: &'static str,
@@ -100,7 +100,7 @@ impl GetResult {
 }
 
 /// The result of a query by key.
-#[pyclass(frozen, get_all, module = "mqstore._core")]
+#[pyclass(frozen, get_all, module = "mqcommon._core")]
 pub struct QueryResult {
     /// Messages in `body`.
     message_count: i32,

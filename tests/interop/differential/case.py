@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from mqclient.wire.codes import VERSION_4_9_7
+from mqcommon.wire.codes import VERSION_4_9_7
 
 Server = Literal["broker", "vip", "namesrv"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 
-from mqclient.wire.codes import RequestCode as Code
+from mqcommon.wire.codes import RequestCode as Code
 from tests.interop.differential.case import Case
 
 NAMES = (

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, fields
 from typing import Any
 
-from mqclient.wire.codes import RequestCode
-from mqclient.wire.frame import Frame
-from mqstore import decode_messages, fastjson
+from mqcommon import fastjson
+from mqcommon.wire.codes import RequestCode
+from mqcommon.wire.frame import Frame
+from mqstore import decode_messages
 from tests.interop.differential.case import Case
 
 MESSAGES = {

@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from mqclient.wire.codes import RequestCode, ResponseCode
-from mqclient.wire.frame import Frame, encode
-from mqserver.probe import Probe
+from mqcommon.wire.codes import RequestCode, ResponseCode
+from mqcommon.wire.frame import Frame, encode
+from mqserver.embedded.raw_client import Probe
 from tests.acl.signing import home_with, signature
 from tests.interop.differential.accounts import ACCOUNTS, ADMIN
 from tests.interop.differential.case import Case

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from mqclient.wire.codes import RequestCode, ResponseCode
-from mqclient.wire.frame import Frame
+from mqcommon.wire.codes import RequestCode, ResponseCode
+from mqcommon.wire.frame import Frame
 from tests.interop.differential import stand
 from tests.interop.differential.accounts import ADMIN
 from tests.interop.differential.case import Case

@@ -14,8 +14,8 @@ from statistics import median
 from typing import Self
 
 from mqclient.cli.bench import run_latency, run_produce
-from mqserver.child import Child
-from mqserver.standalone import Standalone
+from mqserver.embedded.standalone import Standalone
+from mqserver.embedded.subprocess_servers import Child
 from tests.server.floods.control_group import ControlGroup
 from tests.server.raw import Raw, Reply
 

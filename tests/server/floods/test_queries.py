@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from mqclient.wire.frame import Frame
-from mqserver.probe import Probe, ask
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import Probe, ask
 from tests.server.floods.rig import Rig, Seen, answers
 from tests.server.native import send_fields
 from tests.server.raw import Raw, json_frame

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from mqclient.wire.frame import Frame
-from mqserver.probe import ask
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import ask
 from tests.server.floods.rig import HEALTHY_TOPIC, Rig, Seen, answer, pour
 from tests.server.native import send_fields
 from tests.server.raw import Raw, json_frame

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from mqserver.standalone import Standalone
+from mqserver.embedded.standalone import Standalone
 from tests.server.floods.rig import Rig, Seen
 from tests.server.floods.wire_floods import (
     bomb,

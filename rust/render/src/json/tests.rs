@@ -1,4 +1,4 @@
-//! The text of JSON lines. `tests/format/test_json_lines.py` compares the lines with Python's.
+//! The text of JSON lines. `tests/common/test_json_lines.py` compares the lines with Python's.
 
 use super::{BodyText, json_lines};
 use crate::sink::Sink;

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from zlib import compress
 
-from mqclient.wire.codes import OUR_CODES
+from mqcommon.wire.codes import OUR_CODES
 from mqserver.broker.table import PROCESSORS
 from tests.interop.differential.accounts import ADMIN
 from tests.interop.differential.case import Case

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mqclient.wire.codes import OUR_CODES
-from mqserver.names.processors import PROCESSORS
+from mqcommon.wire.codes import OUR_CODES
+from mqserver.namesrv.processors import PROCESSORS
 from tests.interop.differential.case import Case
 from tests.interop.differential.tables.bad import spoiled
 

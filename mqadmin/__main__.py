@@ -1,0 +1,7 @@
+"""`python -m mqadmin`."""
+
+import sys
+
+from mqadmin.main import main
+
+sys.exit(main())

@@ -1,0 +1,131 @@
+"""The type of a sub-command: its options as RocketMQ declares them, and how to run it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from mqclient.admin import Admin
+from mqclient.cli import connection
+from mqcommon.cli.output import FORMATS, Report
+
+
+class UsageError(Exception):
+    """The command line is wrong; the text says where. Exit code 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a command, e.g. -t,--topic <arg>. takes_value: False for a flag."""
+
+    short: str
+    long: str
+    help: str
+    required: bool = False
+    takes_value: bool = True
+
+
+HELP_OPTION = Option("h", "help", "Print help", takes_value=False)
+NAMESRV_OPTION = Option(
+    "n", "namesrvAddr", "Name server address list, eg: '192.168.0.1:9876;192.168.0.2:9876'"
+)
+
+
+class Arguments:
+    """The values of a command line, by the options' long names."""
+
+    def __init__(self, values: Mapping[str, str | bool | None]) -> None:
+        self._values = values
+
+    def text(self, name: str) -> str | None:
+        """A value without surrounding blanks, None when the option is absent."""
+        value = self._values.get(name)
+        return value.strip() if isinstance(value, str) else None
+
+    def required(self, name: str) -> str:
+        """The value of an option that must be given, and not be blank."""
+        value = self.text(name)
+        if not value:
+            raise UsageError(f"--{name} must not be empty")
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Whether a flag is given."""
+        return self._values.get(name) is True
+
+    def is_true(self, name: str) -> bool:
+        """Whether an option has the value true (any other text is false, as in Java)."""
+        return (self.text(name) or "").lower() == "true"
+
+    def number(self, name: str, default: int) -> int:
+        """A whole number; raises UsageError for other text."""
+        value = self.text(name)
+        if value is None:
+            return default
+        try:
+            return int(value)
+        except ValueError:
+            raise UsageError(f"--{name} must be a whole number, not {value!r}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A sub-command.
+
+    either: short names of options of which exactly one must be given. interval_option: the
+    option, in seconds, that makes the command repeat until it is stopped. more_options: ours, which
+    RocketMQ's usage text does not have.
+    """
+
+    name: str
+    description: str
+    run: Callable[[Admin, Arguments], Awaitable[Report]]
+    options: Sequence[Option] = ()
+    either: Sequence[str] = ()
+    interval_option: str | None = None
+    more_options: Sequence[Option] = ()
+    all_options: tuple[Option, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        options = sorted((*self.options, HELP_OPTION, NAMESRV_OPTION), key=lambda o: o.short)
+        object.__setattr__(self, "all_options", tuple(options))
+
+    def parse(self, words: Sequence[str]) -> Arguments:
+        """Read the words after the command's name; raises UsageError."""
+        values = vars(self._parser().parse_args(words))
+        if not values["help"]:
+            self._check(values)
+        return Arguments(values)
+
+    def _parser(self) -> argparse.ArgumentParser:
+        parser = _Parser(prog=f"mqadmin {self.name}", add_help=False)
+        for option in (*self.all_options, *self.more_options):
+            flags = (f"-{option.short}", f"--{option.long}")
+            if option.takes_value:
+                parser.add_argument(*flags, dest=option.long)
+            else:
+                parser.add_argument(*flags, dest=option.long, action="store_true")
+        for own in connection.OPTIONS:
+            parser.add_argument(own.flag, dest=own.argument)
+        parser.add_argument("--output", choices=FORMATS)
+        parser.add_argument("--debug", action="store_true")
+        return parser
+
+    def _check(self, values: Mapping[str, object]) -> None:
+        for option in self.options:
+            if option.required and values[option.long] is None:
+                raise UsageError(f"Missing required option: {option.short}")
+        group = [option for option in self.options if option.short in self.either]
+        given = [option for option in group if values[option.long] is not None]
+        if group and len(given) != 1:
+            names = " or ".join(f"-{option.short} ({option.long})" for option in group)
+            raise UsageError(f"give exactly one of {names}")
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse whose errors are UsageErrors."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)

@@ -1,0 +1,154 @@
+"""mqadmin clusterList: every broker with its load, or with -m its daily totals."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from mqadmin.command import Arguments, Command, Option
+from mqadmin.java_text import fixed, in_hash_order
+from mqclient.admin import Admin
+from mqclient.errors import RocketMQError
+from mqcommon.cli.output import Report
+
+MS_PER_HOUR = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One address of a cluster; runtime is empty when it did not answer."""
+
+    cluster: str
+    name: str
+    broker_id: int
+    address: str
+    runtime: Mapping[str, str]
+
+
+async def run(admin: Admin, arguments: Arguments) -> Report:
+    """Ask every broker for its runtime figures."""
+    brokers = await _brokers(admin)
+    if arguments.flag("moreStats"):
+        return Report([_totals_row(broker) for broker in brokers], lambda: _totals_table(brokers))
+    now_ms = int(time.time() * 1000)
+    rows = [_load_row(broker, now_ms) for broker in brokers]
+    return Report(rows, lambda: _load_table(brokers, now_ms))
+
+
+async def _brokers(admin: Admin) -> list[Broker]:
+    known = await admin.brokers.clusters()
+    found = []
+    for cluster, names in in_hash_order(known.cluster_addr_table):
+        for name in sorted(names):
+            data = known.broker_addr_table.get(name)
+            for broker_id, address in sorted(data.broker_addrs.items()) if data else ():
+                runtime: dict[str, str] = {}
+                with suppress(RocketMQError):  # a row without figures, as RocketMQ shows it
+                    runtime = await admin.brokers.runtime(address)
+                found.append(Broker(cluster, name, broker_id, address, runtime))
+    return found
+
+
+def _first_number(text: str | None) -> float:
+    """The first of the numbers in "1.2 3.4 5.6": the rate of the last seconds."""
+    words = (text or "").split()
+    return float(words[0]) if words else 0.0
+
+
+def _hours(broker: Broker, now_ms: int) -> float:
+    earliest = broker.runtime.get("earliestMessageTimeStamp")
+    return (now_ms - int(earliest)) / MS_PER_HOUR if earliest else 0.0
+
+
+def _load_row(broker: Broker, now_ms: int) -> dict[str, object]:
+    runtime = broker.runtime
+    return {
+        "cluster": broker.cluster,
+        "brokerName": broker.name,
+        "brokerId": broker.broker_id,
+        "addr": broker.address,
+        "version": runtime.get("brokerVersionDesc", ""),
+        "inTps": _first_number(runtime.get("putTps")),
+        "outTps": _first_number(runtime.get("getTransferedTps")),
+        "pageCacheLockTimeMills": int(runtime.get("pageCacheLockTimeMills") or 0),
+        "hours": round(_hours(broker, now_ms), 2),
+        "commitLogDiskRatio": float(runtime.get("commitLogDiskRatio") or 0),
+        "up": bool(runtime),
+    }
+
+
+def _load_table(brokers: list[Broker], now_ms: int) -> str:
+    def line(*cells: str) -> str:
+        name, broker, broker_id, address, version, *numbers = cells
+        head = f"{name:<16}  {broker:<22}  {broker_id:<4}  {address:<22} {version:<16}"
+        widths = (19, 19, 10, 5, 6)
+        return " ".join([head, *(f"{n:>{w}}" for n, w in zip(numbers, widths, strict=True))])
+
+    titles = "#Cluster Name|#Broker Name|#BID|#Addr|#Version|#InTPS(LOAD)|#OutTPS(LOAD)"
+    lines = [line(*titles.split("|"), "#PCWait(ms)", "#Hour", "#SPACE")]
+    for broker in brokers:
+        runtime = broker.runtime
+        lines.append(
+            line(
+                broker.cluster,
+                broker.name,
+                str(broker.broker_id),
+                broker.address,
+                runtime.get("brokerVersionDesc", ""),
+                _load(runtime, "putTps", "send"),
+                _load(runtime, "getTransferedTps", "pull"),
+                runtime.get("pageCacheLockTimeMills", ""),
+                fixed(_hours(broker, now_ms), 2),
+                fixed(float(runtime.get("commitLogDiskRatio") or 0), 4),
+            )
+        )
+    return "\n".join(lines)
+
+
+def _load(runtime: Mapping[str, str], tps_key: str, pool: str) -> str:
+    """Rate, then the waiting requests of the pool and the age of the oldest."""
+    size = runtime.get(f"{pool}ThreadPoolQueueSize", "")
+    wait_ms = runtime.get(f"{pool}ThreadPoolQueueHeadWaitTimeMills", "")
+    return f"{fixed(_first_number(runtime.get(tps_key)), 2):>9}({size},{wait_ms}ms)"
+
+
+def _totals(broker: Broker) -> tuple[int, int, int, int]:
+    """Messages in and out: yesterday, and today so far."""
+
+    def count(kind: str, moment: str) -> int:
+        return int(broker.runtime.get(f"msg{kind}Total{moment}") or 0)
+
+    yesterday = [
+        count(kind, "TodayMorning") - count(kind, "YesterdayMorning") for kind in ("Put", "Get")
+    ]
+    today = [count(kind, "TodayNow") - count(kind, "TodayMorning") for kind in ("Put", "Get")]
+    return yesterday[0], yesterday[1], today[0], today[1]
+
+
+def _totals_row(broker: Broker) -> dict[str, object]:
+    names = ("inTotalYesterday", "outTotalYesterday", "inTotalToday", "outTotalToday")
+    head = {"cluster": broker.cluster, "brokerName": broker.name, "addr": broker.address}
+    return {**head, **dict(zip(names, _totals(broker), strict=True))}
+
+
+def _totals_table(brokers: list[Broker]) -> str:
+    titles = ("#InTotalYest", "#OutTotalYest", "#InTotalToday", "#OutTotalToday")
+    lines = [f"{'#Cluster Name':<16}  {'#Broker Name':<32} {' '.join(f'{t:>14}' for t in titles)}"]
+    for broker in brokers:
+        numbers = " ".join(f"{number:>14}" for number in _totals(broker))
+        lines.append(f"{broker.cluster:<16}  {broker.name:<32} {numbers}")
+    return "\n".join(lines)
+
+
+CLUSTER_LIST = Command(
+    "clusterList",
+    "List all of clusters",
+    run,
+    [
+        Option("m", "moreStats", "Print more stats", takes_value=False),
+        Option("i", "interval", "specify intervals numbers, it is in seconds"),
+    ],
+    interval_option="interval",
+)

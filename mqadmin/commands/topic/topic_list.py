@@ -1,0 +1,52 @@
+"""mqadmin topicList: every topic, or with -c every topic with its cluster and its groups."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from mqadmin.command import Arguments, Command, Option
+from mqadmin.java_text import front, hash_order
+from mqclient.admin import Admin
+from mqclient.errors import RocketMQError
+from mqcommon.cli.output import Report
+from mqcommon.names import is_of_a_group
+
+
+async def run(admin: Admin, arguments: Arguments) -> Report:
+    """List the topics."""
+    topics = hash_order(await admin.topics.names())
+    if not arguments.flag("clusterModel"):
+        return Report([{"topic": topic} for topic in topics], lambda: "\n".join(topics))
+    found = [await _describe(admin, topic) for topic in topics if not is_of_a_group(topic)]
+    rows = [
+        {"cluster": cluster, "topic": topic, "groups": groups} for cluster, topic, groups in found
+    ]
+    return Report(rows, lambda: _table(found))
+
+
+async def _describe(admin: Admin, topic: str) -> tuple[str, str, list[str]]:
+    """Cluster, topic, groups; what cannot be found out stays empty, as in RocketMQ."""
+    cluster: str = ""
+    groups: list[str] = []
+    with suppress(RocketMQError):
+        cluster = await admin.topics.cluster_of(topic)
+        groups = hash_order(await admin.topics.consumed_by(topic))
+    return cluster, topic, groups
+
+
+def _table(found: list[tuple[str, str, list[str]]]) -> str:
+    lines = [f"{'#Cluster Name':<20}  {'#Topic':<48}  {'#Consumer Group':<48}"]
+    lines += [
+        f"{front(cluster, 20):<20}  {front(topic, 64):<64}  {front(group, 64):<64}"
+        for cluster, topic, groups in found
+        for group in groups or [""]
+    ]
+    return "\n".join(lines)
+
+
+TOPIC_LIST = Command(
+    "topicList",
+    "Fetch all topic list from name server",
+    run,
+    [Option("c", "clusterModel", "clusterModel", takes_value=False)],
+)

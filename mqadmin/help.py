@@ -1,0 +1,77 @@
+"""Help text in the layout of commons-cli, which RocketMQ's mqadmin uses."""
+
+from __future__ import annotations
+
+import textwrap
+
+from mqadmin.command import Command, Option
+from mqclient.cli import connection
+
+WIDTH = 110
+
+
+def usage(command: Command) -> str:
+    """What `mqadmin help COMMAND` prints."""
+    return f"{_usage_lines(command)}\n{_option_lines(command)}"
+
+
+def _usage_lines(command: Command) -> str:
+    """The options in one line, wrapped; choices are joined by a bar where the first stands."""
+    parts = []
+    for option in command.all_options:
+        if option.short in command.either:
+            if option.short == min(command.either):
+                chosen = (o for o in command.all_options if o.short in command.either)
+                parts.append(" | ".join(_synopsis(o) for o in chosen))
+                parts.append("")  # commons-cli leaves two spaces after a group
+        else:
+            words = _synopsis(option)
+            parts.append(words if option.required else f"[{words}]")
+    text = f"usage: mqadmin {command.name} {' '.join(parts)}"
+    return "\n".join(_wrap(text.rstrip(), indent=7))
+
+
+def _wrap(text: str, indent: int) -> list[str]:
+    """Break at the last space that fits, as commons-cli does; later lines are indented."""
+    lines = []
+    while len(text) > WIDTH:
+        cut = text.rfind(" ", 0, WIDTH + 1)
+        lines.append(text[:cut].rstrip())
+        text = " " * indent + text[cut:].strip()
+    return [*lines, text]
+
+
+def _synopsis(option: Option) -> str:
+    return f"-{option.short} <arg>" if option.takes_value else f"-{option.short}"
+
+
+def _option_lines(command: Command) -> str:
+    names = {
+        option: f" -{option.short},--{option.long}{' <arg>' if option.takes_value else ''}"
+        for option in command.all_options
+    }
+    width = max(map(len, names.values())) + 3
+    lines = []
+    for option, name in names.items():
+        text = textwrap.wrap(option.help, WIDTH - width)
+        lines += [f"{name:<{width}}{text[0]}", *(" " * width + more for more in text[1:])]
+    return "\n".join(lines)
+
+
+def full_help(command: Command) -> str:
+    """RocketMQ's usage, then what this command has beyond RocketMQ's."""
+    ours = (
+        f"Also: -{option.short},--{option.long} <arg>   {option.help}\n"
+        for option in command.more_options
+    )
+    return f"{usage(command)}\n\n{''.join(ours)}{CONNECTION_NOTE}{OUTPUT_NOTE}"
+
+
+CONNECTION_NOTE = "".join(
+    f"Also: {option.flag} {option.value}   {option.help}\n" for option in connection.OPTIONS
+)
+OUTPUT_NOTE = (
+    "Also: --output table|json|jsonl|csv (table, RocketMQ's own text, unless given);"
+    "\n--debug shows the traceback of a defect;"
+    "\nwithout -n the address comes from NAMESRV_ADDR, else 127.0.0.1:9876."
+)

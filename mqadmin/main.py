@@ -1,0 +1,99 @@
+"""Reads the command line, runs one sub-command, prints its result, returns an exit code.
+
+Exit codes: 0 ok, 1 failed, 2 usage, 3 unreachable, 4 denied.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+
+from mqadmin.catalogue import BUILT, command_of, full_name, listing
+from mqadmin.command import Arguments, Command, UsageError
+from mqadmin.help import full_help, usage
+from mqclient.admin import Admin
+from mqclient.cli import connection
+from mqclient.cli.failures import failure_of
+from mqcommon.cli import exit_codes, running
+from mqcommon.cli.output import write_report
+from mqcommon.cli.running import Failure
+from mqcommon.version import version
+
+AdminMaker = Callable[[Arguments], Admin]
+"""Makes the Admin that the connection options ask for; tests pass one with a mock transport."""
+
+
+def _connected(arguments: Arguments) -> Admin:
+    """An Admin as -n and the connection options say."""
+    return Admin(arguments.text("namesrvAddr"), **connection.options_of(arguments.text))
+
+
+def main(argv: Sequence[str] | None = None, connect: AdminMaker = _connected) -> int:
+    """Run the command line and return the exit code. argv: words after the program's name."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    name = full_name(words[0]) if words else None
+    command = None if name is None else command_of(name)
+    if command is not None:
+        return _run(command, words[1:], connect)
+    return running.run("mqadmin", lambda: _show(words), failure_of)
+
+
+def _show(words: list[str]) -> int:
+    """Show a list, a help or the version, or say which command there is not; the exit code."""
+    if not words or words in (["help"], ["-h"], ["--help"]):
+        print(listing())
+        return exit_codes.OK
+    if words == ["--version"]:
+        print(f"mqadmin {version()}")
+        return exit_codes.OK
+    if words[0].lower() == "help":
+        words = words[1:]
+    name = full_name(words[0])
+    if name is None:
+        print(f"The sub command {words[0]} not exist.", file=sys.stderr)
+        return exit_codes.USAGE
+    command = command_of(name)
+    if command is None:
+        built = ", ".join(sorted(command.name for command in BUILT.values()))
+        print(f"mqadmin {name}: not built yet. Built: {built}", file=sys.stderr)
+        return exit_codes.USAGE
+    print(full_help(command))
+    return exit_codes.OK
+
+
+def _run(command: Command, words: Sequence[str], connect: AdminMaker) -> int:
+    """Run one command; every failure becomes one line on standard error and an exit code."""
+
+    def work() -> None:
+        arguments = command.parse(words)
+        if arguments.flag("help"):
+            print(full_help(command))
+        else:
+            if arguments.flag("debug"):
+                running.show_tracebacks()
+            asyncio.run(_execute(command, arguments, connect))
+
+    def judge(error: Exception) -> Failure | None:
+        if isinstance(error, UsageError):
+            return Failure(f"{error}\n{usage(command)}", exit_codes.USAGE)
+        return failure_of(error)
+
+    return running.run("mqadmin", work, judge, label=f"mqadmin {command.name}")
+
+
+async def _execute(command: Command, arguments: Arguments, connect: AdminMaker) -> None:
+    form = arguments.text("output") or "table"  # scripts read RocketMQ's text from a pipe
+    interval_s = 0
+    if command.interval_option is not None:
+        interval_s = arguments.number(command.interval_option, 0)
+    try:
+        admin = connect(arguments)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    async with admin:
+        while True:
+            write_report(await command.run(admin, arguments), form)
+            if interval_s <= 0:
+                return
+            await asyncio.sleep(interval_s)

@@ -1,0 +1,1 @@
+"""The clients for threads. Each runs its asyncio client on a shared loop."""

@@ -1,0 +1,140 @@
+"""The blocking face of transactional sends."""
+
+import inspect
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self, Unpack
+
+from mqclient.blocking.clients import Producer
+from mqclient.blocking.loop_thread import CallbackThread, LoopThread, result_of
+from mqclient.engine.client import TransportLike
+from mqclient.producer.results import SendResult
+from mqclient.producer.transactions import producer as aio
+from mqclient.producer.transactions.state import (
+    CheckHandler,
+    LocalTransaction,
+    TransactionState,
+    decided,
+)
+from mqclient.settings.clients import Duration, TransactionOptions
+from mqcommon.message import Message
+
+__all__ = ["Transaction", "TransactionProducer"]
+
+
+class Transaction:
+    """A half message, from its send to the end of its local transaction.
+
+    Entering the block sends the half message, which no consumer gets. Leaving the block by an
+    exception rolls back; leaving it without a decision has the broker ask `check` later. A
+    decision stands, whatever happens afterwards.
+    """
+
+    def __init__(self, twin: aio.Transaction, thread: LoopThread) -> None:
+        self._twin = twin
+        self._thread = thread
+
+    def __enter__(self) -> Self:
+        self._thread.run(self._twin.__aenter__())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._thread.run(self._twin.__aexit__(kind, error, trace))
+
+    @property
+    def message(self) -> Message:
+        """The message; its transaction_id is set when the block begins."""
+        return self._twin.message
+
+    @property
+    def state(self) -> TransactionState:
+        """The decision; UNKNOWN until it is made."""
+        return self._twin.state
+
+    @property
+    def result(self) -> SendResult:
+        """The stored half message. Raises ClosedError before the block begins."""
+        return self._twin.result
+
+    def commit(self) -> None:
+        """Let consumers have the message. Raises ClosedError if the transaction has ended.
+
+        If the broker cannot be reached, it asks `check` later.
+        """
+        self._thread.run(self._twin.commit())
+
+    def rollback(self) -> None:
+        """Drop the message. Raises like `commit`."""
+        self._thread.run(self._twin.rollback())
+
+    def end(self, state: TransactionState, remark: str | None = None) -> None:
+        """End the transaction once; for the producer's own use."""
+        self._thread.run(self._twin.end(state, remark))
+
+
+class TransactionProducer(Producer):
+    """Sends messages that consumers get only if a local transaction commits.
+
+    group: producer group; its members answer for each other's transactions. namesrv: as for
+    Producer. check: called in a thread when a broker asks what became of the transaction of a
+    message, also of one that another member sent or that was sent before a restart. It returns a
+    TransactionState; None and an exception are UNKNOWN, and the broker asks again. Options: the
+    fields of TransactionSettings, ProducerSettings and ClientSettings.
+
+        with TransactionProducer("orders", "127.0.0.1:9876", check=was_paid) as producer:
+            with producer.transaction(Message("Orders", b"order 1", keys="1")) as tx:
+                pay(1)
+                tx.commit()
+    """
+
+    _twin: aio.TransactionProducer
+
+    def __init__(
+        self,
+        group: str,
+        namesrv: str | Iterable[str] | None = None,
+        *,
+        check: CheckHandler,
+        transport: TransportLike | None = None,
+        **options: Unpack[TransactionOptions],
+    ) -> None:
+        self._async_functions = CallbackThread("mqclient-transactions")
+        check = self._async_functions.wrap(check)
+        twin = aio.TransactionProducer(group, namesrv, check=check, transport=transport, **options)
+        super(Producer, self).__init__(twin, self._async_functions)
+
+    def transaction(self, message: Message, *, timeout: Duration | None = None) -> Transaction:
+        """A transaction for `with`, which sends the half message when the block begins.
+
+        timeout: seconds for that send and its retries; None means the producer's (3 s). Entering
+        the block raises as `send` does, and NotDurable if the half message is stored less durably
+        than asked: it is rolled back then. ValueError for a delayed message.
+        """
+        return Transaction(self._twin.transaction(message, timeout=timeout), self._running)
+
+    def send_in_transaction(
+        self, message: Message, execute: LocalTransaction, *, timeout: Duration | None = None
+    ) -> Transaction:
+        """Send a half message, run its local transaction, and end it by what that returns.
+
+        execute: gets the message, in the caller's thread; it may be `async def`, which runs on
+        an event loop of the producer's own. None is UNKNOWN. timeout: as for `transaction`.
+        Returns the transaction with its state. Raises as `transaction` does, and what `execute`
+        raises: the state is UNKNOWN then, as in RocketMQ, and the broker asks `check`.
+        """
+        with self.transaction(message, timeout=timeout) as transaction:
+            try:
+                outcome: object = execute(message)
+                if inspect.iscoroutine(outcome):
+                    outcome = result_of(self._async_functions.submit(outcome))
+                state = decided(outcome, "execute")
+            except BaseException as error:
+                transaction.end(TransactionState.UNKNOWN, aio.failure(error))
+                raise
+            transaction.end(state)
+        return transaction

@@ -1,0 +1,1 @@
+"""The lite pull consumer: its caller asks for messages."""

@@ -1,0 +1,1 @@
+"""The push consumer: calls a handler for each message, and acknowledges."""

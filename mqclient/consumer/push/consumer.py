@@ -1,0 +1,445 @@
+"""The push consumer's asyncio face: wires pulling, handlers, offsets and the group together."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+import warnings
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime
+from typing import Self, Unpack
+
+from mqclient.consumer.assignment import Assignment
+from mqclient.consumer.context import Handler, MessageFunction
+from mqclient.consumer.filter_check import FilterChecks, Subscribed
+from mqclient.consumer.local_offset_store import LocalOffsets
+from mqclient.consumer.offset_store import MemoryOffsets, RemoteOffsets
+from mqclient.consumer.process_queue import ProcessQueue
+from mqclient.consumer.pull import Puller
+from mqclient.consumer.push.broker_requests import RemoteControl
+from mqclient.consumer.push.concurrent import ConcurrentService
+from mqclient.consumer.push.orderly import OrderlyService
+from mqclient.consumer.push.orderly_assignment import OrderlyAssignment
+from mqclient.consumer.push.running_info import RunningInfo
+from mqclient.consumer.push.send_back import SendBack
+from mqclient.consumer.push.service import ConsumeService
+from mqclient.consumer.statistics import SAMPLE_INTERVAL, ConsumerStatistics
+from mqclient.consumer.subscription import (
+    HandlerWrap,
+    SqlFilter,
+    Subscription,
+    check_decorator,
+    message_subscription,
+    subscription_of,
+    tag_subscription,
+)
+from mqclient.consumer.subscription_versions import outrank
+from mqclient.engine.client import Client, TransportLike
+from mqclient.engine.parallel import in_parallel
+from mqclient.engine.signals import until_signal
+from mqclient.errors import ClientTimeout, RocketMQError
+from mqclient.settings.clients import Duration, check_readable, seconds, split_options
+from mqclient.settings.consumers import ConsumerOptions, ConsumerSettings
+from mqclient.trace.message_trace import ConsumeTrace, TraceDispatcher
+from mqcommon.message import MessageQueue
+from mqcommon.names import RETRY_PREFIX, retry_topic
+from mqcommon.wire.bodies.heartbeat import SQL92, ConsumerData
+
+__all__ = ["PushConsumer"]
+
+log = logging.getLogger(__name__)
+LAST_COMMIT_S = 1.0
+"""Seconds that the last commits may take, even if the handlers took all the time of a close."""
+_FROM_WHERE = {
+    "latest": "CONSUME_FROM_LAST_OFFSET",
+    "earliest": "CONSUME_FROM_FIRST_OFFSET",
+}
+
+
+class PushConsumer:
+    """Reads topics for a group and calls handlers. The asyncio face; `mqclient.PushConsumer` is
+    the same for threads.
+
+    group: consumer group; its members share the queues. namesrv: NameServer "host:port", several
+    by ";" or as a list; None means NAMESRV_ADDR, else 127.0.0.1:9876. Options: the fields of
+    ConsumerSettings and ClientSettings.
+
+        async with PushConsumer("order_readers", "127.0.0.1:9876") as consumer:
+            consumer.subscribe("TopicTest", "TagA || TagB", handle)
+            await consumer.run()
+    """
+
+    def __init__(
+        self,
+        group: str,
+        namesrv: str | Iterable[str] | None = None,
+        *,
+        transport: TransportLike | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> None:
+        everything = {**options, "group": group}
+        client_settings, settings = split_options(namesrv, everything, ConsumerSettings)
+        self.settings = settings
+        self._client = client = Client(client_settings, transport)
+        self._subscriptions: dict[str, Subscription] = {}
+        self._checks = FilterChecks(client, settings.group)
+        self._offsets = _offsets(client, settings)
+        self._statistics = ConsumerStatistics()
+        self._service, self._assignment = self._consuming()
+        of_topic, data = self._subscription_of, self._consumer_data
+        info = RunningInfo(
+            client_settings, settings, self._assignment, self._offsets, self._statistics, data
+        )
+        RemoteControl(client, settings, self._assignment, self._offsets, of_topic, info).serve()
+        client.set_consumer(settings.group, self._consumer_data)
+        self._closing: asyncio.Task[None] | None = None
+        self._wraps: list[HandlerWrap] = []
+        self._trace: TraceDispatcher | None = None
+        if settings.trace:
+            self._trace = TraceDispatcher(client, settings.trace_topic, settings.group, "CONSUME")
+        if settings.model == "clustering":
+            retry = retry_topic(settings.group)
+            self._subscriptions[retry] = tag_subscription(retry, "*", None)
+
+    def _consuming(self) -> tuple[ConsumeService, Assignment[ProcessQueue]]:
+        """What runs the handlers, and what keeps this member's queues."""
+        client, settings, offsets = self._client, self.settings, self._offsets
+        statistics = self._statistics
+        of_topic, of_all = self._subscription_of, self._subscriptions.values
+        clustering = settings.model == "clustering"
+        back = SendBack(client, settings)
+        service: ConsumeService
+        if settings.orderly:
+            service = OrderlyService(
+                settings, of_topic, offsets, statistics, back, client.namespace
+            )
+        else:
+            back_or_none = back if clustering else None
+            service = ConcurrentService(
+                settings, of_topic, offsets, statistics, back_or_none, client.namespace
+            )
+        self._puller = puller = Puller(
+            client,
+            settings,
+            offsets,
+            of_topic,
+            service.submit,
+            self._heartbeat_soon,
+            lambda: len(self._assignment.held),
+            statistics,
+        )
+        if isinstance(service, OrderlyService) and clustering:
+            return service, OrderlyAssignment(client, settings, offsets, of_all, puller, service)
+        return service, Assignment(
+            client, settings, offsets, of_all, puller, ProcessQueue, service.forget
+        )
+
+    # --- life
+
+    async def start(self) -> None:
+        """Join the group and begin to read.
+
+        `async with` starts too, and does not need a subscription yet. Raises ValueError when
+        nothing is subscribed to, UnreachableError or ClientTimeout when no NameServer answers,
+        BrokerError when a broker refuses a SqlFilter, OSError or ValueError when offset_store
+        cannot be read.
+        """
+        self.check_subscribed()
+        await self._start()
+
+    def check_subscribed(self) -> None:
+        """Raise ValueError when no topic is subscribed to."""
+        if not any(item.handler for item in self._subscriptions.values()):
+            raise ValueError(
+                f"the consumer of group {self.settings.group} would read nothing; call "
+                "subscribe(topic, '*', handler) or use @consumer.on_message(topic) first"
+            )
+
+    async def _start(self) -> None:
+        await self._client.start(self._begin)
+
+    async def _begin(self) -> None:
+        await self._offsets.load()
+        if self._trace is not None:
+            self._trace.start()
+        client = self._client
+        await client.routes.refresh_all(self._subscriptions)
+        await in_parallel(self._checks.check, list(self._subscriptions.values()))
+        client.check_running()  # a close may have come meanwhile
+        client.on_route_change(self._route_changed)
+        await self._announce()
+        client.spawn(self._assignment.run(), "rebalancing")
+        interval = self.settings.commit_interval
+        client.spawn(client.every(interval, self._commit, first=interval), "offset commits")
+        client.spawn(self._assignment.keep_locks(), "queue locks")
+        samples = client.every(SAMPLE_INTERVAL, self._statistics.sample, first=SAMPLE_INTERVAL)
+        client.spawn(samples, "statistics")
+        limit = self.settings.consume_timeout
+        client.spawn(client.every(limit, self._give_back_stuck, first=limit), "stuck handlers")
+
+    async def close(self, timeout: Duration = 20.0) -> None:
+        """Stop pulling, let running handlers end, commit, leave the group.
+
+        timeout: seconds for the handlers. Unhandled messages go to other members. Inside a
+        handler it returns at once, and the rest happens when that handler has ended.
+        """
+        limit = seconds(timeout)
+        self._client.check_loop()
+        if self._closing is None or self._closing.done():
+            self._closing = asyncio.create_task(self._close(limit))
+        if not self.in_handler:
+            await asyncio.shield(self._closing)
+
+    @property
+    def in_handler(self) -> bool:
+        """Whether the caller is a handler of this consumer: it must not wait for its own end."""
+        return self._service.calling
+
+    async def _close(self, limit: float) -> None:
+        deadline = time.monotonic() + limit
+        if self._client.running:
+            self._service.quiesce()
+        await self._checks.cancel()
+        if self._client.running:
+            await self._assignment.stop()
+            await self._service.stop(limit)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(LAST_COMMIT_S, deadline - time.monotonic())):
+                    await self._assignment.finish()
+                    if self._trace is not None:
+                        await self._trace.close()
+        await self._client.close(max(0.0, deadline - time.monotonic()))
+
+    async def run(self) -> None:
+        """Serve until SIGINT or SIGTERM (signals on the main thread only) or close(); then close.
+
+        Starts the consumer if it is not running. Raises BrokerError when a broker refuses a
+        SqlFilter, RocketMQError when the consumer can no longer work.
+        """
+        try:
+            await until_signal(self._client.ending, self._start_if_new)
+        finally:
+            await self.close()
+        self.raise_failure()
+
+    async def _start_if_new(self) -> None:
+        if not self._client.running:
+            await self.start()
+        await self._checks.finish()
+        self.check_subscribed()
+
+    def raise_failure(self) -> None:
+        """Raise RocketMQError if the consumer can no longer work."""
+        if self._client.failure is not None:
+            text = f"the consumer can no longer work: {self._client.failure!r}; see the log"
+            raise RocketMQError(text) from self._client.failure
+
+    async def __aenter__(self) -> Self:
+        await self._start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __del__(self) -> None:
+        client = getattr(self, "_client", None)
+        if client is not None and client.running:
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+
+    def __repr__(self) -> str:
+        return f"<PushConsumer {self.settings.group} {self._client.client_id}>"
+
+    @property
+    def client_id(self) -> str:
+        """The id under which brokers know this consumer."""
+        return self._client.client_id
+
+    # --- subscriptions
+
+    def subscribe(
+        self, topic: str, expression: str | SqlFilter, handler: Handler
+    ) -> Awaitable[None]:
+        """Read a topic; before or after the start, replacing an earlier subscription of it.
+
+        expression: tags "TagA || TagB", "*" for every message, or a SqlFilter. handler: called
+        with a list of messages and a ConsumeContext; None or ConsumeResult.SUCCESS acknowledges,
+        an exception or anything else has them delivered again later. `async def` runs on the
+        loop, a plain function in one of `threads` threads.
+        Every member of the group must have the same subscriptions. Raises TypeError, ValueError.
+
+        A running consumer lets a broker check a SqlFilter before using it. Awaiting the result
+        raises BrokerError when the broker refuses it, UnreachableError or ClientTimeout when no
+        broker answers. Without the await the error is logged, and the next `run` or
+        `wait_assigned` raises it.
+        """
+        return self.add(subscription_of(topic, expression, handler))
+
+    def on_message(
+        self, topic: str, expression: str | SqlFilter = "*"
+    ) -> Callable[[MessageFunction], MessageFunction]:
+        """Decorate a function that handles one message of a topic: `def` or `async def`.
+
+            @consumer.on_message("TopicTest", "TagA")
+            async def handle(message): ...
+
+        None acknowledges the message; after an exception it comes again later. `batch_size` does
+        not count for the function. Otherwise as `subscribe`.
+        """
+
+        check_decorator(topic, expression)
+
+        def subscribe(function: MessageFunction) -> MessageFunction:
+            self.add(message_subscription(topic, expression, function))
+            return function
+
+        return subscribe
+
+    def add(self, subscription: Subscription) -> Awaitable[None]:
+        """Add a subscription; for `subscribe`, `on_message` and the blocking face."""
+        if self._trace is not None and subscription.handler is not None:
+            tracing = ConsumeTrace(self._trace, self.settings.consume_timeout)
+            subscription.handler = tracing.around(subscription.handler)
+        data = subscription.data
+        data.topic = check_readable(self._client.namespace.wrap(data.topic))
+        if self._client.running and data.expression_type == SQL92:
+            return self._checks.begin(subscription, self._accept)
+        self._checks.forget(data.topic)
+        self._accept(subscription)
+        return Subscribed()
+
+    def wrap_handlers(self, wrap: HandlerWrap) -> None:
+        """Put something around every handler, of subscriptions that were made and that will be."""
+        self._wraps.append(wrap)
+        for subscription in self._subscriptions.values():
+            subscription.wrap_handler(wrap)
+
+    def _accept(self, subscription: Subscription) -> None:
+        for wrap in self._wraps:
+            subscription.wrap_handler(wrap)
+        topic = subscription.data.topic
+        before = self._subscriptions.get(topic)
+        if before is not None:
+            subscription.initial, subscription.balanced = before.initial, before.balanced
+        self._subscriptions[topic] = subscription
+        self._heartbeat_soon()
+
+    def unsubscribe(self, topic: str) -> None:
+        """Stop reading a topic; unknown topics are ignored.
+
+        Failed messages of the topic that no handler has yet are sent back, which counts as one
+        more failure: members that still subscribe to it get them later.
+        """
+        name = self._client.namespace.wrap(topic)
+        self._checks.forget(name)
+        if self._subscriptions.pop(name, None) is not None:
+            self._assignment.retire(self._assignment.of_topic(name))
+            self._service.unsubscribed(topic)
+            self._heartbeat_soon()
+
+    def suspend(self) -> None:
+        """Pull no more messages until `resume`; messages already pulled are still handled.
+
+        The consumer stays in its group, and keeps its queues.
+        """
+        self._puller.suspend()
+
+    def resume(self) -> None:
+        """Pull again after `suspend`."""
+        self._puller.resume()
+
+    async def wait_assigned(self, timeout: Duration = 20.0) -> list[MessageQueue]:
+        """Wait until every subscribed topic has been shared out among the group once.
+
+        Returns this member's queues, which may be none if the group has more members than queues.
+        Raises ClientTimeout naming the topics that are still waiting, BrokerError when a broker
+        refuses a SqlFilter.
+        """
+        self._client.check_running()
+        limit = seconds(timeout)
+        await self._checks.finish()
+        try:
+            async with asyncio.timeout(limit):
+                await self._assignment.wait_balanced()
+        except TimeoutError:
+            names = [t for t, item in self._subscriptions.items() if item.handler]
+            names = [t for t in names if not self._subscriptions[t].balanced]
+            trouble = self._assignment.trouble
+            cause = f"{trouble}; " if trouble else "does the topic exist? "
+            raise ClientTimeout(
+                f"no queue of {', '.join(names)} was assigned within {limit:g} s; {cause}"
+                f"mqadmin topicRoute -n {self._client.settings.namesrv[0]} -t {names[0]}"
+            ) from None
+        return self.assigned()
+
+    def assigned(self) -> list[MessageQueue]:
+        """The queues that this member reads now, the retry topic's left out."""
+        held = self._assignment.held
+        ours = sorted(queue for queue in held if not queue.topic.startswith(RETRY_PREFIX))
+        return self._client.namespace.unwrap_queues(ours)
+
+    # --- wiring
+
+    def _subscription_of(self, topic: str) -> Subscription | None:
+        """The subscription of a topic, named with or without the namespace."""
+        names = self._client.namespace
+        return self._subscriptions.get(names.wrap(topic) if names else topic)
+
+    def _consumer_data(self) -> ConsumerData:
+        start = self.settings.consume_from
+        where = _FROM_WHERE.get(start) if not isinstance(start, datetime) else None
+        return ConsumerData(
+            self.settings.group,
+            message_model=self.settings.model.upper(),
+            consume_from_where=where or "CONSUME_FROM_TIMESTAMP",
+            subscription_data_set=[item.data for item in self._subscriptions.values()],
+        )
+
+    async def _commit(self) -> None:
+        await self._offsets.commit(list(self._assignment.held))
+
+    async def _give_back_stuck(self) -> None:
+        await self._service.give_back_stuck(list(self._assignment.held.values()))
+
+    def _route_changed(self, topic: str) -> None:
+        if topic in self._subscriptions:
+            self._heartbeat_soon()
+
+    def _heartbeat_soon(self) -> None:
+        """Send the subscriptions to the brokers, then rebalance; does nothing before the start."""
+        if self._client.running:
+            self._client.spawn(self._heartbeat_then_rebalance(), "heartbeat")
+
+    async def _heartbeat_then_rebalance(self) -> None:
+        """Ask for the routes first, because only known brokers get a heartbeat."""
+        await in_parallel(self._look_up, list(self._subscriptions.values()))
+        await self._announce()
+        self._assignment.rebalance_soon()
+
+    async def _look_up(self, item: Subscription) -> None:
+        with contextlib.suppress(RocketMQError):
+            await self._client.routes.get(item.data.topic)
+            await self._checks.check_later(item)
+
+    async def _announce(self) -> None:
+        """Send a heartbeat; new subscriptions are pulled from then on."""
+        new = [item for item in self._subscriptions.values() if not item.announced]
+        await outrank(self._client, self.settings.group, [item.data for item in new])
+        await self._client.heartbeat()
+        for item in new:
+            item.announced = True
+            self._assignment.pull_again(item.data.topic)
+
+
+def _offsets(client: Client, settings: ConsumerSettings) -> MemoryOffsets:
+    """What keeps the progress: brokers, a file, or memory."""
+    if settings.model == "clustering":
+        zero_if_new = False if isinstance(settings.consume_from, datetime) else None
+        return RemoteOffsets(client, settings.group, zero_if_new=zero_if_new)
+    if settings.offset_store is None:
+        log.info(
+            "group %s broadcasts without offset_store: a restart begins at consume_from again",
+            settings.group,
+        )
+        return LocalOffsets(None)
+    return LocalOffsets(os.fspath(settings.offset_store))

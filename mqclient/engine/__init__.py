@@ -1,0 +1,1 @@
+"""What every client stands on: connections, routes, heartbeats, NameServers."""

@@ -1,0 +1,63 @@
+"""Finds the first message of a queue that was stored at or after a time.
+
+RocketMQ's search (`searchOffset`) gives any one of several messages of the same time, and the
+nearest message when no time is equal, which may be an earlier one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Protocol, TypeVar
+
+from mqcommon.message import MessageQueue, decode_reply
+from mqcommon.wire.calls import calls
+from mqcommon.wire.calls.calls import Call
+from mqcommon.wire.codes import ResponseCode
+from mqcommon.wire.headers.pull import PullMessageResponseHeader
+
+__all__ = ["Ask", "asking", "first_at"]
+
+R = TypeVar("R")
+PULL_COUNT = 32
+"""Messages of one pull: a broker's default maximum."""
+
+
+class Ask(Protocol):
+    """Calls the broker of the queue. make: makes a new call for each try."""
+
+    def __call__(self, make: Callable[[], Call[R]], /) -> Awaitable[R]:
+        """The result; raises the client's errors."""
+
+
+def asking(invoke: Callable[[Call[R]], Awaitable[R]]) -> Ask:
+    """An `Ask` that tries once. invoke: calls the broker of the queue."""
+
+    def ask(make: Callable[[], Call[R]]) -> Awaitable[R]:
+        return invoke(make())
+
+    return ask  # type: ignore[return-value]  # invoke takes calls of any result
+
+
+async def first_at(ask: Ask, queue: MessageQueue, group: str, timestamp_ms: int) -> int:
+    """The offset of the first message stored at or after a time, the queue's end if there is none.
+
+    group: in whose name messages are pulled; joins and commits nothing. The search is for the
+    millisecond before, which is never too late; the store times of the messages decide.
+    """
+    before_ms = max(timestamp_ms - 1, 0)
+    near = await ask(lambda: calls.search_offset(queue, before_ms))
+    first = await ask(lambda: calls.min_offset(queue))
+    end = await ask(lambda: calls.max_offset(queue))
+    offset = max(near, first)
+    while offset < end:
+        reply = await ask(partial(calls.pull_at_once, queue, group, offset, PULL_COUNT))
+        if reply.code == ResponseCode.SUCCESS:
+            for message in decode_reply(reply.body)[0]:
+                if message.store_timestamp_ms >= timestamp_ms:
+                    return message.queue_offset
+        following = PullMessageResponseHeader.from_fields(reply.fields).next_begin_offset
+        if following <= offset:
+            return offset
+        offset = following
+    return end

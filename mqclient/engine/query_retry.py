@@ -1,0 +1,44 @@
+"""Requests that are tried again after a failure that passes. For questions, never for sends."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
+from mqcommon.wire.codes import ResponseCode
+
+__all__ = ["with_retries"]
+
+T = TypeVar("T")
+
+ATTEMPTS = 5
+FIRST_PAUSE_S = 0.1
+"""Seconds before the second attempt; each further pause is twice as long."""
+PAUSE_MAX_S = 2.0
+"""Seconds between two attempts, at most."""
+_PASSING_CODES = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
+
+
+async def with_retries(attempt: Callable[[], Awaitable[T]], within_s: float = 0.0) -> T:
+    """Run `attempt` until it succeeds, fails for good, or has failed ATTEMPTS times.
+
+    within_s: after ATTEMPTS, continue until this many seconds have passed since the first one.
+    """
+    deadline = time.monotonic() + within_s
+    pause_s = FIRST_PAUSE_S
+    for count in itertools.count(1):
+        try:
+            return await attempt()
+        except (UnreachableError, ClientTimeout) as error:
+            failure: RocketMQError = error
+        except BrokerError as error:
+            if error.code not in _PASSING_CODES:
+                raise
+            failure = error
+        if count >= ATTEMPTS and time.monotonic() + pause_s > deadline:
+            raise failure
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, PAUSE_MAX_S)
+    raise AssertionError("the loop ends by a result or a failure")

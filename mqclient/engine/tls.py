@@ -1,0 +1,119 @@
+"""TLS of a client: which authorities it trusts, and which certificate it shows.
+
+RocketMQ's clients trust any server by default. Ours verify the certificate, as every
+other TLS client does, and `Tls(verify="none")` is RocketMQ's default.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypedDict, get_args
+
+from mqcommon import java_properties
+
+__all__ = ["Tls", "read_tls", "tls_from_environment"]
+
+Verify = Literal["full", "ca", "none"]
+
+ENVIRONMENT = "MQ_TLS_CONFIG"
+"""Environment variable that names the file of the commands: see `read_tls`."""
+FILE_BYTES_MAX = 64 << 10
+
+
+class ConnectorTls(TypedDict):
+    """TLS settings of the compiled client."""
+
+    verify: str
+    trust: str | None
+    cert: str | None
+    key: str | None
+    key_password: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tls:
+    """Speak TLS with NameServers and brokers.
+
+    ca_file: PEM file of the authorities that are trusted, or of the servers' own certificates;
+    None trusts the system's. verify: "full" checks issuer and dates, and that the certificate
+    names the address that is used; "ca" does not check the address; "none" checks nothing.
+    cert_file, key_file: PEM files for servers that ask for a client certificate. key_password:
+    of an encrypted key. A missing file is a ValueError when the client starts; a file that
+    cannot be used is an error of the first request.
+    """
+
+    ca_file: str | os.PathLike[str] | None = None
+    verify: Verify = "full"
+    cert_file: str | os.PathLike[str] | None = None
+    key_file: str | os.PathLike[str] | None = None
+    key_password: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.verify not in get_args(Verify):
+            raise ValueError(f"verify {self.verify!r} is not 'full', 'ca' or 'none'")
+        for name in ("ca_file", "cert_file", "key_file"):
+            path = getattr(self, name)
+            if path is not None and not isinstance(path, (str, os.PathLike)):
+                raise TypeError(f"{name} must be a path, not {type(path).__name__}")
+        if self.key_password is not None and not isinstance(self.key_password, str):
+            raise TypeError(f"key_password must be str, not {type(self.key_password).__name__}")
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("cert_file and key_file go together: give both or neither")
+
+    def settings(self) -> ConnectorTls:
+        """Settings for the transport. Raises ValueError for a missing file."""
+        return {
+            "verify": self.verify,
+            "trust": _checked("ca_file", self.ca_file),
+            "cert": _checked("cert_file", self.cert_file),
+            "key": _checked("key_file", self.key_file),
+            "key_password": self.key_password,
+        }
+
+
+def tls_from_environment() -> Tls | None:
+    """The settings in the file that MQ_TLS_CONFIG names; None without the variable.
+
+    Raises ValueError or OSError as `read_tls`.
+    """
+    path = os.environ.get(ENVIRONMENT)
+    return read_tls(path) if path else None
+
+
+def read_tls(path: str | os.PathLike[str]) -> Tls | None:
+    """Read RocketMQ's TLS properties `tls.enable` and `tls.client.*`; None if TLS is disabled.
+
+    Besides RocketMQ's keys, `tls.client.verifyHost=false` is verify="ca". `authServer` is true
+    unless the file says false. Other keys are ignored: the file may be a server's.
+    Raises ValueError for a bad value, OSError.
+    """
+    with Path(path).open("rb") as file:
+        text = file.read(FILE_BYTES_MAX + 1)
+    if len(text) > FILE_BYTES_MAX:
+        raise ValueError(f"{path} is over {FILE_BYTES_MAX} bytes, too large for a tls.properties")
+    values = java_properties.read(text.decode("utf-8", "replace"))
+
+    def is_on(key: str) -> bool:
+        word = values.get(key, "true").lower()
+        if word not in ("true", "false"):
+            raise ValueError(f"{path}: {key}={word}: must be true or false")
+        return word == "true"
+
+    if not is_on("tls.enable"):
+        return None
+    checked: Verify = "full" if is_on("tls.client.verifyHost") else "ca"
+    return Tls(
+        ca_file=values.get("tls.client.trustCertPath") or None,
+        verify=checked if is_on("tls.client.authServer") else "none",
+        cert_file=values.get("tls.client.certPath") or None,
+        key_file=values.get("tls.client.keyPath") or None,
+        key_password=values.get("tls.client.keyPassword") or None,
+    )
+
+
+def _checked(name: str, path: str | os.PathLike[str] | None) -> str | None:
+    if path is not None and not Path(path).is_file():
+        raise ValueError(f"{name} {os.fspath(path)}: there is no such file")
+    return None if path is None else os.fspath(path)

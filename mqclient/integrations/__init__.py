@@ -1,0 +1,1 @@
+"""Links to other libraries: logging, OpenTelemetry, OpenMessaging, serializers."""

@@ -1,8 +1,0 @@
-"""The mqadmin command: RocketMQ's operator tool, with RocketMQ's names, flags and text."""
-
-from mqstore.commands.shortage import telling_shortage
-
-with telling_shortage("mqadmin"):
-    from mqclient.mqadmin.main import main
-
-__all__ = ["main"]

@@ -1,0 +1,1 @@
+"""Producers: choose a queue, send, retry, batch, and send in transactions."""

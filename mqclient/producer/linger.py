@@ -1,0 +1,185 @@
+"""Gathers sends of one topic for a moment, and sends them as batches.
+
+The idea comes from RocketMQ 5 `ProduceAccumulator`, the rules for batches from RocketMQ 4.9
+(`MessageBatch.generateFromList`).
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from mqclient.errors import ClientTimeout, ClosedError
+from mqclient.producer.outgoing import Outgoing
+from mqclient.producer.results import SendResult, results_of
+from mqclient.producer.sender import Sender
+from mqclient.settings.clients import ProducerSettings
+from mqcommon.message import Message, MessageQueue
+from mqcommon.names import RETRY_PREFIX
+
+__all__ = ["Linger"]
+
+ITEM_BYTES = 80
+"""Bytes of a message in a batch besides its body and properties: its frame, and its unique id."""
+CHARACTER_BYTES_MAX = 4
+ALONE = (
+    *("DELAY", "TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "__STARTDELIVERTIME"),
+    *("MSG_TYPE", "TRAN_MSG"),
+)
+"""Properties whose messages cannot be in a batch: delays, replies and half messages."""
+
+Prepare = Callable[[Message | Sequence[Message]], list[Outgoing]]
+Item = tuple[Message, "asyncio.Future[SendResult]"]
+Key = tuple[str, MessageQueue | None]
+"""A topic, and the queue that its sender gave."""
+
+
+class _Batch:
+    """Messages that wait to be sent together."""
+
+    __slots__ = ("deadline", "items", "size", "timer", "wait_store_ok")
+
+    def __init__(self, deadline: float, wait_store_ok: bool) -> None:
+        self.deadline = deadline
+        self.wait_store_ok = wait_store_ok
+        self.items: list[Item] = []
+        self.size = 0
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class Linger:
+    """The batches of one producer. prepare: makes a message, or several, ready to send.
+
+    Messages leave in the order of `add`. Batches to a given queue leave one after the other, so
+    that a retry changes no order.
+    """
+
+    def __init__(self, sender: Sender, settings: ProducerSettings, prepare: Prepare) -> None:
+        self._sender = sender
+        self._settings = settings
+        self._prepare = prepare
+        self._bytes_max = min(settings.linger_bytes_max, settings.body_bytes_max)
+        self._open: dict[Key, _Batch] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._last: dict[Key, asyncio.Task[None]] = {}
+        """The last batch in flight to each queue that a send named."""
+
+    def add(
+        self, message: Message, queue: MessageQueue | None, timeout: float
+    ) -> "asyncio.Future[SendResult]":
+        """Send a message with others of its topic; the future gets its result or its error.
+
+        timeout: seconds, the wait for others included.
+        """
+        loop = asyncio.get_running_loop()
+        key = (message.topic, queue)
+        size, deadline = self._size(message), time.monotonic() + timeout
+        batch = self._open.get(key)
+        if batch is not None and not self._has_room(batch, message, size, deadline):
+            self._send_off(key, batch)
+            batch = None
+        if batch is None:
+            batch = self._open[key] = _Batch(deadline, message.wait_store_ok)
+            pause = min(self._settings.linger, timeout / 2)
+            batch.timer = loop.call_later(pause, self._send_off, key, batch)
+        future: asyncio.Future[SendResult] = loop.create_future()
+        batch.items.append((message, future))
+        batch.size += size
+        batch.deadline = min(batch.deadline, deadline)
+        if batch.size >= self._bytes_max or len(batch.items) >= self._settings.linger_count_max:
+            self._send_off(key, batch)
+        return future
+
+    def _size(self, message: Message) -> int:
+        """Most bytes that a message takes in a batch; a full batch if it must leave alone."""
+        size = len(message.body)
+        properties = message.properties
+        compresses = 0 < self._settings.compress_from <= size
+        if compresses or not size or message.topic.startswith(RETRY_PREFIX):
+            return self._bytes_max
+        if len(properties) > 1 and any(name in properties for name in ALONE):
+            return self._bytes_max
+        letters = sum(len(name) + len(value) + 2 for name, value in properties.items())
+        return size + ITEM_BYTES + CHARACTER_BYTES_MAX * letters
+
+    def _has_room(self, batch: _Batch, message: Message, size: int, deadline: float) -> bool:
+        """Whether a message may join; the batch then has the earlier deadline."""
+        return (
+            batch.size + size <= self._bytes_max
+            and abs(batch.deadline - deadline) <= self._settings.linger
+            and batch.wait_store_ok == message.wait_store_ok
+        )
+
+    def _send_off(self, key: Key, batch: _Batch) -> None:
+        """Send a batch that is full, or that has waited for long enough."""
+        del self._open[key]
+        assert batch.timer is not None
+        batch.timer.cancel()
+        previous = self._last.get(key)
+        task = asyncio.get_running_loop().create_task(self._deliver(key, batch, previous))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        if key[1] is not None:
+            self._last[key] = task
+
+    async def _deliver(
+        self, key: Key, batch: _Batch, previous: "asyncio.Task[None] | None"
+    ) -> None:
+        try:
+            if previous is not None:
+                await asyncio.wait((previous,))
+            await self._send(batch.items, key[1], batch.deadline)
+        except asyncio.CancelledError:
+            _fail(batch.items, ClosedError("the producer was closed before the message was sent"))
+            raise
+        finally:
+            if self._last.get(key) is asyncio.current_task():
+                del self._last[key]
+
+    async def _send(
+        self, items: Sequence[Item], queue: MessageQueue | None, deadline: float
+    ) -> None:
+        """Send messages as one; each future gets its part of the result, or the error."""
+        items = [item for item in items if not item[1].done()]  # else the caller was cancelled
+        if not items:
+            return
+        messages = [message for message, _ in items]
+        try:
+            (outgoing,) = self._prepare(messages[0] if len(messages) == 1 else messages)
+        except (TypeError, ValueError) as error:
+            if len(items) == 1:
+                _fail(items, error)
+                return
+            for item in items:  # one of them cannot be sent
+                await self._send([item], queue, deadline)
+            return
+        left = deadline - time.monotonic()
+        try:
+            if left <= 0:
+                raise ClientTimeout("the message was not sent: earlier ones took all its time")
+            if queue is None:
+                result = await self._sender.send_anywhere(outgoing, left)
+            else:
+                result = await self._sender.send_to(outgoing, queue, left)
+        except Exception as error:
+            _fail(items, error)
+            return
+        for (_, future), one in zip(items, results_of(result, len(items)), strict=True):
+            if not future.done():
+                future.set_result(one)
+
+    async def close(self, timeout: float) -> None:
+        """Send waiting messages. timeout: seconds; messages stored later get a ClosedError."""
+        for key, batch in list(self._open.items()):
+            self._send_off(key, batch)
+        tasks = list(self._tasks)
+        if tasks:
+            await asyncio.wait(tasks, timeout=timeout)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _fail(items: Sequence[Item], error: Exception) -> None:
+    for _, future in items:
+        if not future.done():
+            future.set_exception(error)

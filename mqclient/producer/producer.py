@@ -1,0 +1,413 @@
+"""The producer's asyncio face; sender.py does the sending."""
+
+import time
+import warnings
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Self, Unpack
+
+from mqclient.engine.client import Client, TransportLike
+from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
+from mqclient.producer.hooks import around_send
+from mqclient.producer.linger import Linger
+from mqclient.producer.outgoing import Outgoing
+from mqclient.producer.queue_choice import (
+    OrderKey,
+    QueueChoice,
+    Selector,
+    chosen_queue,
+    queue_choice,
+)
+from mqclient.producer.request_reply import Requests
+from mqclient.producer.results import PartlySent, PartsResult, SendResult
+from mqclient.producer.sender import Sender
+from mqclient.settings.clients import (
+    Duration,
+    ProducerOptions,
+    ProducerSettings,
+    check_topic,
+    seconds,
+    split_options,
+)
+from mqclient.trace.message_trace import SendTrace, TraceDispatcher
+from mqcommon.message import DELIVER_AT, Message, MessageQueue, ReceivedMessage
+from mqcommon.wire.bodies.route import MASTER_ID
+from mqcommon.wire.codes import VERSION_5_0_0
+from mqcommon.wire.frame import Frame
+
+__all__ = ["Producer"]
+
+
+class Producer:
+    """Sends messages. The asyncio face; `mqclient.Producer` is the same for threads.
+
+    namesrv: NameServer "host:port", several by ";" or as a list; None means NAMESRV_ADDR, else
+    127.0.0.1:9876. Options: the fields of ProducerSettings and ClientSettings. It may be built
+    without a running loop, and belongs to the loop that starts it.
+
+        async with Producer("127.0.0.1:9876") as producer:
+            result = await producer.send(Message("TopicTest", b"Hello RocketMQ", tags="TagA"))
+    """
+
+    settings: ProducerSettings
+
+    def __init__(
+        self,
+        namesrv: str | Iterable[str] | None = None,
+        *,
+        transport: TransportLike | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        self._build(namesrv, transport, options, ProducerSettings)
+
+    def _build(
+        self,
+        namesrv: str | Iterable[str] | None,
+        transport: TransportLike | None,
+        options: Mapping[str, Any],
+        kind: type[ProducerSettings],
+    ) -> None:
+        client_settings, self.settings = split_options(namesrv, options, kind)
+        self._client = Client(client_settings, transport)
+        self._client.add_producer(self.settings.group)
+        self._sender = Sender(self._client, self.settings)
+        self._requests = Requests(self._client, self._sender)
+        linger = self.settings.linger > 0
+        self._linger = Linger(self._sender, self.settings, self._prepare) if linger else None
+        self._around = around_send(self.settings)
+        self._trace: SendTrace | None = None
+        if self.settings.trace:
+            self._dispatcher = TraceDispatcher(
+                self._client, self.settings.trace_topic, self.settings.group, "PRODUCE"
+            )
+            self._trace = SendTrace(self._client, self._dispatcher)
+            self._sender.on_sent = self._trace.sent
+
+    # --- life
+
+    async def start(self) -> None:
+        """Start the producer; only the first send needs the NameServer."""
+        await self._client.start(self._begin)
+
+    async def _begin(self) -> None:
+        if self._trace is not None:
+            self._dispatcher.start()
+
+    async def close(self, timeout: Duration = 20.0) -> None:
+        """Send what lingers, unregister, and leave the connections.
+
+        timeout: seconds. Pending requests end with ClosedError. Pending sends get their answers, or
+        ClosedError if no other client has the connections.
+        """
+        self._client.check_loop()
+        deadline = time.monotonic() + seconds(timeout)
+        self._requests.close()
+        if self._linger is not None:
+            await self._linger.close(max(0.0, deadline - time.monotonic()))
+        if self._trace is not None and self._client.running:
+            await self._dispatcher.close()
+        await self._client.close(max(0.0, deadline - time.monotonic()))
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __del__(self) -> None:
+        client = getattr(self, "_client", None)
+        if client is not None and client.running:
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.settings.group} {self._client.client_id}>"
+
+    @property
+    def client_id(self) -> str:
+        """The id under which brokers know this producer."""
+        return self._client.client_id
+
+    # --- sending
+
+    async def send(
+        self,
+        message: Message | Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        order_key: OrderKey | None = None,
+        selector: Selector | None = None,
+        timeout: Duration | None = None,
+    ) -> SendResult:
+        """Send a message, or several of one topic as a batch, and wait until it is stored.
+
+        queue: send to this queue only; None takes the queues in turn, after a failure of other
+        brokers first. order_key: messages with the same key go to the same queue while the topic
+        has the same number of queues. selector: a function that gets the queues and the message,
+        and returns the queue. Only one of the three may be given. A batch over body_bytes_max is
+        sent in parts, one after the other; see SendResult.parts.
+        timeout: seconds for the send and its retries; None means the producer's (3 s).
+        Returns a SendResult whose status may be less than SEND_OK; see raise_for_status().
+        Raises ValueError or TypeError for what cannot be sent, NoRouteError, BrokerError,
+        UnreachableError, ClientTimeout (the message may be stored even so), PartlySent,
+        ClosedError.
+        """
+        if not self._client.running:
+            self._client.check_running()
+        limit = self.settings.timeout if timeout is None else seconds(timeout)
+        if (
+            queue is not None
+            or order_key is not None
+            or selector is not None
+            or self._around is not None
+            or self._linger is not None
+        ):
+            choice = queue_choice(queue, order_key, selector)
+            return await self._send_around(message, choice, limit)
+        if type(message) is Message:  # the usual case, with one call fewer
+            if DELIVER_AT in message.properties:
+                return await self._send_around(message, None, limit)
+            outgoing = self._sender.prepare(message, self.settings)
+        else:
+            parts = self._prepare(message)
+            if len(parts) > 1:
+                return await self._send_parts(message, parts, None, limit)
+            outgoing = parts[0]
+        sender = self._sender
+        started = time.monotonic()
+        path = sender.next_path(outgoing.topic)
+        if path is None:
+            return await sender.send_anywhere(outgoing, limit)
+        # The route is known: send here, not in the sender, to save one coroutine.
+        try:
+            answer = await path.send(outgoing, limit)
+            if type(answer) is not Frame and answer.code == 0:
+                return SendResult(answer, outgoing.msg_id, path.shown)
+        except (UnreachableError, ClientTimeout, BrokerError) as error:
+            answer = error
+        outcome = sender.judge(path, outgoing, answer)
+        if isinstance(outcome, SendResult):
+            return outcome
+        return await sender.try_on(outgoing, started, limit, outcome)
+
+    def send_from_thread(
+        self, message: Message | Sequence[Message], timeout: Duration | None
+    ) -> SendResult | Coroutine[Any, Any, SendResult]:
+        """For the blocking face: `send` in the caller's thread, without the loop.
+
+        Returns a coroutine for the loop if the loop must act, for example to fetch a route.
+        """
+        if not self._client.running:
+            self._client.check_running()
+        limit = self.settings.timeout if timeout is None else seconds(timeout)
+        if self._around is not None or self._linger is not None:
+            return self._send_around(message, None, limit)
+        if type(message) is Message:
+            if DELIVER_AT in message.properties:
+                return self._send_around(message, None, limit)
+            outgoing = self._sender.prepare(message, self.settings)
+        else:
+            parts = self._prepare(message)
+            if len(parts) > 1:
+                return self._send_parts(message, parts, None, limit)
+            outgoing = parts[0]
+        started = time.monotonic()
+        sender = self._sender
+        path = sender.next_path(outgoing.topic)
+        if path is None or not path.blocks:
+            return sender.send_anywhere(outgoing, limit)
+        try:
+            answer = path.call(outgoing, limit)
+            if type(answer) is not Frame and answer.code == 0:
+                return SendResult(answer, outgoing.msg_id, path.shown)
+        except (UnreachableError, ClientTimeout, BrokerError) as error:
+            answer = error
+        outcome = sender.judge(path, outgoing, answer)
+        if isinstance(outcome, SendResult):
+            return outcome
+        return sender.try_on(outgoing, started, limit, outcome)
+
+    async def send_oneway(
+        self,
+        message: Message | Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        order_key: OrderKey | None = None,
+        selector: Selector | None = None,
+    ) -> None:
+        """Send once, without an answer: the caller does not learn whether it was stored.
+
+        queue, order_key, selector: as for `send`. Returns when the bytes are written. Raises like
+        `send` for errors until then.
+        """
+        self._client.check_running()
+        choice = queue_choice(queue, order_key, selector)
+        limit = self.settings.timeout
+        if self._around is None:
+            await self._oneway(message, choice, limit)
+        else:
+            await self._around.send(
+                message, limit, lambda left: self._oneway(message, choice, left)
+            )
+
+    async def _oneway(
+        self, message: Message | Sequence[Message], choice: QueueChoice | None, limit: float
+    ) -> None:
+        parts = self._prepare(message)
+        await self._check_delivery(message, limit)
+        for outgoing in parts:
+            chosen = await self._choose(choice, _first(message), limit)
+            if chosen is None:
+                route = await self._sender.route(outgoing.topic, limit)
+                chosen = self._sender.choose(outgoing.topic, route)
+            await self._sender.oneway_to(outgoing, chosen, limit)
+
+    async def request(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        order_key: OrderKey | None = None,
+        selector: Selector | None = None,
+        timeout: Duration | None = None,
+    ) -> ReceivedMessage:
+        """Send a message and wait for the message that a consumer replies with.
+
+        queue, order_key, selector: as for `send`. timeout: seconds for the send, its retries and
+        the reply; None means the producer's (3 s). The consumer makes its reply with
+        `mqclient.reply`.
+        Raises ClientTimeout when no reply comes, else as `send` does.
+        """
+        if not isinstance(message, Message):
+            raise TypeError(f"a request is one Message, not {type(message).__name__}")
+        self._client.check_running()
+        limit = self.settings.timeout if timeout is None else seconds(timeout)
+        deadline = time.monotonic() + limit
+        await self._check_delivery(message, limit)
+        chosen = await self._choose(queue_choice(queue, order_key, selector), message, limit)
+        return await self._requests.request(message, chosen, deadline - time.monotonic())
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues of a topic that accept sends, in RocketMQ's order.
+
+        Raises NoRouteError if there is none.
+        """
+        self._client.check_running()
+        return await self._queues(check_topic(topic), self.settings.timeout)
+
+    async def _queues(self, topic: str, timeout: float) -> list[MessageQueue]:
+        names = self._client.namespace
+        route = await self._sender.route(names.wrap(topic), timeout)
+        return names.unwrap_queues(route.publish)
+
+    def _prepare(self, message: Message | Sequence[Message]) -> list[Outgoing]:
+        if isinstance(message, Message):
+            return [self._sender.prepare(message, self.settings)]
+        if isinstance(message, (list, tuple)):
+            return self._sender.prepare_batch(message)
+        raise TypeError(f"send takes a Message or a list of them, not {type(message).__name__}")
+
+    async def _check_delivery(self, message: Message | Sequence[Message], timeout: float) -> None:
+        """Raise RocketMQError for deliver_at if a broker of the topic does not support it."""
+        if not isinstance(message, Message) or DELIVER_AT not in message.properties:
+            return
+        deadline = time.monotonic() + timeout
+        topic = self._client.namespace.wrap(message.topic)
+        route = await self._sender.route(topic, timeout)
+        await self._client.introduce(topic, deadline - time.monotonic())
+        for name in {queue.broker_name for queue in route.publish}:
+            address = route.brokers.get(name, {}).get(MASTER_ID, "")
+            version = self._client.broker_versions.get(address)
+            if version is None or version < VERSION_5_0_0:
+                what = "did not say its version" if version is None else "is older than RocketMQ 5"
+                raise RocketMQError(
+                    f"broker {name} at {address} {what}, so it may deliver the message at once; "
+                    f"leave deliver_at out, or use delay_level"
+                )
+
+    async def admit(self, message: Message | Sequence[Message], timeout: Duration | None) -> None:
+        """For the blocking face: wait for room in flight. Raises BackPressureTimeout."""
+        self._client.check_running()
+        if self._around is not None:
+            limit = self.settings.timeout if timeout is None else seconds(timeout)
+            await self._around.admit(message, limit)
+
+    @property
+    def limited(self) -> bool:
+        """Whether the messages in flight are limited."""
+        return self._around is not None and self._around.limited
+
+    async def send_admitted(
+        self,
+        message: Message | Sequence[Message],
+        choice: QueueChoice | None,
+        timeout: Duration | None,
+    ) -> SendResult:
+        """For the blocking face: `send` after `admit`."""
+        limit = self.settings.timeout if timeout is None else seconds(timeout)
+        return await self._send_around(message, choice, limit, admitted=True)
+
+    async def _send_around(
+        self,
+        message: Message | Sequence[Message],
+        choice: QueueChoice | None,
+        timeout: float,
+        *,
+        admitted: bool = False,
+    ) -> SendResult:
+        """Send with hooks, limits and linger, if there are any."""
+        self._client.check_loop()
+
+        async def send(left: float) -> SendResult:
+            if self._linger is not None and isinstance(message, Message):
+                await self._check_delivery(message, left)
+                queue = await self._choose(choice, message, left)
+                return await self._linger.add(message, queue, left)
+            return await self._send_parts(message, self._prepare(message), choice, left)
+
+        if self._around is None:
+            return await send(timeout)
+        return await self._around.send(message, timeout, send, admitted=admitted)
+
+    async def _choose(
+        self, choice: QueueChoice | None, message: Message, timeout: float
+    ) -> MessageQueue | None:
+        """The queue that the caller chose, as the wire has it; None to take the next one."""
+        if choice is None:
+            return None
+        if choice.queue is not None:  # refused before a NameServer is asked
+            chosen_queue(choice, (), message)
+        queues = await self._queues(message.topic, timeout)
+        return self._client.namespace.wrap_queue(chosen_queue(choice, queues, message))
+
+    async def _send_parts(
+        self,
+        message: Message | Sequence[Message],
+        parts: Sequence[Outgoing],
+        choice: QueueChoice | None,
+        timeout: float,
+    ) -> SendResult:
+        """Send a message or the parts of a batch in order. timeout: seconds for all of them."""
+        deadline = time.monotonic() + timeout
+        results: list[SendResult] = []
+        await self._check_delivery(message, timeout)
+        chosen = await self._choose(choice, _first(message), timeout)
+        for outgoing in parts:
+            left = deadline - time.monotonic()
+            try:
+                if chosen is None:
+                    results.append(await self._sender.send_anywhere(outgoing, left))
+                else:
+                    results.append(await self._sender.send_to(outgoing, chosen, left))
+            except RocketMQError as error:
+                if not results:
+                    raise
+                raise PartlySent(
+                    f"the first {len(results)} of {len(parts)} parts of the batch are stored, then "
+                    f"a part failed ({error}); send only the messages that are not in `results`",
+                    results,
+                ) from error
+        return results[0] if len(parts) == 1 else PartsResult(results)
+
+
+def _first(message: Message | Sequence[Message]) -> Message:
+    return message if isinstance(message, Message) else message[0]

@@ -1,0 +1,288 @@
+"""Results of sends."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from mqclient.errors import MalformedReply, NotDurable, RocketMQError
+from mqcommon.message import MessageQueue
+from mqcommon.wire.codes import ResponseCode
+from mqcommon.wire.frame import Frame
+
+__all__ = ["PartlySent", "SendResult", "SendStatus"]
+
+
+class SendStatus(StrEnum):
+    """How durably a message was stored; every value means that it is stored."""
+
+    SEND_OK = "SEND_OK"
+    FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+    FLUSH_SLAVE_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
+    SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
+
+
+STATUS_OF_CODE = {
+    int(ResponseCode.SUCCESS): SendStatus.SEND_OK,
+    int(ResponseCode.FLUSH_DISK_TIMEOUT): SendStatus.FLUSH_DISK_TIMEOUT,
+    int(ResponseCode.FLUSH_SLAVE_TIMEOUT): SendStatus.FLUSH_SLAVE_TIMEOUT,
+    int(ResponseCode.SLAVE_NOT_AVAILABLE): SendStatus.SLAVE_NOT_AVAILABLE,
+}
+_CODE_OF_STATUS = {status: code for code, status in STATUS_OF_CODE.items()}
+
+
+class Stored(Protocol):
+    """The fields of a broker's answer to a send."""
+
+    @property
+    def code(self) -> int:
+        """Response code, one of STATUS_OF_CODE."""
+
+    @property
+    def offset_msg_id(self) -> str:
+        """The broker's id of the message."""
+
+    @property
+    def queue_id(self) -> int:
+        """The queue of the message."""
+
+    @property
+    def queue_offset(self) -> int:
+        """Offset of the message in that queue."""
+
+    @property
+    def transaction_id(self) -> str | None:
+        """Id of the transaction, for a half message."""
+
+    @property
+    def region_id(self) -> str | None:
+        """The broker's region."""
+
+    @property
+    def trace_on(self) -> bool:
+        """Whether the broker wants the message traced."""
+
+
+class _StoredFrame(NamedTuple):
+    """The same, read from a frame."""
+
+    code: int
+    offset_msg_id: str
+    queue_id: int
+    queue_offset: int
+    transaction_id: str | None
+    region_id: str | None
+    trace_on: bool
+
+
+class SendResult:
+    """A stored message.
+
+    status: how durably. msg_id: the client's unique id, a comma list for a batch. offset_msg_id:
+    the broker's id, which holds its address and the physical offset; a comma list for a batch.
+    queue_offset: position in the queue, of a batch's first message. parts: of a batch
+    that was sent in parts, each with its queue and offset.
+    """
+
+    __slots__ = ("_queue", "_stored", "msg_id")
+
+    msg_id: str
+    """The client's unique id, a comma list for a batch."""
+
+    def __init__(self, stored: Stored, msg_id: str, queue: MessageQueue) -> None:
+        self._stored = stored  # read on access: most senders never need it
+        self._queue = queue
+        self.msg_id = msg_id
+
+    @property
+    def status(self) -> SendStatus:
+        """How durably the message is stored."""
+        return STATUS_OF_CODE[self._stored.code]
+
+    @property
+    def lesser(self) -> bool:
+        """Whether the message is stored less durably than requested: the status is not SEND_OK."""
+        return self._stored.code != 0
+
+    @property
+    def offset_msg_id(self) -> str:
+        """The broker's id of the message, a comma list for a batch."""
+        return self._stored.offset_msg_id
+
+    @property
+    def message_queue(self) -> MessageQueue:
+        """The queue of the message."""
+        queue, queue_id = self._queue, self._stored.queue_id
+        if queue_id == queue.queue_id:
+            return queue
+        return MessageQueue(queue.topic, queue.broker_name, queue_id)
+
+    @property
+    def queue_offset(self) -> int:
+        """Offset in the queue; for a batch, of its first message."""
+        return self._stored.queue_offset
+
+    @property
+    def transaction_id(self) -> str | None:
+        """The transaction of the message, or None."""
+        return self._stored.transaction_id
+
+    @property
+    def region_id(self) -> str:
+        """The broker's region."""
+        return self._stored.region_id or "DefaultRegion"
+
+    @property
+    def trace_on(self) -> bool:
+        """Whether the broker wants the message traced."""
+        return self._stored.trace_on
+
+    @property
+    def parts(self) -> "tuple[SendResult, ...]":
+        """The results of the parts of a batch that was sent in parts; else this result alone."""
+        return (self,)
+
+    def _values(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in _COMPARED)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SendResult):
+            return NotImplemented
+        return self._values() == other._values()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        stored = _StoredFrame(*(getattr(self._stored, name) for name in _StoredFrame._fields))
+        return SendResult, (stored, self.msg_id, self._queue)
+
+    def __repr__(self) -> str:
+        pairs = zip(_COMPARED, self._values(), strict=True)
+        return f"SendResult({', '.join(f'{name}={value!r}' for name, value in pairs)})"
+
+    def raise_for_status(self) -> "SendResult":
+        """Return this result if the message is as durable as requested, else raise NotDurable."""
+        if self.status is SendStatus.SEND_OK:
+            return self
+        raise NotDurable(
+            _CODE_OF_STATUS[self.status],
+            f"message {self.msg_id} is stored, but {_MEANING[self.status]}",
+            self.message_queue.broker_name,
+        )
+
+    def __str__(self) -> str:
+        """RocketMQ's own text."""
+        return (
+            f"SendResult [sendStatus={self.status}, msgId={self.msg_id}, "
+            f"offsetMsgId={self.offset_msg_id}, messageQueue={self.message_queue}, "
+            f"queueOffset={self.queue_offset}]"
+        )
+
+
+class PartsResult(SendResult):
+    """A batch that was sent in parts, because it was over the size limit.
+
+    Ids are comma lists over all parts. The status is the first that is not SEND_OK. The queue, the
+    offset and the other fields come from the first part.
+    """
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: Sequence[SendResult]) -> None:
+        first = parts[0]
+        worst = next((part for part in parts if part.lesser), first)
+        stored = _StoredFrame(
+            worst._stored.code,
+            ",".join(part.offset_msg_id for part in parts),
+            *(getattr(first._stored, name) for name in _StoredFrame._fields[2:]),
+        )
+        super().__init__(stored, ",".join(part.msg_id for part in parts), first._queue)
+        self._parts = tuple(parts)
+
+    @property
+    def parts(self) -> tuple[SendResult, ...]:
+        """The results of the parts, in order."""
+        return self._parts
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return PartsResult, (self._parts,)
+
+
+class PartlySent(RocketMQError):
+    """A batch over the size limit was sent in parts, and a part failed after others were stored.
+
+    results: of the parts that are stored, in order. The cause is the error of the part that failed;
+    the parts after it were not sent.
+    """
+
+    def __init__(self, message: str, results: Sequence[SendResult] = ()) -> None:
+        self.results = tuple(results)
+        super().__init__(message, results)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+_COMPARED = (
+    "status",
+    "msg_id",
+    "offset_msg_id",
+    "message_queue",
+    "queue_offset",
+    "transaction_id",
+    "region_id",
+    "trace_on",
+)
+_MEANING = {
+    SendStatus.FLUSH_DISK_TIMEOUT: "its broker's disk did not flush it in time",
+    SendStatus.FLUSH_SLAVE_TIMEOUT: "its slave did not copy it in time",
+    SendStatus.SLAVE_NOT_AVAILABLE: "its broker has no slave that could copy it",
+}
+
+
+def results_of(batch: SendResult, count: int) -> list[SendResult]:
+    """The result of each message of a batch, whose `count` messages have consecutive offsets."""
+    if count == 1:
+        return [batch]
+    stored, queue = batch._stored, batch.message_queue
+    offset_ids = stored.offset_msg_id.split(",")
+    if len(offset_ids) != count:  # a broker that names only the batch
+        offset_ids = [stored.offset_msg_id] * count
+    parts = zip(batch.msg_id.split(","), offset_ids, strict=True)
+    return [
+        SendResult(
+            _StoredFrame(
+                stored.code,
+                offset_id,
+                stored.queue_id,
+                stored.queue_offset + place,
+                stored.transaction_id,
+                stored.region_id,
+                stored.trace_on,
+            ),
+            msg_id,
+            queue,
+        )
+        for place, (msg_id, offset_id) in enumerate(parts)
+    ]
+
+
+def read_send_reply(reply: Frame, queue: MessageQueue, msg_id: str) -> SendResult:
+    """Read the answer to a send whose code is one of STATUS_OF_CODE.
+
+    Raises MalformedReply if a field of SendMessageResponseHeader is missing or malformed.
+    """
+    fields = reply.fields
+    try:
+        stored = _StoredFrame(
+            reply.code,
+            fields["msgId"],
+            int(fields["queueId"]),
+            int(fields["queueOffset"]),
+            fields.get("transactionId"),
+            fields.get("MSG_REGION"),
+            fields.get("TRACE_ON") != "false",
+        )
+    except (KeyError, ValueError) as error:
+        broker = f"broker {queue.broker_name}"
+        raise MalformedReply(f"the answer to a send has no valid field {error}", broker) from error
+    return SendResult(stored, msg_id, queue)

@@ -1,0 +1,200 @@
+"""The asyncio face of transactional sends."""
+
+import inspect
+import logging
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self, Unpack
+
+from mqclient.consumer.context import is_async
+from mqclient.engine.callables import check_takes
+from mqclient.engine.client import TransportLike
+from mqclient.engine.threads import in_thread
+from mqclient.errors import ClosedError, RocketMQError
+from mqclient.producer.producer import Producer
+from mqclient.producer.results import SendResult
+from mqclient.producer.transactions.checks import Checks
+from mqclient.producer.transactions.halves import Halves
+from mqclient.producer.transactions.state import (
+    CheckHandler,
+    LocalTransaction,
+    TransactionState,
+    decided,
+)
+from mqclient.settings.clients import Duration, TransactionOptions, TransactionSettings, seconds
+from mqcommon.message import Message
+from mqcommon.names import AUTO_CREATE_TOPIC
+
+__all__ = ["Transaction", "TransactionProducer"]
+
+log = logging.getLogger("mqclient.transactions")
+
+
+class Transaction:
+    """A half message, from its send to the end of its local transaction.
+
+    Entering the block sends the half message, which no consumer gets. Leaving the block by an
+    exception rolls back; leaving it without a decision has the broker ask `check` later. A
+    decision stands, whatever happens afterwards.
+    """
+
+    message: Message
+    """The message; its transaction_id is set when the block begins."""
+    state: TransactionState
+    """The decision; UNKNOWN until it is made."""
+
+    def __init__(self, halves: Halves, message: Message, timeout: float) -> None:
+        self.message = message
+        self.state = TransactionState.UNKNOWN
+        self._halves = halves
+        self._timeout = timeout
+        self._sent: SendResult | None = None
+        self._over = False
+
+    async def __aenter__(self) -> Self:
+        if self._sent is not None:
+            raise ClosedError("this transaction was used before; make a new one")
+        self._sent = await self._halves.send(self.message, self._timeout)
+        if self._sent.lesser:
+            await self.end(TransactionState.ROLLBACK)
+            self._sent.raise_for_status()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._over:
+            failed = error is not None
+            await self.end(TransactionState.ROLLBACK if failed else TransactionState.UNKNOWN)
+
+    @property
+    def result(self) -> SendResult:
+        """The stored half message. Raises ClosedError before the block begins."""
+        if self._sent is None:
+            raise ClosedError("the transaction has not begun; use `with`")
+        return self._sent
+
+    async def commit(self) -> None:
+        """Let consumers have the message. Raises ClosedError if the transaction has ended.
+
+        If the broker cannot be reached, it asks `check` later.
+        """
+        await self._decide(TransactionState.COMMIT)
+
+    async def rollback(self) -> None:
+        """Drop the message. Raises like `commit`."""
+        await self._decide(TransactionState.ROLLBACK)
+
+    async def _decide(self, state: TransactionState) -> None:
+        self._halves.check_running()
+        if self._over:
+            raise ClosedError(f"transaction {self.message.transaction_id} has ended already")
+        await self.end(state)
+
+    async def end(self, state: TransactionState, remark: str | None = None) -> None:
+        """End the transaction once; for the producer's own use."""
+        sent = self.result
+        self.state, self._over = state, True
+        await self._halves.end(self.message, sent, state, remark)
+
+
+class TransactionProducer(Producer):
+    """Sends messages that consumers get only if a local transaction commits. The asyncio face;
+    `mqclient.TransactionProducer` is the same for threads.
+
+    group: producer group; its members answer for each other's transactions. namesrv: as for
+    Producer. check: called when a broker asks what became of the transaction of a message, also
+    of one that another member sent or that was sent before a restart; a plain function runs in a
+    thread, `async def` on the loop. It returns a TransactionState; None and an exception are
+    UNKNOWN, and the broker asks again. Options: the fields of TransactionSettings,
+    ProducerSettings and ClientSettings.
+
+        async with TransactionProducer("orders", "127.0.0.1:9876", check=was_paid) as producer:
+            async with producer.transaction(Message("Orders", b"order 1", keys="1")) as tx:
+                await pay(1)
+                await tx.commit()
+    """
+
+    settings: TransactionSettings
+
+    def __init__(
+        self,
+        group: str,
+        namesrv: str | Iterable[str] | None = None,
+        *,
+        check: CheckHandler,
+        transport: TransportLike | None = None,
+        **options: Unpack[TransactionOptions],
+    ) -> None:
+        check_takes("check", check, "message")
+        self._build(namesrv, transport, {**options, "group": group}, TransactionSettings)
+        self._halves = Halves(self._client, self._sender, self._around)
+        if self._trace is not None:
+            self._halves.on_ended = self._trace.ended
+        self._checks = Checks(self._client, self._halves, check, self.settings)
+
+    async def start(self) -> None:
+        """Start the producer, and tell brokers of it in the background, so that they can check."""
+        await super().start()
+        self._client.spawn(self._introduce(), "introduction")
+
+    async def close(self, timeout: Duration = 20.0) -> None:
+        """Answer the checks that run, unregister and close the connections.
+
+        timeout: seconds for the checks.
+        """
+        limit = seconds(timeout)
+        if self._client.running:
+            await self._checks.stop(limit)
+        await super().close(limit)
+
+    def transaction(self, message: Message, *, timeout: Duration | None = None) -> Transaction:
+        """A transaction for `async with`, which sends the half message when the block begins.
+
+        timeout: seconds for that send and its retries; None means the producer's (3 s). Entering
+        the block raises as `send` does, and NotDurable if the half message is stored less durably
+        than asked: it is rolled back then. ValueError for a delayed message.
+        """
+        limit = self.settings.timeout if timeout is None else seconds(timeout)
+        return Transaction(self._halves, message, limit)
+
+    async def send_in_transaction(
+        self, message: Message, execute: LocalTransaction, *, timeout: Duration | None = None
+    ) -> Transaction:
+        """Send a half message, run its local transaction, and end it by what that returns.
+
+        execute: gets the message; a plain function runs in a thread, `async def` on the loop.
+        None is UNKNOWN. timeout: as for `transaction`. Returns the transaction with its state.
+        Raises as `transaction` does, and what `execute` raises: the state is UNKNOWN then, as in
+        RocketMQ, and the broker asks `check`.
+        """
+        async with self.transaction(message, timeout=timeout) as transaction:
+            try:
+                if is_async(execute):
+                    outcome: object = execute(message)
+                else:
+                    outcome = await in_thread(execute, message)
+                outcome = await outcome if inspect.isawaitable(outcome) else outcome
+                state = decided(outcome, "execute")
+            except BaseException as error:
+                await transaction.end(TransactionState.UNKNOWN, failure(error))
+                raise
+            await transaction.end(state)
+        return transaction
+
+    async def _introduce(self) -> None:
+        """Find brokers by the topics, and by the template topic as RocketMQ's producers do."""
+        for topic in (AUTO_CREATE_TOPIC, *self.settings.topics):
+            try:
+                await self._client.routes.refresh(topic)
+            except RocketMQError as error:  # route polling continues to try
+                log.warning("the brokers of topic %s are not known yet: %s", topic, error)
+        await self._client.heartbeat()
+
+
+def failure(error: BaseException) -> str:
+    """The remark of a local transaction that raised, in RocketMQ's words."""
+    return f"executeLocalTransactionBranch exception: {type(error).__name__}: {error}"

@@ -1,0 +1,1 @@
+"""Settings of clients: frozen value objects, checked when they are made."""

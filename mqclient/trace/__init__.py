@@ -1,0 +1,1 @@
+"""Message trace: records of what became of messages."""

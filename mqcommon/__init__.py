@@ -1,0 +1,1 @@
+"""What the packages share: the protocol, messages, names, files, and the parts of commands."""

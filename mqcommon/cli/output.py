@@ -1,0 +1,220 @@
+"""Writes rows as a table, JSON, JSON lines or CSV; by default a table on a terminal, else jsonl.
+
+A `Report` has its own text instead of a table, for RocketMQ's commands.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from typing_extensions import Buffer
+
+
+__all__ = [
+    "FORMATS",
+    "Report",
+    "Row",
+    "RowStream",
+    "chosen_format",
+    "output_option",
+    "printable",
+    "write_bytes",
+    "write_lines",
+    "write_report",
+    "write_rows",
+]
+
+FORMATS = ("table", "json", "jsonl", "csv")
+PAGE_ROWS = 1_000
+
+Row = Mapping[str, Any]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def output_option(command: F) -> F:
+    """Add the option --output to a command that writes rows."""
+    option = click.option(
+        "--output",
+        type=click.Choice(FORMATS),
+        default=None,
+        help="table on a terminal, else jsonl",
+    )
+    return option(command)
+
+
+def chosen_format(output: str | None) -> str:
+    """The format of --output; without it, table for a terminal and jsonl for a pipe or file."""
+    return output or ("table" if sys.stdout.isatty() else "jsonl")
+
+
+def write_rows(rows: Iterable[Row], columns: Sequence[str], output: str | None) -> None:
+    """Write rows to standard output.
+
+    columns: columns of a table and of CSV, in this order; JSON has every field of a row.
+    output: one of FORMATS; None chooses by the type of standard output.
+    """
+    chosen = chosen_format(output)
+    if chosen == "table":
+        _table(rows, columns)
+        return
+    stream = RowStream(columns, chosen)
+    for row in rows:
+        stream.write(row)
+    stream.finish()
+
+
+class RowStream:
+    """Writes rows to standard output one by one.
+
+    columns: the columns of CSV, in this order. output: json, jsonl or csv.
+    """
+
+    def __init__(self, columns: Sequence[str], output: str) -> None:
+        self._columns = columns
+        self._write = {"json": self._json, "jsonl": self._jsonl, "csv": self._csv}[output]
+        self._is_json, self._before = output == "json", "[\n"
+        if output == "csv":
+            import csv
+
+            self._csv_writer = csv.writer(sys.stdout, lineterminator="\n")
+            if columns:
+                self._csv_writer.writerow(columns)
+
+    def write(self, row: Row) -> None:
+        """Write one row; it may stay in the buffer of standard output until the next flush."""
+        self._write(row)
+
+    def finish(self) -> None:
+        """End the document; needed only for JSON."""
+        if self._is_json:
+            sys.stdout.write("[]\n" if self._before == "[\n" else "\n]\n")
+
+    def _jsonl(self, row: Row) -> None:
+        sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+    def _json(self, row: Row) -> None:
+        sys.stdout.write(self._before + json.dumps(row, ensure_ascii=False))
+        self._before = ",\n"
+
+    def _csv(self, row: Row) -> None:
+        self._csv_writer.writerow([_csv_cell(row.get(name)) for name in self._columns])
+
+
+def _csv_cell(value: object) -> object:
+    """A cell of CSV: nested values become JSON text, None an empty cell."""
+    if isinstance(value, bool | dict | list):
+        return json.dumps(value, ensure_ascii=False)
+    return "" if value is None else value
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The result of a command that has its own text format instead of a table.
+
+    rows: the results as values that JSON can represent. table: renders the text; called only for
+    this format. single: the JSON output is one object, not a list.
+    """
+
+    rows: Sequence[Row]
+    table: Callable[[], str]
+    single: bool = False
+
+
+def write_report(report: Report, output: str) -> None:
+    """Write a report to standard output at once. output: one of FORMATS."""
+    if output == "table":
+        text = report.table()
+        sys.stdout.write(text if not text or text.endswith("\n") else text + "\n")
+    elif output == "json" and report.single and report.rows:
+        _json_object(report.rows[0])
+    else:
+        columns = list(dict.fromkeys(name for row in report.rows for name in row))
+        write_rows(report.rows, columns, output)
+    sys.stdout.flush()
+
+
+def _json_object(row: Row) -> None:
+    sys.stdout.write(json.dumps(row, ensure_ascii=False, indent=2) + "\n")
+
+
+def write_bytes(text: Buffer) -> None:
+    """Write UTF-8 bytes to standard output, after the text that was written before."""
+    raw = getattr(sys.stdout, "buffer", None)
+    if raw is None:  # standard output was replaced by a text-only object
+        sys.stdout.write(bytes(text).decode())
+        return
+    sys.stdout.flush()
+    raw.write(text)
+
+
+class Lines(Protocol):
+    """Lines that native code writes."""
+
+    def __iter__(self) -> Iterator[Buffer]:
+        """Blocks of whole lines."""
+
+    def write(self, descriptor: int) -> None:
+        """Write them all to an open file."""
+
+
+def write_lines(walk: Lines) -> None:
+    """Write the lines of a walk to standard output; in native code if it is a file or a pipe."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except (AttributeError, OSError):  # standard output was replaced by another object
+        for lines in walk:
+            write_bytes(lines)
+        return
+    sys.stdout.flush()
+    walk.write(descriptor)
+
+
+def printable(value: object) -> str:
+    """A cell of a table; removes control characters, because users' text may contain some."""
+    return "" if value is None else str(value).translate(_HARMLESS)
+
+
+_HARMLESS = dict.fromkeys((*range(32), *range(127, 160)), "�") | {
+    ord(blank): " " for blank in "\t\n\r"
+}
+
+
+def _table(rows: Iterable[Row], columns: Sequence[str]) -> None:
+    """Write one page of rows at a time; column widths fit the rows of the page."""
+    from rich.console import Console
+
+    console = Console(width=None if sys.stdout.isatty() else 10_000)
+    left = iter(rows)
+    page = list(itertools.islice(left, PAGE_ROWS))
+    console.print(_page(page, columns, True))
+    while page := list(itertools.islice(left, PAGE_ROWS)):
+        console.print(_page(page, columns, False))
+
+
+def _page(shown: list[Row], columns: Sequence[str], is_first: bool) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_header=is_first)
+    for column in columns:
+        numbers = bool(shown) and all(isinstance(row.get(column), int) for row in shown)
+        one_line = column == "body"
+        table.add_column(
+            column,
+            justify="right" if numbers else "left",
+            no_wrap=one_line,
+            overflow="ellipsis" if one_line else "fold",
+        )
+    for row in shown:  # Text, because users' text must not be read as markup
+        table.add_row(*(Text(printable(row.get(column))) for column in columns))
+    return table

@@ -1,0 +1,1 @@
+"""Request and response bodies that are JSON, one struct each, by family."""

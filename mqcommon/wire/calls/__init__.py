@@ -1,0 +1,1 @@
+"""Every call of a client, without IO: the request, and the reader of its answer."""

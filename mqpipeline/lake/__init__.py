@@ -1,0 +1,1 @@
+"""A lake: its folders, files, state and transactions."""

@@ -1,0 +1,1 @@
+"""Spark sinks that the jobs write to."""

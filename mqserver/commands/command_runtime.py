@@ -1,0 +1,139 @@
+"""Shared by the server commands: what an error means, the log, signals, the boot lines."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import resource
+import shutil
+import signal
+import sys
+import time
+from contextlib import suppress
+from types import FrameType
+from typing import NoReturn
+
+from mqcommon.cli.error_line import end
+from mqcommon.cli.exit_codes import FAILED, INTERRUPTED, POISONED, USAGE
+from mqcommon.cli.running import Failure, failure_of
+from mqcommon.signal_safe_event import Ending
+from mqserver.config.loaded import Loaded, SettingsError
+from mqserver.runtime.logs import ANNOUNCED, set_up
+from mqstore.errors import StoreError
+
+BURST_S = 0.3
+"""Signals within this time after the first one count as one signal."""
+
+
+def fail(what: str, code: int = FAILED) -> NoReturn:
+    """End the process with one line on standard error."""
+    end("mqserver", what, code)
+
+
+def fail_poisoned() -> NoReturn:
+    """End the process after a stop that could not close the store whole."""
+    fail("a write or fsync of the store failed: see the log for the disk's error", POISONED)
+
+
+def say(line: str) -> None:
+    """Print a line at once and in one piece, from any thread."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def allow_open_files() -> None:
+    """Raise the soft limit on open files to the hard limit, as a JVM does.
+
+    Each connection needs a descriptor, and service managers often start a process with 1,024.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # some systems refuse their own hard limit
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def judge(error: Exception) -> Failure | None:
+    """What an error of a command means; None for a defect."""
+    if isinstance(error, SettingsError):
+        return Failure(str(error), USAGE)
+    failure = Failure(str(error)) if isinstance(error, StoreError) else failure_of(error)
+    log = logging.getLogger("mqserver")
+    if failure is None and log.hasHandlers():  # a server that ran leaves the traceback in its log
+        log.critical("the server ends because of a defect", exc_info=error)
+    return failure
+
+
+def on_signals() -> Ending:
+    """An event that SIGTERM or Ctrl-C sets; a second signal ends the process at once (130).
+
+    Signals within BURST_S count as one, because `timeout`, for instance, signals both the process
+    and its group.
+    """
+    stopped = Ending()
+    first: list[float] = []
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        if not first:
+            first.append(time.monotonic())
+            stopped.set()
+        elif time.monotonic() - first[0] > BURST_S:
+            os._exit(INTERRUPTED)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handle)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal ends no server
+    return stopped
+
+
+def print_settings(loaded: Loaded, show: str) -> None:
+    """Print every setting, or the important ones."""
+    for line in loaded.lines(important_only=show == "important"):
+        say(line)
+
+
+def set_up_log(loaded: Loaded, server: str) -> None:
+    """Set up the log and write the warnings about the settings to it."""
+    set_up(loaded, server)
+    warn_of(loaded)
+
+
+def warn_of(loaded: Loaded) -> None:
+    """Log the warnings about the settings."""
+    for warning in loaded.warnings:
+        warn(warning)
+
+
+def announce(line: str) -> None:
+    """Print a line, and write it to the log file if there is one."""
+    say(line)
+    logging.getLogger(ANNOUNCED).info("%s", line)
+
+
+def warn(text: str) -> None:
+    """Log to standard error and the file; the log is set up by then."""
+    logging.getLogger("mqserver").warning("%s", text)
+
+
+def announce_namesrv() -> None:
+    """RocketMQ's boot line of a NameServer."""
+    announce("The Name Server boot success. serializeType=JSON")
+
+
+def announce_broker(
+    name: str, address: str, namesrv: str, origin: str, root: str, shown_root: str | None = None
+) -> None:
+    """RocketMQ's boot line of a broker, then the advertised address and the free disk space."""
+    asked = f" and name server is {namesrv}" if namesrv else ""
+    announce(f"The broker[{name}, {address}] boot success. serializeType=JSON{asked}")
+    announce(f"clients will be told {address} (from: {origin})")
+    free = shutil.disk_usage(root).free / (1 << 30)
+    announce(f"store: {shown_root or root} ({free:.1f} GiB free)")
+
+
+def keep_what_is_there() -> None:
+    """Make the garbage collector skip the objects of the start, which live until the end.
+
+    It is off during the start: see `cli.py`.
+    """
+    gc.freeze()
+    gc.enable()

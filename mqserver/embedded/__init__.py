@@ -1,0 +1,1 @@
+"""Servers inside a program or a test."""

@@ -1,0 +1,1 @@
+"""`/metrics`, `/live` and `/ready` of a server."""

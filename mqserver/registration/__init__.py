@@ -1,0 +1,1 @@
+"""How a broker finds its NameServers, and registers there."""

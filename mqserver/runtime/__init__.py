@@ -1,0 +1,1 @@
+"""What both servers run on: the listener, threads, limits, logs, watched files."""

@@ -1,0 +1,1 @@
+"""TLS of the servers: certificates, and their renewal and expiry."""

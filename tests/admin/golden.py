@@ -1,0 +1,53 @@
+"""A recorded cluster: answers requests with the frames that Java servers sent to Java's mqadmin."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+from mqclient.engine.mock import MockTransport
+from mqclient.errors import UnreachableError
+from mqcommon.wire.codes import RequestCode, ResponseCode
+from mqcommon.wire.frame import Frame, decode
+
+SERVERS = {"127.0.0.1:9876": "namesrv", "127.0.0.1:10911": "broker"}
+GOLDEN = Path(__file__).parent.parent / "golden" / "cli"
+
+
+def text(name: str) -> str:
+    """What Java's mqadmin printed, without the first line, which is the command line."""
+    return (GOLDEN / f"{name}.txt").read_text().partition("\n")[2]
+
+
+class RecordedCluster(MockTransport):
+    """Plays one recorded session. `asked` lists the requests in order."""
+
+    def __init__(self, session: str) -> None:
+        super().__init__()
+        self.asked: list[Frame] = []
+        self._replies: dict[tuple[str, int, str], Frame] = {}
+        with gzip.open(GOLDEN / "frames.jsonl.gz", "rt") as lines:
+            for row in map(json.loads, lines):
+                if row["session"] == session:
+                    request = decode(bytes.fromhex(row["request_hex"]))
+                    self._replies[_key(row["server"], request)] = decode(
+                        bytes.fromhex(row["reply_hex"])
+                    )
+        assert self._replies, f"no recorded session {session!r}"
+
+    async def call(self, address: str, request: Frame, timeout: float) -> Frame:
+        if address not in SERVERS:
+            raise UnreachableError(f"nothing listens at {address}", address)
+        server = SERVERS[address]
+        self.asked.append(request)
+        key = _key(server, request)
+        if request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC and key not in self._replies:
+            return Frame(int(ResponseCode.TOPIC_NOT_EXIST))  # ours asks for routes more often
+        assert key in self._replies, f"Java did not ask this: {key}; it asked {list(self._replies)}"
+        return self._replies[key]
+
+
+def _key(server: str, request: Frame) -> tuple[str, int, str]:
+    """Same server, same code, same fields."""
+    return server, request.code, json.dumps(request.fields, sort_keys=True)

@@ -1,0 +1,152 @@
+"""The command line itself: list, help, unknown and unbuilt names, wrong options."""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+
+import pytest
+
+from mqadmin import catalogue, commands, main
+from mqadmin.command import Arguments, Command, Option
+from mqadmin.java_text import fixed, hash_order, java_map
+from mqclient.admin import Admin
+from mqclient.admin.versions import VERSION_NAMES, version_name
+from mqcommon.cli.output import Report
+from mqcommon.names import java_hash
+from tests.admin.golden import GOLDEN, text
+
+CATALOGUE = "mqadmin/catalogue.py"
+HELP = GOLDEN / "help-commands.txt"
+HELP_BLOCKS = dict(block.split("\n", 1) for block in HELP.read_text().split("$ mqadmin help ")[1:])
+
+
+@pytest.mark.parametrize("words", [[], ["help"], ["-h"]])
+def test_without_a_command_all_of_rocketmqs_are_listed(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(catalogue, "OWN", {})
+    assert main(words) == 0
+    assert capsys.readouterr().out == text("help")
+
+
+def commands_in_modules() -> dict[str, Command]:
+    """Every command that a module of `commands/` defines, with the module's file."""
+    return {
+        f"{module.name.replace('.', '/')}.py: {name}": value
+        for module in pkgutil.walk_packages(commands.__path__, f"{commands.__name__}.")
+        for name, value in vars(import_module(module.name)).items()
+        if isinstance(value, Command)
+    }
+
+
+def test_every_command_is_in_the_catalogue() -> None:
+    listed = [*catalogue.BUILT.values(), *catalogue.OWN.values()]
+    for where, command in commands_in_modules().items():
+        assert command in listed, f"{where}: add it to BUILT or OWN of {CATALOGUE}"
+
+
+def test_the_catalogue_knows_rocketmqs_commands_from_ours() -> None:
+    known = {name.lower() for name in catalogue.DESCRIPTIONS} | set(catalogue.ALIASES)
+    for name, command in catalogue.BUILT.items():
+        assert name in known, (
+            f"RocketMQ has no command {command.name}: list it in OWN of {CATALOGUE}"
+        )
+    for name, command in catalogue.OWN.items():
+        assert name not in known, f"RocketMQ has {command.name}: list it in BUILT of {CATALOGUE}"
+
+
+def test_a_command_that_rocketmq_lacks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def run(_admin: Admin, arguments: Arguments) -> Report:
+        return Report([{"word": arguments.required("word")}], lambda: "said")
+
+    options = [Option("w", "word", "What to say", required=True)]
+    own = Command("sayWord", "Say a word", run, options)
+    monkeypatch.setattr(catalogue, "OWN", {"sayword": own})
+    assert main([]) == 0
+    ours = "\nCommands that RocketMQ does not have:\n   sayWord              Say a word\n"
+    assert ours in capsys.readouterr().out
+    assert main(["help", "SAYWORD"]) == 0
+    assert capsys.readouterr().out.startswith("usage: mqadmin sayWord [-h] [-n <arg>] -w <arg>\n")
+    assert main(["sayword", "-n", "127.0.0.1:1", "-w", "hello", "--output", "jsonl"]) == 0
+    assert capsys.readouterr().out == '{"word": "hello"}\n'
+
+
+@pytest.mark.parametrize("name", sorted(command.name for command in catalogue.BUILT.values()))
+def test_help_is_java_s(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", name]) == 0
+    output = capsys.readouterr().out
+    assert name in HELP_BLOCKS, f"record RocketMQ's help of {name} in {HELP}"
+    assert output.startswith(HELP_BLOCKS[name].rstrip("\n") + "\n")
+    assert "--output" in output
+    described = catalogue.DESCRIPTIONS[name]
+    assert catalogue.BUILT[name.lower()].description == described, (
+        f"see DESCRIPTIONS of {CATALOGUE}"
+    )
+
+
+def test_names_are_not_case_sensitive(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["TOPICROUTE", "-h"]) == 0
+    assert capsys.readouterr().out.startswith("usage: mqadmin topicRoute ")
+
+
+def test_an_unknown_command_is_said_in_java_s_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["nosuchcommand"]) == 2
+    assert capsys.readouterr().err == text("unknown-command")
+
+
+NOT_BUILT = set(catalogue.DESCRIPTIONS) - {command.name for command in catalogue.BUILT.values()}
+
+
+@pytest.mark.parametrize("name", sorted(NOT_BUILT))
+def test_commands_that_are_not_built_say_so(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "-n", "127.0.0.1:1"]) == 2
+    assert "not built yet" in capsys.readouterr().err
+
+
+def test_a_missing_option_shows_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["topicRoute", "-n", "127.0.0.1:1"]) == 2
+    errors = capsys.readouterr().err
+    assert "Missing required option: t" in errors
+    assert errors.endswith(text("topicRoute-nooption"))
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["updateTopic", "-t", "T"], "give exactly one of -b (brokerAddr) or -c (clusterName)"),
+        (["updateTopic", "-t", "T", "-b", "h:1", "-c", "C"], "give exactly one of"),
+        (["updateTopic", "-t", "T", "-c", "C", "-r", "many"], "--readQueueNums must be a whole"),
+        (["topicList", "--colour"], "unrecognized arguments: --colour"),
+        (["topicRoute", "-t", "T", "--output", "xml"], "xml"),
+        (["queryMsgById", "-i", "C000020A5CC2"], "is not 32 or 56 hex digits"),
+    ],
+)
+def test_wrong_options_are_exit_code_2(
+    words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "-n", "127.0.0.1:1"]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_an_address_that_is_none_is_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["topicList", "-n", "no port here:x"]) == 2
+    assert "is not an address" in capsys.readouterr().err
+
+
+def test_java_text() -> None:
+    assert java_hash("TagA") == 2598919
+    assert java_map({"KEYS": "k", "UNIQ_KEY": "u", "CLUSTER": "c", "TAGS": "t"}) == (
+        "{KEYS=k, UNIQ_KEY=u, CLUSTER=c, TAGS=t}"
+    )
+    assert fixed(0.125, 2) == "0.13"
+    assert fixed(2.675, 2) == "2.68"
+    assert hash_order(["b", "a", "b"]) == ["a", "b"]
+
+
+def test_version_names() -> None:
+    assert (version_name(0), version_name(407)) == ("V3_0_0_SNAPSHOT", "V4_9_7")
+    assert len(VERSION_NAMES) == 613
+    assert version_name(10_000) == "HIGHER_VERSION"

@@ -1,0 +1,38 @@
+"""Pages and docstrings name only commands that exist here, or say that they are RocketMQ's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mqadmin.catalogue import BUILT
+
+ROOT = Path(__file__).parent.parent.parent
+NAMED = re.compile(r"(RocketMQ's\s+(?:own\s+)?)?`?mqadmin ([a-z]+[A-Z]\w*)")
+TEXTS = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    *(ROOT / "docs").glob("*.md"),
+    *(ROOT / "examples").rglob("*.*"),
+    *(path for package in ROOT.glob("mq*") for path in package.rglob("*.py")),
+]
+
+
+def strangers(text: str) -> list[str]:
+    """The commands that a text names as ours and that are not built."""
+    return [
+        name for theirs, name in NAMED.findall(text) if not theirs and name.lower() not in BUILT
+    ]
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_named_command_exists(path: Path) -> None:
+    if path.suffix in (".md", ".py"):
+        assert not strangers(path.read_text()), f"name commands that exist in {path}"
+
+
+def test_a_command_that_is_not_built_is_found() -> None:
+    assert strangers("for `mqadmin queryMsgTraceById`") == ["queryMsgTraceById"]
+    assert not strangers("for RocketMQ's `mqadmin queryMsgTraceById`, `mqadmin topicRoute -t T`")

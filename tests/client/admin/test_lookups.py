@@ -1,0 +1,57 @@
+"""Lookups of messages and topics in unusual places."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mqclient import (
+    Admin,
+    LitePullConsumer,
+    Message,
+    NoRouteError,
+    Producer,
+    PushConsumer,
+    ReceivedMessage,
+)
+from mqcommon.wire.bodies.topics import TopicConfig
+from mqserver.embedded.standalone import Standalone
+from tests.waiting import until
+
+
+def ignore(messages: list[ReceivedMessage], context: object) -> None:
+    pass
+
+
+def test_a_message_is_found_after_its_broker_moved(tmp_path: Path) -> None:
+    with Standalone(tmp_path) as mq, Producer(mq.namesrv) as producer:
+        topic = mq.topic("Moved", queues=1)
+        result = producer.send(Message(topic, b"x"))
+    with Standalone(tmp_path) as mq, Admin(mq.namesrv) as admin:
+        assert mq.messages(topic)[0].store_host not in mq.servers.broker
+        message = admin.messages.view(result.offset_msg_id)
+        assert (message.body, message.broker_name) == (b"x", "broker-a")
+        consumer = PushConsumer("moved_group", mq.namesrv, consume_from="earliest")
+        consumer.subscribe(topic, "*", ignore)
+        with consumer:
+            mq.wait_consumed("moved_group", topic)
+            until(lambda: admin.messages.track(message)[0].track_type == "CONSUMED")
+
+
+def test_a_topic_that_may_not_be_read_says_so(mq: Standalone) -> None:
+    topic = mq.topic("WriteOnly", queues=1)
+    with Admin(mq.namesrv) as admin, LitePullConsumer(None, mq.namesrv) as consumer:
+        admin.topics.update(TopicConfig(topic, 1, 1, perm=2), cluster="DefaultCluster")
+        until(lambda: not admin.topics.route(topic).queue_datas[0].perm & 4)
+        with pytest.raises(NoRouteError, match="no broker lets its queues be read"):
+            consumer.queues(topic)
+
+
+def test_admin_takes_the_options_of_every_client(mq: Standalone) -> None:
+    options = {"instance_name": "mine", "unit_name": "u", "request_timeout": 1.0}
+    with Admin(mq.namesrv, **options) as admin:
+        assert "@mine@u" in admin.client_id
+        assert admin.topics.names()
+    with pytest.raises(TypeError, match="instance_nam"):
+        Admin(mq.namesrv, instance_nam="mine")
