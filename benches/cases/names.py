@@ -18,7 +18,7 @@ from mqcommon.wire.bodies.topics import (
     TopicConfig,
     TopicConfigSerializeWrapper,
 )
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import namesrv_calls
 from mqcommon.wire.frame import encode
 from mqserver.embedded.raw_client import Probe
 
@@ -115,7 +115,7 @@ def wrapper_of(topics: int, version: int) -> TopicConfigSerializeWrapper:
 
 def route_frame(topics: int) -> bytes:
     """A request for the route of a random topic."""
-    return encode(calls.route(topic_name(random.randrange(topics))).request)
+    return encode(namesrv_calls.route(topic_name(random.randrange(topics))).request)
 
 
 def p99(times: list[float]) -> float:

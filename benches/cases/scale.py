@@ -18,7 +18,7 @@ from benches.lib.rows import Rows
 from benches.lib.servers import Ours, broker_of
 from mqclient.cli.bench import run_produce
 from mqcommon.wire.bodies.topics import RegisterBrokerBody
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import topic_calls
 from mqcommon.wire.codes import RequestCode, ResponseCode
 from mqcommon.wire.frame import Frame
 from mqcommon.wire.headers.namesrv import RegisterBrokerRequestHeader
@@ -179,7 +179,7 @@ def register(namesrv: str, broker: str, rounds: int = 5) -> float:
     The time runs from encoding the table, as a broker does, to the NameServer's answer after it has
     updated its routes.
     """
-    call = calls.all_topic_config()
+    call = topic_calls.all_topic_config()
     with Probe(broker) as probe:
         wrapper = call.result(probe.call(call.request))
     took = []

@@ -25,7 +25,7 @@ from benches.lib.loads import no_problems
 from benches.lib.rows import Rows
 from benches.lib.servers import Ours, broker_of
 from mqclient.cli.bench import run_produce
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import broker_calls
 from mqserver.embedded.raw_client import Probe
 
 OF_THE_DISK_MIN = 0.85
@@ -161,6 +161,6 @@ def _broker_rate(size: Size, filler: Path) -> tuple[float, float, float]:
 
 def _log_end(cluster: Ours) -> int:
     """The offset at which the next message is stored."""
-    call = calls.broker_runtime()
+    call = broker_calls.broker_runtime()
     with Probe(broker_of(cluster)) as broker:
         return int(call.result(broker.call(call.request))["commitLogMaxOffset"])

@@ -15,7 +15,7 @@ from benches.lib.harness import ROOT, ProcessCost
 from mqcommon.java_properties import render
 from mqcommon.names import AUTO_CREATE_TOPIC
 from mqcommon.wire.bodies.route import TopicRouteData
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import namesrv_calls
 from mqserver.embedded.raw_client import Probe
 from mqserver.embedded.testing import free_port
 from scripts.java_rocketmq import INTEROP, OPEN_FLAGS, VERSUS, Project, fetch, prepare_home
@@ -85,7 +85,7 @@ class Cluster:
 
     def route(self, topic: str) -> TopicRouteData:
         """The NameServer's route for a topic; waits until the broker has registered the topic."""
-        call = calls.route(topic)
+        call = namesrv_calls.route(topic)
         deadline = time.monotonic() + ROUTE_SECONDS_MAX
         with Probe(self.namesrv) as namesrv:
             while (route := call.result(namesrv.call(call.request))) is None:

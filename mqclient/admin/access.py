@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mqclient.admin.channel import Room
 from mqcommon.wire.bodies.acl import AclConfig, PlainAccessConfig
-from mqcommon.wire.calls import admin_calls
+from mqcommon.wire.calls import access_calls
 from mqcommon.wire.headers.admin import GetBrokerAclConfigResponseHeader
 
 
@@ -13,20 +13,20 @@ class Access(Room):
 
     async def put_account(self, address: str, account: PlainAccessConfig) -> None:
         """Create an account, or change the given fields; `admin` and the keys always count."""
-        await self._channel.ask_broker(address, admin_calls.put_account(account))
+        await self._channel.ask_broker(address, access_calls.put_account(account))
 
     async def delete_account(self, address: str, access_key: str) -> None:
         """Delete an account."""
-        await self._channel.ask_broker(address, admin_calls.delete_account(access_key))
+        await self._channel.ask_broker(address, access_calls.delete_account(access_key))
 
     async def set_white(self, address: str, addresses: str, file: str | None = None) -> None:
         """Replace the global white list (a comma list) of an access file; None is the main file."""
-        await self._channel.ask_broker(address, admin_calls.set_white(addresses, file))
+        await self._channel.ask_broker(address, access_calls.set_white(addresses, file))
 
     async def versions(self, address: str) -> GetBrokerAclConfigResponseHeader:
         """Versions of the access files. No answer (ClientTimeout) means access control is off."""
-        return await self._channel.ask_broker(address, admin_calls.acl_versions())
+        return await self._channel.ask_broker(address, access_calls.acl_versions())
 
     async def config(self, address: str) -> AclConfig:
         """All accounts; this project's brokers mask the secrets."""
-        return await self._channel.ask_broker(address, admin_calls.acl_config())
+        return await self._channel.ask_broker(address, access_calls.acl_config())

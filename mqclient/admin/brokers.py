@@ -12,7 +12,7 @@ from mqcommon.message import MessageQueue
 from mqcommon.wire.bodies.groups import BrokerStatsData, ConsumeStatsList
 from mqcommon.wire.bodies.route import MASTER_ID, ClusterInfo
 from mqcommon.wire.bodies.running import QueryConsumeQueueResponseBody
-from mqcommon.wire.calls import admin_calls, broker_calls, calls
+from mqcommon.wire.calls import broker_calls, message_calls, namesrv_calls
 from mqcommon.wire.codes import RequestCode
 
 
@@ -21,7 +21,7 @@ class Brokers(Room):
 
     async def clusters(self) -> ClusterInfo:
         """Every cluster, broker name and address that the NameServer knows."""
-        return await self._channel.ask_namesrv(calls.cluster_info())
+        return await self._channel.ask_namesrv(namesrv_calls.cluster_info())
 
     async def masters(self, cluster: str) -> list[str]:
         """Addresses of a cluster's masters.
@@ -59,7 +59,7 @@ class Brokers(Room):
 
     async def runtime(self, address: str) -> dict[str, str]:
         """A broker's runtime figures by RocketMQ's names."""
-        return await self._channel.ask_broker(address, calls.broker_runtime())
+        return await self._channel.ask_broker(address, broker_calls.broker_runtime())
 
     async def stats(self, address: str, name: str, key: str) -> BrokerStatsData:
         """One statistic over a minute, an hour and a day.
@@ -67,7 +67,7 @@ class Brokers(Room):
         name: RocketMQ's, like TOPIC_PUT_NUMS. key: its subject, like "Topic" or "Topic@Group".
         Raises BrokerError when the broker has counted nothing of that name.
         """
-        return await self._channel.ask_broker(address, admin_calls.broker_stats(name, key))
+        return await self._channel.ask_broker(address, broker_calls.broker_stats(name, key))
 
     async def consume_stats(
         self, address: str, *, ordered: bool = False, timeout: Duration | None = None
@@ -76,7 +76,7 @@ class Brokers(Room):
 
         timeout: seconds or timedelta; None means the timeout of slow requests.
         """
-        call = admin_calls.broker_consume_stats(ordered=ordered)
+        call = broker_calls.broker_consume_stats(ordered=ordered)
         if timeout is None:
             return await self._channel.ask_broker(address, call, slow=True)
         reply = await self._channel.engine.call_broker(address, call.request, seconds(timeout))
@@ -84,12 +84,12 @@ class Brokers(Room):
 
     async def config(self, address: str) -> dict[str, str]:
         """A broker's configuration by RocketMQ's keys."""
-        text = await self._channel.ask_broker(address, admin_calls.broker_config())
+        text = await self._channel.ask_broker(address, broker_calls.broker_config())
         return java_properties.read(text)
 
     async def update_config(self, address: str, changes: Mapping[str, str]) -> None:
         """Change keys of a running broker's configuration."""
-        call = admin_calls.update_broker_config(java_properties.render(changes))
+        call = broker_calls.update_broker_config(java_properties.render(changes))
         await self._channel.ask_broker(address, call)
 
     async def consume_queue(
@@ -105,7 +105,7 @@ class Brokers(Room):
 
         group: show its subscription too. Raises BrokerError when the queue does not exist.
         """
-        call = broker_calls.consume_queue(queue, index, count, group)
+        call = message_calls.consume_queue(queue, index, count, group)
         return await self._channel.ask_broker(address, call)
 
     async def clean_expired_queues(

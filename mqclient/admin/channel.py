@@ -9,8 +9,8 @@ from mqclient.engine.threads import in_thread
 from mqclient.errors import BrokerError, NoRouteError, RocketMQError
 from mqclient.settings.clients import is_address_server
 from mqcommon.wire.bodies.route import BrokerData, TopicRouteData
-from mqcommon.wire.calls import calls
-from mqcommon.wire.calls.calls import Call
+from mqcommon.wire.calls import namesrv_calls
+from mqcommon.wire.calls.call import Call
 from mqcommon.wire.frame import Frame
 
 R = TypeVar("R")
@@ -85,7 +85,7 @@ class Channel:
 
     async def route(self, topic: str) -> TopicRouteData:
         """The route of a topic. Raises NoRouteError if the NameServer does not know the topic."""
-        found = await self.ask_namesrv(calls.route(topic))
+        found = await self.ask_namesrv(namesrv_calls.route(topic))
         if found is None:
             words = f"no route for topic {topic!r} at NameServer {self.namesrv}"
             hint = f"list the topics: mqadmin topicList -n {self.namesrv}"

@@ -8,7 +8,7 @@ from mqclient.errors import BrokerError
 from mqcommon.names import is_system_group, retry_groups, retry_topic
 from mqcommon.wire.bodies.groups import ConsumerConnection, SubscriptionGroupConfig
 from mqcommon.wire.bodies.running import ConsumerRunningInfo
-from mqcommon.wire.calls import admin_calls, broker_calls, calls
+from mqcommon.wire.calls import group_calls, namesrv_calls
 from mqcommon.wire.codes import ResponseCode
 
 
@@ -21,7 +21,7 @@ class Groups(Room):
 
     async def names(self) -> list[str]:
         """Groups that have a retry topic: every group that was ever online."""
-        topics = (await self._channel.ask_namesrv(calls.topic_list())).topic_list
+        topics = (await self._channel.ask_namesrv(namesrv_calls.topic_list())).topic_list
         return retry_groups(topics)
 
     async def update(
@@ -37,14 +37,14 @@ class Groups(Room):
         Returns the addresses that have it now.
         """
         addresses = await self._brokers.chosen(cluster, broker)
-        call = calls.create_subscription_group(config)
+        call = group_calls.create_subscription_group(config)
         for address in addresses:
             await self._channel.ask_broker(address, call)
         return addresses
 
     async def configs(self, broker: str) -> dict[str, SubscriptionGroupConfig]:
         """Every group of one broker. broker: "host:port"."""
-        table = await self._channel.ask_broker(broker, calls.all_subscription_groups())
+        table = await self._channel.ask_broker(broker, group_calls.all_subscription_groups())
         return table.subscription_group_table
 
     async def config(self, broker: str, group: str) -> SubscriptionGroupConfig | None:
@@ -70,7 +70,7 @@ class Groups(Room):
         the brokers' addresses. Its retry and dead-letter topics stay: see `topics.delete`.
         """
         addresses = await self._brokers.chosen(cluster, broker)
-        call = broker_calls.delete_group(group, remove_offset=remove_offset)
+        call = group_calls.delete_group(group, remove_offset=remove_offset)
         for address in addresses:
             await self._channel.ask_broker(address, call)
         return addresses
@@ -80,7 +80,7 @@ class Groups(Room):
 
         Raises NoRouteError if the group never existed, BrokerError 206 if no member is online.
         """
-        call = calls.consumer_connection(group)
+        call = group_calls.consumer_connection(group)
         found = await self._channel.ask_any(retry_topic(group), call)
         if not found.connection_set:
             raise BrokerError(ResponseCode.CONSUMER_NOT_ONLINE, "Not found the consumer group")
@@ -90,5 +90,5 @@ class Groups(Room):
         self, group: str, client_id: str, *, stacks: bool = False
     ) -> ConsumerRunningInfo:
         """The running state of one member. stacks: include a dump of its threads."""
-        call = admin_calls.running_info(group, client_id, stacks=stacks)
+        call = group_calls.running_info(group, client_id, stacks=stacks)
         return await self._channel.ask_any(retry_topic(group), call, slow=True)

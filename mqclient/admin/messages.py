@@ -27,7 +27,7 @@ from mqcommon.message import (
 from mqcommon.names import retry_topic
 from mqcommon.wire.bodies.groups import ConsumerConnection
 from mqcommon.wire.bodies.running import ConsumeMessageDirectlyResult
-from mqcommon.wire.calls import admin_calls, broker_calls, calls
+from mqcommon.wire.calls import message_calls
 from mqcommon.wire.codes import ResponseCode
 
 TrackType = Literal[
@@ -99,7 +99,7 @@ class Messages(Room):
     async def _at(
         self, address: str, where: OffsetMessageId, msg_id: str, broker_name: str = ""
     ) -> ReceivedMessage:
-        call = calls.view_message(where.physical_offset)
+        call = message_calls.view_message(where.physical_offset)
         body = await self._channel.ask_broker(address, call)
         found, damaged = decode_reply(body, broker_name)
         if damaged:
@@ -149,13 +149,13 @@ class Messages(Room):
         Raises ValueError for another id, BrokerError when the broker refuses.
         """
         where = parse_offset_msg_id(offset_msg_id)
-        await self._channel.ask_broker(_address(where), broker_calls.resume_check(offset_msg_id))
+        await self._channel.ask_broker(_address(where), message_calls.resume_check(offset_msg_id))
 
     async def consume_directly(
         self, group: str, client_id: str, message: ReceivedMessage
     ) -> ConsumeMessageDirectlyResult:
         """Let one member of a group consume a message now, without moving any offset."""
-        call = admin_calls.consume_directly(group, client_id, message.offset_msg_id)
+        call = message_calls.consume_directly(group, client_id, message.offset_msg_id)
         return await self._channel.ask_any(retry_topic(group), call, slow=True)
 
     async def track(self, message: ReceivedMessage) -> list[MessageTrack]:

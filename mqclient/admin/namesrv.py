@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from mqclient.admin.channel import Room
 from mqcommon import java_properties
-from mqcommon.wire.calls import calls, namesrv_calls
+from mqcommon.wire.calls import namesrv_calls
 
 
 class NameServers(Room):
@@ -27,7 +27,7 @@ class NameServers(Room):
 
     async def kv(self, namespace: str, key: str) -> str | None:
         """A value of the key-value configuration (`getKVConfig`), None when there is none."""
-        return await self._channel.ask_namesrv(calls.get_kv_config(namespace, key))
+        return await self._channel.ask_namesrv(namesrv_calls.get_kv_config(namespace, key))
 
     async def kv_list(self, namespace: str) -> dict[str, str]:
         """All values of a namespace (`getKVListByNamespace`); empty when there is none."""
@@ -35,7 +35,7 @@ class NameServers(Room):
 
     async def put_kv(self, namespace: str, key: str, value: str) -> None:
         """Set a value (`createAndUpdateKvConfig`)."""
-        await self._channel.ask_every_namesrv(calls.put_kv_config(namespace, key, value))
+        await self._channel.ask_every_namesrv(namesrv_calls.put_kv_config(namespace, key, value))
 
     async def delete_kv(self, namespace: str, key: str) -> None:
         """Delete a value (`deleteKvConfig`); it need not exist."""

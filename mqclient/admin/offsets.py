@@ -7,8 +7,8 @@ from mqclient.errors import BrokerError, RocketMQError
 from mqcommon.message import MessageQueue
 from mqcommon.names import retry_topic
 from mqcommon.wire.bodies.groups import ConsumeStats
-from mqcommon.wire.calls import broker_calls, calls
-from mqcommon.wire.calls.calls import Call
+from mqcommon.wire.calls import group_calls, offset_calls, topic_calls
+from mqcommon.wire.calls.call import Call
 from mqcommon.wire.codes import ResponseCode
 
 
@@ -24,7 +24,7 @@ class Offsets(Room):
         """
         merged = ConsumeStats()
         for address in await self._channel.addresses(retry_topic(group)):
-            call = calls.consume_stats(group, topic)
+            call = group_calls.consume_stats(group, topic)
             stats = await self._channel.ask_broker(address, call, slow=True)
             merged.offset_table.update(stats.offset_table)
             merged.consume_tps += stats.consume_tps
@@ -49,7 +49,9 @@ class Offsets(Room):
             writes = [q for q in route.queue_datas if q.broker_name == data.broker_name]
             if address is None or all(q.write_queue_nums <= q.read_queue_nums for q in writes):
                 continue
-            stats = await self._channel.ask_broker(address, calls.topic_stats(topic), slow=True)
+            stats = await self._channel.ask_broker(
+                address, topic_calls.topic_stats(topic), slow=True
+            )
             for queue, offset in stats.offset_table.items():
                 count = offset.max_offset - offset.min_offset
                 if count > 0 and queue.queue_id >= reads.get(queue.broker_name, 0):
@@ -58,19 +60,19 @@ class Offsets(Room):
 
     async def minimum(self, queue: MessageQueue) -> int:
         """The smallest offset of a queue that can still be read."""
-        return await self._ask_master(queue, calls.min_offset(queue))
+        return await self._ask_master(queue, offset_calls.min_offset(queue))
 
     async def maximum(self, queue: MessageQueue) -> int:
         """The offset that the next message of a queue will get."""
-        return await self._ask_master(queue, calls.max_offset(queue))
+        return await self._ask_master(queue, offset_calls.max_offset(queue))
 
     async def at_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The offset of a queue at a store time, milliseconds since 1970."""
-        return await self._ask_master(queue, calls.search_offset(queue, timestamp_ms))
+        return await self._ask_master(queue, offset_calls.search_offset(queue, timestamp_ms))
 
     async def earliest_time(self, queue: MessageQueue) -> int:
         """Store time of a queue's oldest message, milliseconds since 1970; -1 when it is empty."""
-        return await self._ask_master(queue, calls.earliest_store_time(queue))
+        return await self._ask_master(queue, offset_calls.earliest_store_time(queue))
 
     async def of_members(
         self, topic: str, group: str, client_id: str | None = None
@@ -79,12 +81,12 @@ class Offsets(Room):
 
         client_id: ask only this member. Raises BrokerError when no member is online.
         """
-        call = broker_calls.consumer_status(topic, group, client_id)
+        call = offset_calls.consumer_status(topic, group, client_id)
         return await self._channel.ask_any(topic, call, slow=True)
 
     async def commit(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Set a group's committed offset in a queue: the next one to read."""
-        await self._ask_master(queue, calls.update_consumer_offset(group, queue, offset))
+        await self._ask_master(queue, offset_calls.update_consumer_offset(group, queue, offset))
 
     async def _ask_master(self, queue: MessageQueue, call: Call[R]) -> R:
         route = await self._channel.route(queue.topic)

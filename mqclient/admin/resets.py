@@ -11,7 +11,7 @@ from mqclient.engine.first_at import asking, first_at
 from mqclient.errors import BrokerError
 from mqcommon.message import MessageQueue
 from mqcommon.wire.bodies.groups import OffsetWrapper
-from mqcommon.wire.calls import broker_calls, calls
+from mqcommon.wire.calls import group_calls, offset_calls, topic_calls
 from mqcommon.wire.codes import ResponseCode
 
 END_MS = -1
@@ -61,7 +61,7 @@ class Resets(Room):
         Returns the offset of each queue. Raises BrokerError, with code 206 when no member is
         online.
         """
-        call = broker_calls.reset_offset(topic, group, _milliseconds(to), force=force)
+        call = offset_calls.reset_offset(topic, group, _milliseconds(to), force=force)
         offsets: dict[MessageQueue, int] = {}
         for address in await self._channel.addresses(topic):
             told = await self._channel.ask_broker(address, call, slow=True)
@@ -92,11 +92,13 @@ class Resets(Room):
         self, address: str, group: str, topic: str, broker_name: str, count: int
     ) -> dict[MessageQueue, OffsetWrapper]:
         """A group's offsets on one broker; of a group without any, the start of each queue."""
-        stats = await self._channel.ask_broker(address, calls.consume_stats(group), slow=True)
+        stats = await self._channel.ask_broker(address, group_calls.consume_stats(group), slow=True)
         known = {q: offsets for q, offsets in stats.offset_table.items() if q.topic == topic}
         if known:
             return known
-        table = (await self._channel.ask_broker(address, calls.topic_stats(topic))).offset_table
+        table = (
+            await self._channel.ask_broker(address, topic_calls.topic_stats(topic))
+        ).offset_table
         all_queues = (MessageQueue(topic, broker_name, at) for at in range(count))
         return {
             queue: OffsetWrapper(table[queue].max_offset, table[queue].min_offset)
@@ -115,12 +117,12 @@ class Resets(Room):
     ) -> RollbackStats:
         invoke = partial(self._channel.ask_broker, address)
         if ms == END_MS:
-            new = await invoke(calls.max_offset(queue))
+            new = await invoke(offset_calls.max_offset(queue))
         else:
             new = await first_at(asking(invoke), queue, group, ms)
         now = offsets.consumer_offset
         if force or new <= now:
-            call = calls.update_consumer_offset(group, queue, new)
+            call = offset_calls.update_consumer_offset(group, queue, new)
             await self._channel.ask_broker(address, call)
             now = new
         return RollbackStats(queue, offsets.broker_offset, offsets.consumer_offset, new, now)
@@ -130,7 +132,7 @@ class Resets(Room):
 
         offline: copy also if the source group is online and does not subscribe to the topic.
         """
-        call = broker_calls.clone_offset(source, target, topic, offline=offline)
+        call = offset_calls.clone_offset(source, target, topic, offline=offline)
         for address in await self._channel.addresses(topic):
             await self._channel.ask_broker(address, call, slow=True)
 

@@ -8,7 +8,7 @@ from mqclient.errors import RocketMQError
 from mqcommon.names import AUTO_CREATE_TOPIC, is_of_a_group
 from mqcommon.wire.bodies.route import TopicRouteData
 from mqcommon.wire.bodies.topics import QueueTimeSpan, TopicConfig, TopicStatsTable
-from mqcommon.wire.calls import admin_calls, broker_calls, calls, namesrv_calls
+from mqcommon.wire.calls import namesrv_calls, offset_calls, topic_calls
 from mqcommon.wire.headers.admin import CreateTopicRequestHeader
 
 CREATE_TRIES = 5
@@ -24,7 +24,11 @@ class Topics(Room):
 
     async def names(self, cluster: str | None = None) -> list[str]:
         """All topics that the NameServer knows, or the topics of one cluster."""
-        call = calls.topic_list() if cluster is None else calls.topics_by_cluster(cluster)
+        call = (
+            namesrv_calls.topic_list()
+            if cluster is None
+            else namesrv_calls.topics_by_cluster(cluster)
+        )
         return (await self._channel.ask_namesrv(call)).topic_list
 
     async def route(self, topic: str) -> TopicRouteData:
@@ -47,7 +51,7 @@ class Topics(Room):
         Each broker is asked up to 5 times. Raises the last error if no broker accepted, and
         RocketMQError if `key` has no master.
         """
-        call = calls.create_topic(_header(TopicConfig(topic, queues, queues)))
+        call = topic_calls.create_topic(_header(TopicConfig(topic, queues, queues)))
         masters = [data.master for data in (await self.route(key)).broker_datas if data.master]
         failure: RocketMQError = RocketMQError(f"no master has topic {key!r} now; try again later")
         accepted = 0
@@ -72,7 +76,7 @@ class Topics(Room):
         Returns the addresses of the updated brokers, in the order of the updates.
         """
         addresses = await self._brokers.chosen(cluster, broker)
-        call = calls.create_topic(_header(config))
+        call = topic_calls.create_topic(_header(config))
         for address in addresses:
             await self._channel.ask_broker(address, call)
         return addresses
@@ -80,32 +84,32 @@ class Topics(Room):
     async def update_order(self, config: TopicConfig, broker_names: list[str]) -> str:
         """Register the queues of an ordered topic with every NameServer; returns the value set."""
         queues = ";".join(f"{name}:{config.write_queue_nums}" for name in broker_names)
-        namespace = admin_calls.ORDER_NAMESPACE
-        call = calls.put_kv_config(namespace, config.topic_name, queues)
+        namespace = topic_calls.ORDER_NAMESPACE
+        call = namesrv_calls.put_kv_config(namespace, config.topic_name, queues)
         await self._channel.ask_every_namesrv(call)
         return queues
 
     async def add_to_order(self, config: TopicConfig, broker_name: str) -> str:
         """Register one broker's queues of an ordered topic; other brokers' queues are kept."""
-        namespace, topic = admin_calls.ORDER_NAMESPACE, config.topic_name
-        known = await self._channel.ask_namesrv(calls.get_kv_config(namespace, topic))
+        namespace, topic = topic_calls.ORDER_NAMESPACE, config.topic_name
+        known = await self._channel.ask_namesrv(namesrv_calls.get_kv_config(namespace, topic))
         parts = dict(item.split(":", 1) for item in (known or "").split(";") if ":" in item)
         parts[broker_name] = str(config.write_queue_nums)
         queues = ";".join(f"{name}:{count}" for name, count in parts.items())
-        await self._channel.ask_every_namesrv(calls.put_kv_config(namespace, topic, queues))
+        await self._channel.ask_every_namesrv(namesrv_calls.put_kv_config(namespace, topic, queues))
         return f"{broker_name}:{config.write_queue_nums}"
 
     async def stats(self, topic: str) -> TopicStatsTable:
         """Extent of every queue of a topic, from all its brokers."""
         merged = TopicStatsTable()
         for address in await self._channel.addresses(topic):
-            table = await self._channel.ask_broker(address, calls.topic_stats(topic))
+            table = await self._channel.ask_broker(address, topic_calls.topic_stats(topic))
             merged.offset_table.update(table.offset_table)
         return merged
 
     async def configs(self, broker: str) -> dict[str, TopicConfig]:
         """Every topic of one broker. broker: "host:port"."""
-        table = await self._channel.ask_broker(broker, calls.all_topic_config())
+        table = await self._channel.ask_broker(broker, topic_calls.all_topic_config())
         return table.topic_config_table
 
     async def config(self, broker: str, topic: str) -> TopicConfig | None:
@@ -119,7 +123,7 @@ class Topics(Room):
 
         special_topics: include retry and dead-letter topics.
         """
-        system = await self._channel.ask_broker(broker, broker_calls.system_topics())
+        system = await self._channel.ask_broker(broker, topic_calls.system_topics())
         return {
             name: config
             for name, config in (await self.configs(broker)).items()
@@ -139,7 +143,7 @@ class Topics(Room):
 
     async def delete_in_broker(self, broker: str, topic: str) -> None:
         """Delete a topic on one broker (`deleteTopicInBroker`). broker: "host:port"."""
-        await self._channel.ask_broker(broker, broker_calls.delete_topic(topic))
+        await self._channel.ask_broker(broker, topic_calls.delete_topic(topic))
 
     async def delete_in_namesrv(self, topic: str, cluster: str | None = None) -> None:
         """Have every NameServer forget a topic (`deleteTopicInNameServer`).
@@ -150,7 +154,7 @@ class Topics(Room):
 
     async def consume_time_span(self, topic: str, group: str) -> list[QueueTimeSpan]:
         """Store times of each queue's messages, and where a group is (`queryConsumeTimeSpan`)."""
-        call = broker_calls.consume_time_span(topic, group)
+        call = offset_calls.consume_time_span(topic, group)
         addresses = await self._channel.addresses(topic)
         return [span for a in addresses for span in await self._channel.ask_broker(a, call)]
 
@@ -159,7 +163,7 @@ class Topics(Room):
         addresses = await self._channel.addresses(topic)
         if not addresses:
             return []
-        return await self._channel.ask_broker(addresses[0], admin_calls.consumed_by(topic))
+        return await self._channel.ask_broker(addresses[0], topic_calls.consumed_by(topic))
 
 
 def _header(config: TopicConfig) -> CreateTopicRequestHeader:

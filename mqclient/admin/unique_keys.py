@@ -8,7 +8,7 @@ from mqclient.admin.channel import Channel, reachable
 from mqclient.errors import BrokerError, MalformedReply, NoRouteError, RocketMQError
 from mqcommon.message import ReceivedMessage, decode_reply
 from mqcommon.names import is_of_a_group
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import message_calls, namesrv_calls
 from mqcommon.wire.codes import ResponseCode
 from mqcommon.wire.headers.pull import QueryMessageRequestHeader
 
@@ -82,7 +82,7 @@ class UniqueKeys:
         found: list[ReceivedMessage] = []
         for data in (await self._channel.route(header.topic)).broker_datas:
             if address := reachable(data):
-                body = await self._channel.ask_broker(address, calls.query_message(header))
+                body = await self._channel.ask_broker(address, message_calls.query_message(header))
                 whole, damaged = decode_reply(body, data.broker_name)
                 if damaged and not whole:
                     raise MalformedReply(f"a message is damaged: {damaged[0]}", data.broker_name)
@@ -91,7 +91,7 @@ class UniqueKeys:
 
     async def _in_all_topics(self, key: str) -> list[ReceivedMessage]:
         """The copies in the first topics that have any; topics of applications come first."""
-        topics = (await self._channel.ask_namesrv(calls.topic_list())).topic_list
+        topics = (await self._channel.ask_namesrv(namesrv_calls.topic_list())).topic_list
         if len(topics) > TOPICS_MAX:
             raise ValueError(
                 f"{key} is a unique key, not an offset id, and there are {len(topics)} topics to "

@@ -23,7 +23,7 @@ from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, Unreachab
 from mqclient.settings.consumers import ConsumerSettings, LitePullSettings
 from mqcommon.message import MessageQueue
 from mqcommon.names import RETRY_PREFIX
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import group_calls
 from mqcommon.wire.codes import ResponseCode
 
 __all__ = ["Assignment"]
@@ -253,7 +253,7 @@ class Assignment(Generic[Held]):
             if address is None:
                 continue
             try:
-                return await self._client.invoke(address, calls.consumer_ids(group))
+                return await self._client.invoke(address, group_calls.consumer_ids(group))
             except (UnreachableError, ClientTimeout) as error:
                 failure = error
             except BrokerError as error:

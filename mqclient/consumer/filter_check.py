@@ -13,7 +13,7 @@ from mqclient.consumer.subscription import Subscription
 from mqclient.engine.client import Client
 from mqclient.errors import BrokerError
 from mqcommon.wire.bodies.heartbeat import SQL92, CheckClientRequestBody
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import group_calls
 
 __all__ = ["FilterChecks", "Subscribed"]
 
@@ -85,7 +85,7 @@ class FilterChecks:
             return
         body = CheckClientRequestBody(self._client.client_id, self._group, item.data)
         address = self._client.address_of(route.subscribe[0])
-        await self._client.invoke(address, calls.check_client_config(body))
+        await self._client.invoke(address, group_calls.check_client_config(body))
         item.checked = True
 
     async def check_later(self, item: Subscription) -> None:

@@ -12,7 +12,7 @@ from typing import Protocol
 from mqclient.engine.client import Client
 from mqclient.errors import RocketMQError
 from mqcommon.message import MessageQueue
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import offset_calls
 
 __all__ = ["MemoryOffsets", "RemoteOffsets"]
 
@@ -103,7 +103,7 @@ class RemoteOffsets(MemoryOffsets):
 
     async def fetch(self, queue: MessageQueue) -> int | None:
         """Ask the broker; raises BrokerError, UnreachableError, ClientTimeout."""
-        call = calls.query_consumer_offset(self._group, queue, zero_if_new=self._zero_if_new)
+        call = offset_calls.query_consumer_offset(self._group, queue, zero_if_new=self._zero_if_new)
         return await self._client.invoke(self._client.address_of(queue), call, OFFSET_TIMEOUT)
 
     async def commit(self, queues: Iterable[MessageQueue]) -> None:
@@ -112,7 +112,7 @@ class RemoteOffsets(MemoryOffsets):
         for queue in queues:
             offset = self._table.get(queue)
             if offset is not None:
-                call = calls.update_consumer_offset(self._group, queue, offset)
+                call = offset_calls.update_consumer_offset(self._group, queue, offset)
                 try:
                     address = self._client.address_of(queue)
                     await self._client.oneway(address, call.request, OFFSET_TIMEOUT)
@@ -135,7 +135,7 @@ class RemoteOffsets(MemoryOffsets):
         offset = self._table.get(queue)
         if offset is None:
             return True
-        call = calls.update_consumer_offset(self._group, queue, offset)
+        call = offset_calls.update_consumer_offset(self._group, queue, offset)
         try:
             await self._client.invoke(self._client.address_of(queue), call, OFFSET_TIMEOUT)
             return True

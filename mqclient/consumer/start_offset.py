@@ -14,7 +14,8 @@ from mqclient.engine.first_at import asking, first_at
 from mqclient.settings.consumers import ConsumerSettings, LitePullSettings
 from mqcommon.message import MessageQueue
 from mqcommon.names import RETRY_PREFIX, TOOLS_GROUP
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import offset_calls
+from mqcommon.wire.calls.call import Call
 
 __all__ = ["start_offset"]
 
@@ -51,23 +52,25 @@ async def start_offset(
 
 def _question(
     settings: ConsumerSettings | LitePullSettings, queue: MessageQueue, appeared_later: bool
-) -> calls.Call[int] | None:
+) -> Call[int] | None:
     retry = queue.topic.startswith(RETRY_PREFIX)
     start = settings.consume_from
     if isinstance(start, datetime):
-        return calls.max_offset(queue)
+        return offset_calls.max_offset(queue)
     if retry and start == "latest":
         return None
     if start == "earliest" or appeared_later:
-        return calls.min_offset(queue)
-    return calls.max_offset(queue)
+        return offset_calls.min_offset(queue)
+    return offset_calls.max_offset(queue)
 
 
 async def _explain_zero(client: Client, queue: MessageQueue, start: str | datetime) -> None:
     """A broker answers 0 for a new group while a queue's first messages are still in memory."""
     if queue.topic.startswith(RETRY_PREFIX):
         return
-    end = await client.invoke(client.address_of(queue), calls.max_offset(queue), OFFSET_TIMEOUT)
+    end = await client.invoke(
+        client.address_of(queue), offset_calls.max_offset(queue), OFFSET_TIMEOUT
+    )
     if end:
         log.info(
             "%s: the broker says offset 0 although consume_from is '%s'; for a new group "

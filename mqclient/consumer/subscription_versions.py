@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from mqclient.engine.client import Client
 from mqclient.errors import RocketMQError
 from mqcommon.wire.bodies.heartbeat import SubscriptionData
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import group_calls
 
 __all__ = ["next_version", "outrank"]
 
@@ -56,7 +56,7 @@ async def _outrank_at(
     client: Client, address: str, group: str, wanted: dict[str, SubscriptionData]
 ) -> None:
     try:
-        online = await client.invoke(address, calls.consumer_connection(group), ASK_TIMEOUT)
+        online = await client.invoke(address, group_calls.consumer_connection(group), ASK_TIMEOUT)
     except RocketMQError as error:  # most often: no member is online
         log.debug("subscriptions of the members of %s: %s", group, error)
         return

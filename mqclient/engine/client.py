@@ -20,7 +20,7 @@ from mqclient.settings.clients import ClientSettings
 from mqcommon.message import MessageQueue, ReceivedMessage
 from mqcommon.wire.bodies.heartbeat import ConsumerData
 from mqcommon.wire.bodies.route import MASTER_ID
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls.call import Call
 from mqcommon.wire.codes import RequestCode
 from mqcommon.wire.frame import Frame
 
@@ -184,7 +184,7 @@ class Client:
         """The address to connect to for an address that a NameServer advertised."""
         return self._instance.mapped(address)
 
-    async def invoke(self, address: str, call: calls.Call[R], timeout: float | None = None) -> R:
+    async def invoke(self, address: str, call: Call[R], timeout: float | None = None) -> R:
         """Ask a broker. address: as advertised. timeout: seconds, None is request_timeout.
 
         Raises BrokerError, UnreachableError, ClientTimeout, ClosedError.
@@ -192,7 +192,7 @@ class Client:
         wait = self.settings.request_timeout if timeout is None else timeout
         return call.result(await self.call_broker(address, call.request, wait), address)
 
-    async def invoke_namesrv(self, call: calls.Call[R], timeout: float | None = None) -> R:
+    async def invoke_namesrv(self, call: Call[R], timeout: float | None = None) -> R:
         """Ask a NameServer, the next one if it does not answer. Raises like `invoke`."""
         self.check_running()
         wait = self.settings.request_timeout if timeout is None else timeout
@@ -206,7 +206,7 @@ class Client:
 
     async def call_namesrv(self, request: Frame, timeout: float) -> Frame:
         """Send a frame to a NameServer and return its reply, with any code."""
-        any_reply: calls.Call[Frame] = calls.Call(request, lambda reply: reply, _AnyCode())
+        any_reply: Call[Frame] = Call(request, lambda reply: reply, _AnyCode())
         return await self.invoke_namesrv(any_reply, timeout)
 
     async def oneway(self, address: str, request: Frame, timeout: float) -> None:
@@ -214,7 +214,7 @@ class Client:
         self.check_process()
         await self._instance.oneway(address, request, timeout)
 
-    def sending(self, address: str, call: calls.Call[R]) -> Sending:
+    def sending(self, address: str, call: Call[R]) -> Sending:
         """A request for `standby`. address: the broker's, as advertised."""
         return self._instance.sending(address, call)
 

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from mqcommon.message import MessageQueue, decode_reply
-from mqcommon.wire.calls import calls
-from mqcommon.wire.calls.calls import Call
+from mqcommon.wire.calls import message_calls, offset_calls
+from mqcommon.wire.calls.call import Call
 from mqcommon.wire.codes import ResponseCode
 from mqcommon.wire.headers.pull import PullMessageResponseHeader
 
@@ -46,12 +46,12 @@ async def first_at(ask: Ask, queue: MessageQueue, group: str, timestamp_ms: int)
     millisecond before, which is never too late; the store times of the messages decide.
     """
     before_ms = max(timestamp_ms - 1, 0)
-    near = await ask(lambda: calls.search_offset(queue, before_ms))
-    first = await ask(lambda: calls.min_offset(queue))
-    end = await ask(lambda: calls.max_offset(queue))
+    near = await ask(lambda: offset_calls.search_offset(queue, before_ms))
+    first = await ask(lambda: offset_calls.min_offset(queue))
+    end = await ask(lambda: offset_calls.max_offset(queue))
     offset = max(near, first)
     while offset < end:
-        reply = await ask(partial(calls.pull_at_once, queue, group, offset, PULL_COUNT))
+        reply = await ask(partial(message_calls.pull_at_once, queue, group, offset, PULL_COUNT))
         if reply.code == ResponseCode.SUCCESS:
             for message in decode_reply(reply.body)[0]:
                 if message.store_timestamp_ms >= timestamp_ms:

@@ -23,7 +23,8 @@ from mqclient.settings.clients import ClientSettings
 from mqcommon.message import ReceivedMessage
 from mqcommon.wire.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
 from mqcommon.wire.bodies.route import MASTER_ID
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import group_calls
+from mqcommon.wire.calls.call import Call
 from mqcommon.wire.codes import FrameFlag, RequestCode, ResponseCode, SerializeType
 from mqcommon.wire.frame import Frame
 
@@ -185,19 +186,19 @@ class Instance:
         await self.standby.quiet()
         async with self._beating:
             goodbyes = [
-                calls.unregister_client(self.client_id, producer_group=group)
+                group_calls.unregister_client(self.client_id, producer_group=group)
                 for group in member.producer_groups - self._producer_groups()
             ]
             group = member.consumer_group
             if group and member.consumer_data() and group not in self._consumer_groups():
-                goodbyes.append(calls.unregister_client(self.client_id, consumer_group=group))
+                goodbyes.append(group_calls.unregister_client(self.client_id, consumer_group=group))
             brokers = self.routes.brokers().values()
             addresses = {address for by_id in brokers for address in by_id.values()}
             await asyncio.gather(
                 *(self._part(address, call) for address in addresses for call in goodbyes)
             )
 
-    async def _part(self, address: str, call: calls.Call[None]) -> None:
+    async def _part(self, address: str, call: Call[None]) -> None:
         try:
             await self.invoke(address, call, self.settings.request_timeout)
         except RocketMQError as error:
@@ -209,7 +210,7 @@ class Instance:
         """The address to connect to for an address that a NameServer advertised."""
         return self.settings.address_map.get(address, address)
 
-    async def invoke(self, address: str, call: calls.Call[R], timeout: float) -> R:
+    async def invoke(self, address: str, call: Call[R], timeout: float) -> R:
         """Ask a broker. address: as advertised. timeout: seconds."""
         return call.result(await self.call(address, call.request, timeout), address)
 
@@ -221,7 +222,7 @@ class Instance:
         except UnreachableError as error:
             raise self.unreachable(address, error) from error
 
-    def sending(self, address: str, call: calls.Call[R]) -> Sending:
+    def sending(self, address: str, call: Call[R]) -> Sending:
         """A request that the standby may send to a broker."""
         call.request.serialize = self.settings.serialize or SerializeType.JSON
         return Sending(self.mapped(address), call.request)
@@ -285,7 +286,7 @@ class Instance:
             }
 
         def again() -> list[Sending]:
-            return [self.sending(address, calls.heartbeat(data)) for address in addresses]
+            return [self.sending(address, group_calls.heartbeat(data)) for address in addresses]
 
         self.standby.keep("heartbeat", self.settings.heartbeat_interval, again)
         return data, sorted(addresses)
@@ -317,7 +318,7 @@ class Instance:
 
     async def _beat(self, address: str, data: HeartbeatData) -> None:
         try:
-            call, limit = calls.heartbeat(data), self.settings.request_timeout
+            call, limit = group_calls.heartbeat(data), self.settings.request_timeout
             self.broker_versions[address] = await self.invoke(address, call, limit)
             self._introduced.add(self.mapped(address))
             self.outages.answered(self._name_of(address))

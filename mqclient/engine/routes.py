@@ -22,7 +22,8 @@ from mqcommon.message import MessageQueue
 from mqcommon.names import AUTO_CREATE_TOPIC
 from mqcommon.wire.bodies.route import MASTER_ID, TopicRouteData
 from mqcommon.wire.bodies.route_bounds import order_counts
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import namesrv_calls
+from mqcommon.wire.calls.call import Call
 from mqcommon.wire.codes import ResponseCode
 from mqcommon.wire.frame import Frame
 
@@ -110,7 +111,7 @@ class NameServers:
     def __str__(self) -> str:
         return ", ".join(self.addresses) or self._url
 
-    async def invoke(self, call: calls.Call[R], timeout: float) -> R:
+    async def invoke(self, call: Call[R], timeout: float) -> R:
         """Ask the current NameServer, and the others when it does not answer.
 
         timeout: seconds for each NameServer. Raises BrokerError as answered, UnreachableError or
@@ -284,11 +285,11 @@ class RouteTable:
         return NoRouteError(text, topic, str(self._namesrv))
 
     async def _some_cluster(self) -> str | None:
-        info = await self._namesrv.invoke(calls.cluster_info(), self._timeout)
+        info = await self._namesrv.invoke(namesrv_calls.cluster_info(), self._timeout)
         return min(info.cluster_addr_table, default=None)
 
     async def _ask(self, topic: str) -> TopicRoute | None:
-        data = await self._namesrv.invoke(calls.route(topic), self._timeout)
+        data = await self._namesrv.invoke(namesrv_calls.route(topic), self._timeout)
         if data is None:
             return self.known(topic)
         route = read_route(topic, data)

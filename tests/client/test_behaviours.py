@@ -21,7 +21,7 @@ import pytest
 from mqclient import LitePullConsumer, Message, Producer, PushConsumer, aio
 from mqclient.consumer.push import queue_locks
 from mqcommon.message import MessageQueue
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import offset_calls
 from mqserver.embedded.standalone import Standalone
 from mqserver.embedded.testing import Probe
 from tests.client.cluster import NAMESRV, Cluster
@@ -337,9 +337,9 @@ async def test_locks_are_renewed_while_the_loop_is_blocked(
     async with consumer:
         await consumer.wait_assigned()
         with Probe(mq.broker_address) as broker:
-            forget = calls.unlock_queues("g_blocked", consumer.client_id, [queue])
-            take = calls.lock_queues("g_blocked", "another", [queue])
-            give = calls.unlock_queues("g_blocked", "another", [queue])
+            forget = offset_calls.unlock_queues("g_blocked", consumer.client_id, [queue])
+            take = offset_calls.lock_queues("g_blocked", "another", [queue])
+            give = offset_calls.unlock_queues("g_blocked", "another", [queue])
 
             def is_ours_again() -> bool:
                 taken = take.result(broker.call(take.request), "")

@@ -21,7 +21,7 @@ from mqclient import (
 from mqclient.consumer.pull_answer import read_pull_answer
 from mqcommon.message import MessageQueue
 from mqcommon.wire import Frame, RequestCode
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import offset_calls
 from tests.client.cluster import Cluster
 
 
@@ -41,11 +41,11 @@ def test_broker_error_text():
 
 
 def test_calls_turn_bad_codes_into_errors():
-    call = calls.max_offset(MessageQueue("T", "a", 0))
+    call = offset_calls.max_offset(MessageQueue("T", "a", 0))
     assert call.result(Frame(0, {"offset": "7"})) == 7
     with pytest.raises(BrokerError, match="h:1 answered SYSTEM_ERROR"):
         call.result(Frame(1, remark="x"), "h:1")
-    query = calls.query_consumer_offset("g", MessageQueue("T", "a", 0))
+    query = offset_calls.query_consumer_offset("g", MessageQueue("T", "a", 0))
     assert query.result(Frame(22)) is None
 
 

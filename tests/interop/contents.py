@@ -11,7 +11,7 @@ import mqstore
 from mqcommon.message import ReceivedMessage, decode_messages
 from mqcommon.wire.bodies.common import KVTable
 from mqcommon.wire.bodies.topics import TopicStatsTable
-from mqcommon.wire.calls.calls import Call
+from mqcommon.wire.calls.call import Call
 from mqcommon.wire.frame import Frame
 from mqserver.embedded.raw_client import Probe
 

@@ -14,7 +14,7 @@ import pytest
 
 from mqclient.cli.bench import run_consume
 from mqclient.errors import BrokerError
-from mqcommon.wire.calls.calls import consumer_connection, producer_connection
+from mqcommon.wire.calls.group_calls import consumer_connection, producer_connection
 from tests.client.cli.test_bench_cli import report
 from tests.interop.clusters import Cluster
 from tests.interop.contents import Server

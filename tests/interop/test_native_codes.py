@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mqcommon.wire.calls.calls import consumer_connection
+from mqcommon.wire.calls.group_calls import consumer_connection
 from mqserver.embedded.testing import free_port
 from tests.interop.conf import SMALL_STORE
 from tests.interop.contents import Server

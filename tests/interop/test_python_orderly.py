@@ -13,7 +13,7 @@ import pytest
 
 from mqclient import ConsumeContext, LitePullConsumer, Message, Producer, PushConsumer, aio
 from mqcommon.message import MessageQueue, ReceivedMessage
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import group_calls, offset_calls
 from mqserver.embedded.raw_client import Probe
 from tests.interop.clusters import OUR_CLIENTS_AT, Cluster
 from tests.interop.java_driver import JavaDriver
@@ -93,7 +93,7 @@ def unlock(cluster: Cluster, group: str, client_id: str, topic: str) -> None:
     """Free the locks of a client, as the broker does 60 s after its end."""
     with Probe(cluster.broker) as broker:
         queues = [MessageQueue(topic, "broker-a", queue_id) for queue_id in range(QUEUES)]
-        reply = broker.call(calls.unlock_queues(group, client_id, queues).request)
+        reply = broker.call(offset_calls.unlock_queues(group, client_id, queues).request)
     assert reply.code == 0, reply.remark
 
 
@@ -239,9 +239,9 @@ def test_a_member_whose_loop_is_blocked_keeps_its_queues(
             await consumer.wait_assigned(DEADLINE)
             threading.Event().wait(BLOCKED)  # it blocks: no `await`
             with Probe(cluster.broker) as broker:
-                asked = calls.consumer_ids(group)
+                asked = group_calls.consumer_ids(group)
                 members = asked.result(broker.call(asked.request), cluster.broker)
-                taken = calls.lock_queues(group, "another", queues)
+                taken = offset_calls.lock_queues(group, "another", queues)
                 locked = taken.result(broker.call(taken.request), cluster.broker)
             assert (members, locked) == ([consumer.client_id], [])
 

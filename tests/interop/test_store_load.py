@@ -10,7 +10,7 @@ import pytest
 import mqstore
 from mqcommon.message import decode_messages
 from mqcommon.wire.bodies.groups import SubscriptionGroupConfig
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import group_calls, topic_calls
 from mqcommon.wire.headers.admin import CreateTopicRequestHeader
 from tests.interop.clusters import Maker
 from tests.interop.contents import Contents, Server, assert_served, in_log
@@ -46,8 +46,8 @@ def set_up(server: Server) -> None:
             perm=perm,
             topic_filter_type="SINGLE_TAG",
         )
-        server.ask(calls.create_topic(header))
-    server.ask(calls.create_subscription_group(ODD_GROUP))
+        server.ask(topic_calls.create_topic(header))
+    server.ask(group_calls.create_subscription_group(ODD_GROUP))
 
 
 def commit(server: Server) -> None:
@@ -121,7 +121,7 @@ def serve_and_go_on(turns: Turns, maker: Maker, contents: Contents, loads: list[
             check_found(server, load.acknowledged[::7])
         check_topics(server)
         if maker == "java":
-            groups = server.ask(calls.all_subscription_groups()).subscription_group_table
+            groups = server.ask(group_calls.all_subscription_groups()).subscription_group_table
             assert groups[ODD_GROUP.group_name] == ODD_GROUP
     more = Load(broker.address, TOPIC, threads=1)
     more.start()
@@ -133,7 +133,7 @@ def serve_and_go_on(turns: Turns, maker: Maker, contents: Contents, loads: list[
 
 
 def check_topics(server: Server) -> None:
-    table = server.ask(calls.all_topic_config()).topic_config_table
+    table = server.ask(topic_calls.all_topic_config()).topic_config_table
     odd = table[ODD_TOPIC]
     assert (odd.read_queue_nums, odd.write_queue_nums, odd.perm) == (3, QUEUES, 4)
     assert table[TOPIC].write_queue_nums == QUEUES

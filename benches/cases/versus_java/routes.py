@@ -13,7 +13,7 @@ from mqcommon.wire.bodies.topics import (
     TopicConfig,
     TopicConfigSerializeWrapper,
 )
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import namesrv_calls
 from mqcommon.wire.frame import encode
 from mqserver.embedded.raw_client import Probe
 
@@ -60,7 +60,7 @@ def register(probe: Probe, brokers: int) -> None:
     topics = TopicConfigSerializeWrapper({name: TopicConfig(name, 8, 8) for name in (TOPIC, OTHER)})
     for number in range(brokers):
         tell(probe, registration(number, topics))
-    route = calls.route(TOPIC)
+    route = namesrv_calls.route(TOPIC)
     known = route.result(probe.call(route.request))
     found = len(known.broker_datas) if known else 0
     if found != brokers:
@@ -70,7 +70,7 @@ def register(probe: Probe, brokers: int) -> None:
 def _rate(namesrv: str, seconds: float) -> float:
     """Route answers per second."""
     began = time.monotonic()
-    answers = len(ask(namesrv, [encode(calls.route(TOPIC).request)], seconds))
+    answers = len(ask(namesrv, [encode(namesrv_calls.route(TOPIC).request)], seconds))
     return answers / (time.monotonic() - began)
 
 
@@ -78,7 +78,7 @@ def _round(cluster: Cluster, seconds: float) -> Figures:
     cpu_before = cluster.namesrv_cost.cpu_seconds()
     rate = _rate(cluster.namesrv, seconds)
     cpu = cluster.namesrv_cost.cpu_seconds() - cpu_before
-    frames = [encode(calls.route(TOPIC).request)]
+    frames = [encode(namesrv_calls.route(TOPIC).request)]
     times = sorted(ask(cluster.namesrv, frames, seconds * ALONE_SHARE, ALONE, 1))
     return {
         "routes_per_s": rate,

@@ -28,7 +28,8 @@ from mqclient.settings.consumers import LitePullOptions, LitePullSettings
 from mqcommon.message import MessageQueue, ReceivedMessage, queue_of
 from mqcommon.names import TOOLS_GROUP
 from mqcommon.wire.bodies.heartbeat import ConsumerData
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import offset_calls
+from mqcommon.wire.calls.call import Call
 from mqcommon.wire.codes import RequestCode
 from mqcommon.wire.frame import Frame
 
@@ -363,7 +364,7 @@ class LitePullConsumer:
         else:
             offset = to
             low, high = await asyncio.gather(
-                self._ask(queue, calls.min_offset), self._ask(queue, calls.max_offset)
+                self._ask(queue, offset_calls.min_offset), self._ask(queue, offset_calls.max_offset)
             )
             if not low <= offset <= high:
                 raise ValueError(
@@ -375,12 +376,12 @@ class LitePullConsumer:
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """Read a queue from its first message on. Raises as `seek` does."""
         await self._held(queue)
-        self._assignment.move(self._wire(queue), await self._ask(queue, calls.min_offset))
+        self._assignment.move(self._wire(queue), await self._ask(queue, offset_calls.min_offset))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
         """Read only messages that come after this call. Raises as `seek` does."""
         await self._held(queue)
-        self._assignment.move(self._wire(queue), await self._ask(queue, calls.max_offset))
+        self._assignment.move(self._wire(queue), await self._ask(queue, offset_calls.max_offset))
 
     async def offset_for_timestamp(self, queue: MessageQueue, when: datetime) -> int:
         """Offset of the first message stored at or after a time, the queue's end if there is none.
@@ -415,7 +416,9 @@ class LitePullConsumer:
         UnreachableError, ClientTimeout.
         """
         group = self._group()
-        return await self._ask(queue, lambda asked: calls.query_consumer_offset(group, asked))
+        return await self._ask(
+            queue, lambda asked: offset_calls.query_consumer_offset(group, asked)
+        )
 
     async def commit(self, what: Committable = None) -> None:
         """Write offsets to the brokers, with or without auto_commit, and wait for their answers.
@@ -469,9 +472,7 @@ class LitePullConsumer:
         limit = self._client.settings.request_timeout
         return await self._assignment.queue(self._wire(queue), limit)
 
-    async def _ask(
-        self, queue: MessageQueue, question: Callable[[MessageQueue], calls.Call[R]]
-    ) -> R:
+    async def _ask(self, queue: MessageQueue, question: Callable[[MessageQueue], Call[R]]) -> R:
         """Ask the broker of a caller's queue; the question is made for the queue on the wire."""
         self._client.check_running()
         asked = self._wire(queue)

@@ -16,7 +16,7 @@ from mqclient.engine.signals import is_real_interrupt
 from mqclient.errors import ClientTimeout, RocketMQError
 from mqclient.settings.consumers import LitePullSettings
 from mqcommon.message import MessageQueue
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import offset_calls
 
 __all__ = ["AssignmentListener", "LiteAssignment"]
 
@@ -159,7 +159,7 @@ class LiteAssignment(Assignment[LiteQueue]):
 
     async def _commit_one(self, queue: MessageQueue, offset: int) -> None:
         assert self._group is not None
-        call = calls.update_consumer_offset(self._group, queue, offset)
+        call = offset_calls.update_consumer_offset(self._group, queue, offset)
         await self._client.invoke(self._client.address_of(queue), call, OFFSET_TIMEOUT)
         self._committed[queue] = offset
 

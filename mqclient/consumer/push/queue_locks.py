@@ -13,7 +13,7 @@ from mqclient.engine.client import Client
 from mqclient.engine.heartbeat_backup import Sending
 from mqclient.errors import RocketMQError, UnreachableError
 from mqcommon.message import MessageQueue
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import offset_calls
 
 __all__ = ["LOCK_INTERVAL", "Locked", "QueueLocks"]
 
@@ -74,14 +74,14 @@ class QueueLocks:
             for queues in _by_broker(ours):
                 master = self._client.routes.address(queues[0], only_this=True)
                 if master is not None:
-                    call = calls.lock_queues(self._group, self._client.client_id, queues)
+                    call = offset_calls.lock_queues(self._group, self._client.client_id, queues)
                     yield self._client.sending(master, call)
 
         self._client.standby.keep(("locks", self._group), LOCK_INTERVAL, again)
 
     async def _lock_at(self, queues: list[MessageQueue]) -> set[MessageQueue] | None:
         broker = queues[0].broker_name
-        call = calls.lock_queues(self._group, self._client.client_id, queues)
+        call = offset_calls.lock_queues(self._group, self._client.client_id, queues)
         try:
             answer = await self._client.invoke(self._master(queues[0]), call, LOCK_TIMEOUT)
         except RocketMQError as error:
@@ -91,7 +91,7 @@ class QueueLocks:
         return set(answer) & set(queues)
 
     async def _unlock_at(self, queues: list[MessageQueue]) -> None:
-        call = calls.unlock_queues(self._group, self._client.client_id, queues)
+        call = offset_calls.unlock_queues(self._group, self._client.client_id, queues)
         try:
             await self._client.invoke(self._master(queues[0]), call, UNLOCK_TIMEOUT)
         except RocketMQError as error:

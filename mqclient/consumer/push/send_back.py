@@ -15,7 +15,7 @@ from mqclient.settings.consumers import ConsumerSettings
 from mqcommon.message import DELAY_LEVEL_MAX, Message, ReceivedMessage, encode_properties
 from mqcommon.names import INNER_PRODUCER_GROUP, dead_letter_topic, retry_topic
 from mqcommon.property_text import PROPERTIES_BYTES_MAX
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import message_calls
 from mqcommon.wire.codes import MessageSysFlag
 from mqcommon.wire.headers.send import ConsumerSendMsgBackRequestHeader
 
@@ -112,7 +112,7 @@ class SendBack:
             max_reconsume_times=self._retries_max,
             broker_name=message.broker_name,
         )
-        await self._client.invoke(address, calls.send_back(header), SEND_BACK_TIMEOUT)
+        await self._client.invoke(address, message_calls.send_back(header), SEND_BACK_TIMEOUT)
 
     def _copy(self, message: ReceivedMessage, times: int, delay_level: int) -> Message:
         """The same message for the retry topic, with the properties the broker would have set.

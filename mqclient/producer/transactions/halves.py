@@ -14,7 +14,7 @@ from mqclient.producer.results import SendResult
 from mqclient.producer.sender import Sender
 from mqclient.producer.transactions.state import TransactionState, wire_state
 from mqcommon.message import DELIVER_AT, Message, ReceivedMessage, parse_offset_msg_id
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import message_calls
 from mqcommon.wire.codes import MessageSysFlag
 from mqcommon.wire.headers.send import (
     CheckTransactionStateRequestHeader,
@@ -127,7 +127,7 @@ class Halves:
     async def _tell(
         self, address: str, header: EndTransactionRequestHeader, remark: str | None
     ) -> None:
-        request = calls.end_transaction(header).request
+        request = message_calls.end_transaction(header).request
         request.remark = remark
         try:
             await self._client.oneway(address, request, self._client.settings.request_timeout)

@@ -1,11 +1,14 @@
-"""Calls to a NameServer that only administration makes; no IO. See mqcommon.wire.calls.calls."""
+"""Calls to a NameServer: routes, clusters, key-values, its settings."""
 
 from __future__ import annotations
 
-from mqcommon.wire.bodies.common import KVTable
-from mqcommon.wire.calls.calls import Call
+from mqcommon.wire.bodies.common import KVTable, TopicList
+from mqcommon.wire.bodies.route import ClusterInfo, TopicRouteData
+from mqcommon.wire.bodies.route_bounds import read_clusters, read_route
+from mqcommon.wire.calls.call import Call, body_of, nothing
 from mqcommon.wire.codes import RequestCode, ResponseCode
 from mqcommon.wire.frame import request_frame
+from mqcommon.wire.headers import namesrv
 from mqcommon.wire.headers.namesrv import (
     AddWritePermResponseHeader,
     BrokerNameRequestHeader,
@@ -15,6 +18,51 @@ from mqcommon.wire.headers.namesrv import (
     WipeWritePermResponseHeader,
 )
 from mqcommon.wire.reply_bounds import read_config
+
+
+def route(topic: str) -> Call[TopicRouteData | None]:
+    """Route of a topic; None if the NameServer does not know it."""
+    return Call(
+        request_frame(
+            RequestCode.GET_ROUTEINFO_BY_TOPIC, namesrv.GetRouteInfoRequestHeader(topic=topic)
+        ),
+        lambda reply: None if reply.code else read_route(reply.body),
+        frozenset((int(ResponseCode.SUCCESS), int(ResponseCode.TOPIC_NOT_EXIST))),
+    )
+
+
+def cluster_info() -> Call[ClusterInfo]:
+    """All clusters and their brokers."""
+    return Call(
+        request_frame(RequestCode.GET_BROKER_CLUSTER_INFO), lambda reply: read_clusters(reply.body)
+    )
+
+
+def topic_list() -> Call[TopicList]:
+    """All topics that the NameServer knows."""
+    return Call(request_frame(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER), body_of(TopicList))
+
+
+def topics_by_cluster(cluster: str) -> Call[TopicList]:
+    """Topics of one cluster; an unknown cluster has none."""
+    header = namesrv.GetTopicsByClusterRequestHeader(cluster=cluster)
+    return Call(request_frame(RequestCode.GET_TOPICS_BY_CLUSTER, header), body_of(TopicList))
+
+
+def get_kv_config(namespace: str, key: str) -> Call[str | None]:
+    """A value of the NameServer's key-value configuration, None when there is none."""
+    header = namesrv.KVConfigKeyRequestHeader(namespace=namespace, key=key)
+    return Call(
+        request_frame(RequestCode.GET_KV_CONFIG, header),
+        lambda reply: reply.fields.get("value"),
+        frozenset((int(ResponseCode.SUCCESS), int(ResponseCode.QUERY_NOT_FOUND))),
+    )
+
+
+def put_kv_config(namespace: str, key: str, value: str) -> Call[None]:
+    """Set a value of one NameServer's key-value configuration."""
+    header = namesrv.PutKVConfigRequestHeader(namespace=namespace, key=key, value=value)
+    return Call(request_frame(RequestCode.PUT_KV_CONFIG, header), nothing)
 
 
 def kv_list(namespace: str) -> Call[dict[str, str]]:

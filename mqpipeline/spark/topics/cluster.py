@@ -21,7 +21,8 @@ from mqcommon.message import MessageQueue
 from mqcommon.wire import Frame
 from mqcommon.wire.bodies.heartbeat import SQL92, CheckClientRequestBody, SubscriptionData
 from mqcommon.wire.bodies.route import ClusterInfo
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import group_calls, message_calls, namesrv_calls, offset_calls, topic_calls
+from mqcommon.wire.calls.call import Call
 from mqcommon.wire.codes import ResponseCode
 from mqcommon.wire.headers.admin import CreateTopicRequestHeader
 from mqcommon.wire.headers.pull import PullMessageResponseHeader
@@ -133,8 +134,8 @@ class Cluster:
         return self._client.explain(address, error)
 
     async def _pull(self, queue: MessageQueue, offset: int) -> Frame:
-        def call() -> calls.Call[Frame]:
-            return calls.pull_at_once(queue, self._options.group, offset, PULL_COUNT)
+        def call() -> Call[Frame]:
+            return message_calls.pull_at_once(queue, self._options.group, offset, PULL_COUNT)
 
         return await self._ask(queue, call, self._options.retry_timeout)
 
@@ -156,7 +157,7 @@ class Cluster:
     async def _stats(self, queue: MessageQueue) -> dict[MessageQueue, Extent]:
         """The extents of this topic's queues on this broker; empty if it does not report them."""
         try:
-            stats = await self._ask(queue, lambda: calls.topic_stats(queue.topic))
+            stats = await self._ask(queue, lambda: topic_calls.topic_stats(queue.topic))
         except BrokerError:
             return {}
         return {
@@ -165,8 +166,8 @@ class Cluster:
         }
 
     async def _extent(self, queue: MessageQueue) -> Extent:
-        first = await self._ask(queue, lambda: calls.min_offset(queue))
-        end = await self._ask(queue, lambda: calls.max_offset(queue))
+        first = await self._ask(queue, lambda: offset_calls.min_offset(queue))
+        end = await self._ask(queue, lambda: offset_calls.max_offset(queue))
         return Extent(first, end)
 
     async def _each(
@@ -182,7 +183,7 @@ class Cluster:
         return dict(zip(asked, await asyncio.gather(*map(one, asked)), strict=True))
 
     async def _ask(
-        self, queue: MessageQueue, make: Callable[[], calls.Call[T]], within_s: float = 0.0
+        self, queue: MessageQueue, make: Callable[[], Call[T]], within_s: float = 0.0
     ) -> T:
         """Call the broker of a queue, the master if it is known, and retry."""
 
@@ -207,8 +208,10 @@ class Cluster:
         """
 
         async def ask() -> tuple[list[str], ClusterInfo]:
-            topics = await self._client.invoke_namesrv(calls.topic_list())
-            return topics.topic_list, await self._client.invoke_namesrv(calls.cluster_info())
+            topics = await self._client.invoke_namesrv(namesrv_calls.topic_list())
+            return topics.topic_list, await self._client.invoke_namesrv(
+                namesrv_calls.cluster_info()
+            )
 
         listed, info = self._runner.run(with_retries(ask))
         own = {*info.broker_addr_table, *info.cluster_addr_table, *names.SYSTEM_TOPICS}
@@ -220,7 +223,7 @@ class Cluster:
         """Whether a broker is registered at the NameServer."""
 
         async def ask() -> bool:
-            info = await self._client.invoke_namesrv(calls.cluster_info())
+            info = await self._client.invoke_namesrv(namesrv_calls.cluster_info())
             return bool(info.broker_addr_table)
 
         return self._runner.run(with_retries(ask))
@@ -235,7 +238,7 @@ class Cluster:
         """The offset that a group committed in each queue; None where there is none."""
 
         async def ask(queue: MessageQueue) -> int | None:
-            return await self._ask(queue, lambda: calls.query_consumer_offset(group, queue))
+            return await self._ask(queue, lambda: offset_calls.query_consumer_offset(group, queue))
 
         async def ask_all() -> dict[MessageQueue, int | None]:
             asked = list(queues)
@@ -248,7 +251,7 @@ class Cluster:
 
         async def tell(queue: MessageQueue) -> bool:
             at = offsets[queue]
-            await self._ask(queue, lambda: calls.update_consumer_offset(group, queue, at))
+            await self._ask(queue, lambda: offset_calls.update_consumer_offset(group, queue, at))
             return True
 
         done = self._runner.run(self._each(offsets, tell))
@@ -262,7 +265,7 @@ class Cluster:
 
         async def ask(queue: MessageQueue) -> list[str]:
             try:
-                found = await self._ask(queue, lambda: calls.consumer_connection(group))
+                found = await self._ask(queue, lambda: group_calls.consumer_connection(group))
             except BrokerError as error:
                 if error.code == ResponseCode.CONSUMER_NOT_ONLINE:
                     return []
@@ -292,7 +295,7 @@ class Cluster:
             known = set() if route is None else {queue.broker_name for queue in route.subscribe}
             for queue in _one_of_each_broker(queues):
                 if queue.broker_name not in known:
-                    await self._ask(queue, lambda: calls.create_topic(header))
+                    await self._ask(queue, lambda: topic_calls.create_topic(header))
 
         self._runner.run(make())
 
@@ -302,7 +305,7 @@ class Cluster:
             topic=queue.topic, sub_string=expression, sub_version=0, expression_type=SQL92
         )
         body = CheckClientRequestBody(self._client.client_id, self._options.group, data)
-        self._runner.run(self._ask(queue, lambda: calls.check_client_config(body)))
+        self._runner.run(self._ask(queue, lambda: group_calls.check_client_config(body)))
 
 
 def _one_of_each_broker(queues: Iterable[MessageQueue]) -> list[MessageQueue]:

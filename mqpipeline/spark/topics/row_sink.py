@@ -23,7 +23,7 @@ from mqclient.errors import (
 from mqclient.settings.clients import check_sendable
 from mqcommon._core import RowWriter, SendFailed
 from mqcommon.message import SYSTEM_PROPERTIES, unique_id_origin
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import namesrv_calls
 from mqpipeline.spark.topics.options import Options
 from mqpipeline.spark.topics.write_columns import column_buffers
 
@@ -124,7 +124,7 @@ class RowSink:
 
     async def _has_brokers(self) -> bool:
         """Whether a NameServer knows any broker; it knows none while the only one restarts."""
-        info = await self._client.invoke_namesrv(calls.cluster_info())
+        info = await self._client.invoke_namesrv(namesrv_calls.cluster_info())
         return bool(info.broker_addr_table)
 
     # --- failures

@@ -10,7 +10,7 @@ from mqclient import aio as mqaio
 from mqcommon.message import MessageQueue
 from mqcommon.wire import Frame
 from mqcommon.wire.bodies.offsets import GetConsumerStatusBody
-from mqcommon.wire.calls import admin_calls
+from mqcommon.wire.calls import message_calls
 from mqserver.embedded.raw_client import Probe
 from tests.waiting import until, until_async
 
@@ -155,7 +155,7 @@ async def test_one_message_is_consumed_directly(mq, kind, orderly):
         else:
             consumer.on_message(topic)(on_message_async if "async" in kind else on_message)
         await consumer.wait_assigned()
-        call = admin_calls.consume_directly(group, consumer.client_id, msg_id)
+        call = message_calls.consume_directly(group, consumer.client_id, msg_id)
         for _, result, remark in RESULTS:
             done = call.result(await asyncio.to_thread(ask, mq, call.request), mq.broker_address)
             assert (done.consume_result, done.remark) == (result, remark)

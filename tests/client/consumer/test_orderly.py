@@ -12,7 +12,7 @@ from mqclient.consumer.push import orderly_assignment
 from mqcommon.message import MessageQueue, offset_msg_id
 from mqcommon.wire import Frame, RequestCode
 from mqcommon.wire.bodies.offsets import LockBatchRequestBody, ResetOffsetBody
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import offset_calls
 from mqcommon.wire.codes import PullSysFlag
 from mqserver.embedded.testing import Probe
 from tests.client.cluster import BROKER, NAMESRV, Cluster
@@ -234,7 +234,7 @@ async def test_without_auto_commit_the_handler_commits_and_rolls_back(mq):
     assert tries == [b"0", b"1", b"0", b"1", b"2", b"3"]
     with Probe(mq.broker_address) as broker:
         queue = MessageQueue(topic, "broker-a", 0)
-        reply = broker.call(calls.query_consumer_offset("g_commit", queue).request)
+        reply = broker.call(offset_calls.query_consumer_offset("g_commit", queue).request)
     assert reply.fields["offset"] == "3", "what is not committed comes again"
 
 
@@ -272,9 +272,9 @@ async def test_locks_are_held_and_given_back(mq):
 
     def free_for_another() -> list[MessageQueue]:
         with Probe(mq.broker_address) as broker:
-            call = calls.lock_queues("g_locks", "another", queues)
+            call = offset_calls.lock_queues("g_locks", "another", queues)
             granted = call.result(broker.call(call.request), mq.broker_address)
-            broker.call(calls.unlock_queues("g_locks", "another", granted).request)
+            broker.call(offset_calls.unlock_queues("g_locks", "another", granted).request)
         return granted
 
     async with mqaio.PushConsumer("g_locks", mq.namesrv, **OPTIONS) as consumer:
@@ -336,14 +336,16 @@ async def test_a_queue_locked_by_another_is_read_again_once_free(mq, monkeypatch
         consumer.subscribe(topic, "*", handle)
         await consumer.wait_assigned()
         with Probe(mq.broker_address) as broker:
-            broker.call(calls.unlock_queues("g_lost", consumer.client_id, [queue]).request)
-            call = calls.lock_queues("g_lost", "another", [queue])
+            broker.call(offset_calls.unlock_queues("g_lost", consumer.client_id, [queue]).request)
+            call = offset_calls.lock_queues("g_lost", "another", [queue])
             while not call.result(broker.call(call.request), ""):  # ours renewed it in between
-                broker.call(calls.unlock_queues("g_lost", consumer.client_id, [queue]).request)
+                broker.call(
+                    offset_calls.unlock_queues("g_lost", consumer.client_id, [queue]).request
+                )
             await until_async(lambda: not consumer.assigned())
             await asyncio.to_thread(send, mq, topic, 1)
             assert bodies == []
-            broker.call(calls.unlock_queues("g_lost", "another", [queue]).request)
+            broker.call(offset_calls.unlock_queues("g_lost", "another", [queue]).request)
         await until_async(lambda: bodies == [b"0"])
     assert "another member of the group has locked it" in caplog.text
 

@@ -9,7 +9,7 @@ from mqclient.errors import MalformedReply, RocketMQError
 from mqcommon.message import Message
 from mqcommon.wire import Frame
 from mqcommon.wire.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import namesrv_calls
 from tests.client.cluster import NAMESRV, Cluster
 
 
@@ -45,7 +45,7 @@ def test_queues_of_all_brokers_of_a_route_are_bounded() -> None:
     rows = [QueueData(f"b{number}", 65_536, 1) for number in range(100)]
     reply = Frame(0, body=TopicRouteData([], rows).to_json())
     with pytest.raises(MalformedReply, match="6553600 queues of all brokers"):
-        calls.route("T").result(reply, "NameServer n")
+        namesrv_calls.route("T").result(reply, "NameServer n")
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,4 @@ def test_queues_of_all_brokers_of_a_route_are_bounded() -> None:
 )
 def test_clusters_that_no_nameserver_has_are_an_error(info: ClusterInfo, why: str) -> None:
     with pytest.raises(MalformedReply, match=f"NameServer n .*{why}"):
-        calls.cluster_info().result(Frame(0, body=info.to_json()), "NameServer n")
+        namesrv_calls.cluster_info().result(Frame(0, body=info.to_json()), "NameServer n")

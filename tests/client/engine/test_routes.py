@@ -10,7 +10,7 @@ from mqclient.engine.routes import NameServers, RouteTable, read_route
 from mqcommon.message import MessageQueue
 from mqcommon.wire import Frame
 from mqcommon.wire.bodies.route import BrokerData, QueueData, TopicRouteData
-from mqcommon.wire.calls import calls
+from mqcommon.wire.calls import namesrv_calls
 from tests.client.cluster import NAMESRV, Cluster
 
 
@@ -42,7 +42,7 @@ async def test_the_next_nameserver_is_asked_and_kept():
     transport = MockTransport({106: answer})
     servers = NameServers(("a:1", "b:1", "c:1"), transport)
     for _ in range(3):
-        await servers.invoke(calls.cluster_info(), 1.0)
+        await servers.invoke(namesrv_calls.cluster_info(), 1.0)
     assert [address for address, _ in transport.sent][-2:] == ["b:1", "b:1"]
 
 
@@ -58,16 +58,16 @@ async def test_the_next_nameserver_is_asked_and_kept():
 async def test_a_wrong_door_is_named(address, answer, words):
     servers = NameServers((address,), MockTransport({105: lambda _a, _r: answer}))
     with pytest.raises(UnreachableError, match=words):
-        await servers.invoke(calls.route("T"), 1.0)
+        await servers.invoke(namesrv_calls.route("T"), 1.0)
 
 
 async def test_silence_is_a_timeout_and_an_error_answer_is_an_error():
     silent = NameServers((NAMESRV,), MockTransport({105: lambda _a, _r: ClientTimeout("3 s")}))
     with pytest.raises(ClientTimeout, match="no NameServer answers"):
-        await silent.invoke(calls.route("T"), 1.0)
+        await silent.invoke(namesrv_calls.route("T"), 1.0)
     broken = NameServers((NAMESRV,), MockTransport({105: lambda _a, _r: Frame(1, remark="x")}))
     with pytest.raises(BrokerError, match="NameServer"):
-        await broken.invoke(calls.route("T"), 1.0)
+        await broken.invoke(namesrv_calls.route("T"), 1.0)
 
 
 async def test_one_question_for_many_askers_and_changes_are_told():
