@@ -21,6 +21,7 @@ from mqclient.engine.parallel import in_parallel
 from mqclient.engine.threads import in_thread
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
 from mqclient.settings.consumers import ConsumerSettings, LitePullSettings
+from mqcommon.backoff import Backoff
 from mqcommon.message import MessageQueue
 from mqcommon.names import RETRY_PREFIX
 from mqcommon.wire.calls import group_calls
@@ -91,12 +92,12 @@ class Assignment(Generic[Held]):
 
     async def run(self) -> None:
         """Rebalance until cancelled."""
-        delay = RETRY_FIRST
+        backoff = Backoff(RETRY_FIRST, RETRY_LAST)
         while True:
             self._wanted.clear()
             complete = await self.rebalance()
-            pause = self._settings.rebalance_interval if complete else delay
-            delay = RETRY_FIRST if complete else min(delay * 2, RETRY_LAST)
+            pause = self._settings.rebalance_interval if complete else backoff.pause_s
+            backoff.reset() if complete else backoff.grow()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):  # wait_for of 3.11 may swallow a cancellation
                     await self._wanted.wait()

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
+from mqcommon.backoff import Backoff
 from mqcommon.wire.codes import ResponseCode
 
 __all__ = ["with_retries"]
@@ -27,7 +28,7 @@ async def with_retries(attempt: Callable[[], Awaitable[T]], within_s: float = 0.
     within_s: after ATTEMPTS, continue until this many seconds have passed since the first one.
     """
     deadline = time.monotonic() + within_s
-    pause_s = FIRST_PAUSE_S
+    backoff = Backoff(FIRST_PAUSE_S, PAUSE_MAX_S)
     for count in itertools.count(1):
         try:
             return await attempt()
@@ -37,8 +38,8 @@ async def with_retries(attempt: Callable[[], Awaitable[T]], within_s: float = 0.
             if error.code not in _PASSING_CODES:
                 raise
             failure = error
-        if count >= ATTEMPTS and time.monotonic() + pause_s > deadline:
+        if count >= ATTEMPTS and time.monotonic() + backoff.pause_s > deadline:
             raise failure
-        await asyncio.sleep(pause_s)
-        pause_s = min(2 * pause_s, PAUSE_MAX_S)
+        await asyncio.sleep(backoff.pause_s)
+        backoff.grow()
     raise AssertionError("the loop ends by a result or a failure")

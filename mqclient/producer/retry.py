@@ -7,11 +7,12 @@ is tried until its timeout, as long as one of its failures may pass.
 import asyncio
 import random
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from mqclient.errors import BrokerError, ClientTimeout
 from mqclient.producer.results import SendResult
+from mqcommon.backoff import Backoff
 from mqcommon.wire.codes import ResponseCode
 
 __all__ = ["Failure", "Tries", "may_be_mended"]
@@ -69,7 +70,7 @@ class Tries:
         """Brokers that failed in this round."""
         self._last: Exception | None = None
         self._stored: SendResult | None = None
-        self._pauses = _pauses()
+        self._backoff = Backoff(PAUSE_FIRST_S, PAUSE_LAST_S)
 
     @property
     def left(self) -> float:
@@ -108,7 +109,10 @@ class Tries:
         if not self._passes or self.is_over:
             return False
         left = self._deadline - time.monotonic()
-        await asyncio.sleep(min(next(self._pauses), left / 2))
+        # Random, so that producers do not align.
+        pause_s = self._backoff.pause_s * random.uniform(0.5, 1.0)
+        await asyncio.sleep(min(pause_s, left / 2))
+        self._backoff.grow()
         self._failed.clear()
         self._passes = False
         return not self.is_over
@@ -124,11 +128,3 @@ class Tries:
             f"message {msg_id} was not acknowledged within {self._timeout:.3g} s "
             f"(last: {self._last}); it may be stored even so"
         ) from self._last
-
-
-def _pauses() -> Iterator[float]:
-    """Seconds before each new round; random, so that producers do not align."""
-    longest = PAUSE_FIRST_S
-    while True:
-        yield longest * random.uniform(0.5, 1.0)
-        longest = min(longest * 2, PAUSE_LAST_S)

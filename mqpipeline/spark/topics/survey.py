@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from mqclient.errors import ClientTimeout, NoRouteError, RocketMQError, UnreachableError
+from mqcommon.backoff import Backoff
 from mqcommon.message import MessageQueue
 from mqpipeline.spark.topics.cluster import Cluster, DataLossError, Extent
 from mqpipeline.spark.topics.options import Options
@@ -39,7 +40,7 @@ def patiently(options: Options, ask: Callable[[Cluster], T]) -> T:
     brokers are registered is not, and any other error is not either.
     """
     deadline = time.monotonic() + options.retry_timeout
-    pause_s = PAUSE_FIRST_S
+    backoff = Backoff(PAUSE_FIRST_S, PAUSE_MAX_S)
     while True:
         try:
             with Cluster(options) as cluster:
@@ -52,11 +53,11 @@ def patiently(options: Options, ask: Callable[[Cluster], T]) -> T:
                         f"no broker is registered at NameServer {', '.join(options.nameserver)}"
                     ) from None
         except (UnreachableError, ClientTimeout) as error:
-            if time.monotonic() + pause_s > deadline:
+            if time.monotonic() + backoff.pause_s > deadline:
                 raise
-            _log.warning("trying again in %g s: %s", pause_s, error)
-        time.sleep(pause_s)
-        pause_s = min(2 * pause_s, PAUSE_MAX_S)
+            _log.warning("trying again in %g s: %s", backoff.pause_s, error)
+        time.sleep(backoff.pause_s)
+        backoff.grow()
 
 
 def topics_of(cluster: Cluster, options: Options) -> list[str]:

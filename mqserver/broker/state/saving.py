@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from mqcommon.backoff import Backoff
 from mqserver.runtime.services import Services
 
 log = logging.getLogger("mqserver.broker")
@@ -43,7 +44,7 @@ class Saver:
         self._writing = threading.Lock()
         self._failed: set[str] = set()
         self._retry_at = 0.0
-        self._pause_s = DELAY_S
+        self._backoff = Backoff(DELAY_S, RETRY_MAX_S)
         self._asked: Counter[str] = Counter()
         self._covered: Counter[str] = Counter()
         self._thread = threading.Thread(target=self._run, name=THREAD, daemon=True)
@@ -81,7 +82,7 @@ class Saver:
             self._covered[name] = covered
             self._failed.discard(name)
             if not self._failed:
-                self._pause_s = DELAY_S
+                self._backoff.reset()
                 self._services.succeeded(THREAD)
 
     def when_saved(self, name: str, done: Callable[[Exception | None], None]) -> None:
@@ -110,7 +111,7 @@ class Saver:
     def _run(self) -> None:
         while not self._stopping.is_set():
             if not self._dirty:
-                self._wake.wait(self._pause_s if self._failed else None)
+                self._wake.wait(self._backoff.pause_s if self._failed else None)
             self._wake.clear()
             self._hurry.wait(max(0.0, self._due_at - time.monotonic()))
             if not self._stopping.is_set():
@@ -143,10 +144,10 @@ class Saver:
         try:
             self.save_now(name)
         except OSError as error:
-            log.error("cannot save %s; next try in %.1f s: %s", name, self._pause_s, error)
+            log.error("cannot save %s; next try in %.1f s: %s", name, self._backoff.pause_s, error)
             return error
         except Exception as error:  # waiting callers get the error, and the thread continues
-            log.exception("cannot save %s; next try in %.1f s", name, self._pause_s)
+            log.exception("cannot save %s; next try in %.1f s", name, self._backoff.pause_s)
             return error
         return None
 
@@ -154,6 +155,6 @@ class Saver:
         """Note a file that could not be saved, for another try."""
         self._failed.add(name)
         self._services.failed(THREAD, f"{name} cannot be saved: {error}")
-        self._pause_s = min(self._pause_s * 2, RETRY_MAX_S)
-        self._retry_at = time.monotonic() + self._pause_s
+        self._backoff.grow()
+        self._retry_at = time.monotonic() + self._backoff.pause_s
         self._wake.set()
