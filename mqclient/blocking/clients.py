@@ -18,7 +18,6 @@ from mqclient.consumer.subscription import (
     subscription_of,
 )
 from mqclient.engine.client import TransportLike
-from mqclient.engine.signals import catching_signals
 from mqclient.errors import ClosedError
 from mqclient.producer.producer import Producer as AsyncProducer
 from mqclient.producer.queue_choice import OrderKey, Selector, queue_choice
@@ -26,7 +25,7 @@ from mqclient.producer.results import SendResult
 from mqclient.settings.clients import Duration, ProducerOptions
 from mqclient.settings.consumers import ConsumerOptions
 from mqcommon.message import Message, MessageQueue, ReceivedMessage
-from mqcommon.signal_safe_event import Ending
+from mqcommon.signals import SignalSafeEvent, catching_signals
 
 __all__ = ["BlockingFace", "Producer", "PushConsumer"]
 
@@ -50,7 +49,7 @@ class BlockingFace(Generic[A]):
         self._callbacks = callbacks
         self._thread: LoopThread | None = None
         self._lock = threading.RLock()  # a signal handler may close while another call starts
-        self._over = Ending()
+        self._over = SignalSafeEvent()
         self._is_starting = self._is_closed = False
 
     def start(self) -> None:

@@ -19,7 +19,7 @@ from mqclient.cli.message_output import (
     output_of,
     writer_of,
 )
-from mqclient.cli.signals import run_until_signal
+from mqclient.engine.signals import run_until_signal
 from mqcommon.cli.moments import Start
 from mqcommon.cli.options import all_options, start_option, tags_option, topic_option
 from mqcommon.cli.running import refusing_arguments

@@ -15,11 +15,11 @@ from mqclient.cli.connection import connection_of, connection_options, run_async
 from mqclient.cli.lines import Lines
 from mqclient.cli.message_options import message_of, message_options
 from mqclient.cli.send_file import Resend, send_file
-from mqclient.engine.signals import catching_signals
 from mqcommon.cli.options import AliasedOption, topic_option
 from mqcommon.cli.output import chosen_format, output_option, write_rows
 from mqcommon.cli.running import drop_output, refusing_arguments
 from mqcommon.export_formats import FORMATS
+from mqcommon.signals import catching_signals
 
 __all__ = ["send"]
 

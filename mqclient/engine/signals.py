@@ -1,14 +1,12 @@
-"""Runs until SIGINT or SIGTERM; sets handlers on the main thread only, and restores them."""
+"""Work on an event loop that SIGINT or SIGTERM ends; see `mqcommon.signals`."""
 
 import asyncio
-import contextlib
-import signal
-import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
-__all__ = ["catching_signals", "is_real_interrupt", "until_signal"]
+from mqcommon.signals import catching_signals
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+__all__ = ["run_until_signal", "until_signal"]
 
 
 async def until_signal(other: asyncio.Event, begin: Callable[[], Awaitable[None]]) -> None:
@@ -28,29 +26,41 @@ async def until_signal(other: asyncio.Event, begin: Callable[[], Awaitable[None]
                 task.cancel()
 
 
-def is_real_interrupt(error: BaseException) -> bool:
-    """Whether Python raised this error for Ctrl-C in unrelated code, so that it must propagate.
+async def run_until_signal(
+    work: Coroutine[Any, Any, None],
+    finish: Callable[[bool], Coroutine[Any, Any, None]],
+    commit: Callable[[], Awaitable[None]],
+) -> int:
+    """Run `work`, then `finish`, then `commit`; the last two also after an error or a signal.
 
-    `asyncio.run` replaces that handler: a KeyboardInterrupt below it was raised by the code itself.
+    finish: gets True after a signal. A signal ends the work, a second one also cancels `finish`.
+    Returns the exit code: 0, or 128 plus the signal's number. Raises the work's error, otherwise
+    the error of `finish`.
     """
-    return (
-        isinstance(error, KeyboardInterrupt)
-        and threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )
+    loop = asyncio.get_running_loop()
+    signals: list[int] = []
+    tasks = [asyncio.ensure_future(work)]
+
+    def note(number: int) -> None:
+        signals.append(number)
+        loop.call_soon_threadsafe(tasks[-1].cancel)
+
+    with catching_signals(note):
+        try:
+            try:
+                await _unless(signals, tasks[-1])
+            finally:
+                tasks.append(asyncio.ensure_future(finish(bool(signals))))
+                await _unless(signals, tasks[-1])
+        finally:
+            await commit()
+    return 128 + signals[0] if signals else 0
 
 
-@contextlib.contextmanager
-def catching_signals(act: Callable[[int], object]) -> Iterator[None]:
-    """Call `act` with the number of each SIGINT or SIGTERM; a no-op off the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
+async def _unless(signals: list[int], task: asyncio.Future[None]) -> None:
+    """Await a task; a signal that cancelled it is no error."""
     try:
-        for number in _SIGNALS:
-            signal.signal(number, lambda number, _frame: act(number))
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        await task
+    except asyncio.CancelledError:
+        if not signals:
+            raise

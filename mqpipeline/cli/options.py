@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +17,6 @@ from mqclient.cli.connection import NAMESRV_OPTION, OPTIONS, ConnectionOption
 from mqcommon.cli.moments import read_start
 from mqcommon.cli.options import all_options, read_by
 from mqcommon.cli.output import output_option
-from mqcommon.signal_safe_event import Ending
 from mqpipeline.errors import UsageError
 from mqpipeline.jobs.session import open_session, read_pairs, require_spark
 from mqpipeline.jobs.topics import Moment, Piece
@@ -31,7 +29,6 @@ __all__ = [
     "namesrv_options",
     "piece_row",
     "progress_bar",
-    "until_stopped",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -171,23 +168,3 @@ def progress_bar(job: str, unit: str = "rows") -> Iterator[Callable[[int, int], 
             shown.update(task, completed=done, total=total, lag=max(total - done, 0))
 
         yield report
-
-
-@contextmanager
-def until_stopped() -> Iterator[Callable[[float], bool]]:
-    """A function that waits for some seconds and returns whether SIGTERM has arrived.
-
-    The first SIGTERM only sets the flag, which the caller checks between two rounds. A second
-    SIGTERM ends the process.
-    """
-    came = Ending()
-
-    def note(*_: object) -> None:
-        came.set()
-        signal.signal(signal.SIGTERM, before)
-
-    before = signal.signal(signal.SIGTERM, note)
-    try:
-        yield came.wait
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from mqcommon.cli.output import chosen_format, write_rows
+from mqcommon.signals import until_stopped
 from mqpipeline.cli.options import (
     PIECE_COLUMNS,
     Run,
@@ -16,7 +17,6 @@ from mqpipeline.cli.options import (
     namesrv_options,
     piece_row,
     progress_bar,
-    until_stopped,
 )
 from mqpipeline.jobs import to_lake as job
 from mqpipeline.jobs.bodies import Body

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Mapping
 
 from mqcommon.cli.exit_codes import USAGE
+from mqcommon.signals import stop_on_signals
 from mqserver.broker.broker import Broker
 from mqserver.commands.command_runtime import (
     allow_open_files,
     announce_broker,
     fail_poisoned,
     keep_what_is_there,
-    on_signals,
     print_settings,
     say,
     set_up_log,
@@ -41,7 +41,7 @@ def run_broker(
     set_up_log(loaded, "broker")
     allow_open_files()
     server = Broker(loaded)
-    stopped = on_signals()
+    stopped = stop_on_signals()
     server.start()
     keep_what_is_there()
     announce_broker(

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 import resource
 import shutil
-import signal
 import sys
-import time
 from contextlib import suppress
-from types import FrameType
 from typing import NoReturn
 
 from mqcommon.cli.error_line import end
-from mqcommon.cli.exit_codes import FAILED, INTERRUPTED, POISONED, USAGE
+from mqcommon.cli.exit_codes import FAILED, POISONED, USAGE
 from mqcommon.cli.running import Failure, failure_of
-from mqcommon.signal_safe_event import Ending
 from mqserver.config.loaded import Loaded, SettingsError
 from mqserver.runtime.logs import ANNOUNCED, set_up
 from mqstore.errors import StoreError
-
-BURST_S = 0.3
-"""Signals within this time after the first one count as one signal."""
 
 
 def fail(what: str, code: int = FAILED) -> NoReturn:
@@ -61,28 +53,6 @@ def judge(error: Exception) -> Failure | None:
     if failure is None and log.hasHandlers():  # a server that ran leaves the traceback in its log
         log.critical("the server ends because of a defect", exc_info=error)
     return failure
-
-
-def on_signals() -> Ending:
-    """An event that SIGTERM or Ctrl-C sets; a second signal ends the process at once (130).
-
-    Signals within BURST_S count as one, because `timeout`, for instance, signals both the process
-    and its group.
-    """
-    stopped = Ending()
-    first: list[float] = []
-
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        if not first:
-            first.append(time.monotonic())
-            stopped.set()
-        elif time.monotonic() - first[0] > BURST_S:
-            os._exit(INTERRUPTED)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, handle)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal ends no server
-    return stopped
 
 
 def print_settings(loaded: Loaded, show: str) -> None:

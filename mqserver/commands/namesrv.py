@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from mqcommon.signals import stop_on_signals
 from mqserver.commands.command_runtime import (
     allow_open_files,
     announce,
     announce_namesrv,
     keep_what_is_there,
-    on_signals,
     print_settings,
     set_up_log,
     warn,
@@ -33,7 +33,7 @@ def run_namesrv(file: str | None, settings: Mapping[str, str], show: str = "") -
     set_up_log(loaded, "namesrv")
     allow_open_files()
     server = NameServer(loaded)
-    stopped = on_signals()
+    stopped = stop_on_signals()
     server.start()
     keep_what_is_there()
     announce_namesrv()

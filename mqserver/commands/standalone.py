@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mqcommon.signals import stop_on_signals
 from mqserver.commands.command_runtime import (
     allow_open_files,
     announce,
@@ -11,7 +12,6 @@ from mqserver.commands.command_runtime import (
     announce_namesrv,
     fail_poisoned,
     keep_what_is_there,
-    on_signals,
     say,
     warn,
     warn_of,
@@ -32,7 +32,7 @@ def run_standalone(
     allow_open_files()
     both = _standalone(data, host, advertise, settings, namesrv_settings)
     folder = _standalone_log(both)
-    stopped = on_signals()
+    stopped = stop_on_signals()
     both.start()
     keep_what_is_there()
     announce_namesrv()

@@ -16,9 +16,9 @@ from mqstore import StorePoisoned
 from tests.waiting import until
 
 STUCK = """
-from mqserver.commands.command_runtime import on_signals
+from mqcommon.signals import stop_on_signals
 import time
-stopped = on_signals()
+stopped = stop_on_signals()
 print("ready", flush=True)
 stopped.wait()
 print("stopping", flush=True)
@@ -28,7 +28,7 @@ time.sleep(60)
 
 INTERRUPTED_WAIT = """
 import signal, sys
-from mqserver.commands.command_runtime import on_signals
+from mqcommon.signals import stop_on_signals
 
 def interrupt(line):
     lines = iter(range(1000))
@@ -41,7 +41,7 @@ def interrupt(line):
     return trace
 
 for line in range(4):
-    stopped = on_signals()
+    stopped = stop_on_signals()
     sys.settrace(interrupt(line))
     stopped.wait(0.1)
     sys.settrace(None)
@@ -56,9 +56,9 @@ def test_a_signal_at_any_line_of_the_wait_ends_it() -> None:
 
 
 ANOTHER_THREADS = """
-from mqserver.commands.command_runtime import on_signals
+from mqcommon.signals import stop_on_signals
 import signal, threading
-stopped = on_signals()
+stopped = stop_on_signals()
 
 def receive():
     signal.pthread_kill(threading.get_ident(), signal.SIGTERM)

@@ -12,10 +12,10 @@ from mqclient.consumer.offset_store import OFFSET_TIMEOUT, MemoryOffsets
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine.client import Client
 from mqclient.engine.parallel import in_parallel
-from mqclient.engine.signals import is_real_interrupt
 from mqclient.errors import ClientTimeout, RocketMQError
 from mqclient.settings.consumers import LitePullSettings
 from mqcommon.message import MessageQueue
+from mqcommon.signals import is_real_interrupt
 from mqcommon.wire.calls import offset_calls
 
 __all__ = ["AssignmentListener", "LiteAssignment"]

@@ -17,8 +17,8 @@ from typing import Any
 
 from mqclient.consumer.context import ConsumeContext, Handler
 from mqclient.consumer.process_queue import ProcessQueue
-from mqclient.engine.signals import is_real_interrupt
 from mqcommon.message import ReceivedMessage
+from mqcommon.signals import is_real_interrupt
 
 __all__ = ["ConsumeRequest", "Workers"]
 

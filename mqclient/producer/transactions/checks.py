@@ -10,12 +10,12 @@ import logging
 
 from mqclient.consumer.context import is_async
 from mqclient.engine.client import Client
-from mqclient.engine.signals import is_real_interrupt
 from mqclient.engine.threads import in_thread
 from mqclient.producer.transactions.halves import Halves
 from mqclient.producer.transactions.state import CheckHandler, TransactionState, decided
 from mqclient.settings.clients import TransactionSettings
 from mqcommon.message import ReceivedMessage, decode_reply
+from mqcommon.signals import is_real_interrupt
 from mqcommon.wire.codes import RequestCode
 from mqcommon.wire.frame import Frame
 from mqcommon.wire.headers.send import CheckTransactionStateRequestHeader
