@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mqclient.blocking.admin import Admin
-    from mqclient.blocking.clients import Producer, PushConsumer
     from mqclient.blocking.lite_pull_consumer import LitePullConsumer
+    from mqclient.blocking.producer import Producer
+    from mqclient.blocking.push_consumer import PushConsumer
     from mqclient.blocking.transactions import Transaction, TransactionProducer
     from mqclient.consumer.context import ConsumeContext, ConsumeResult
     from mqclient.consumer.subscription import SqlFilter
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     from mqclient.producer.request_reply import reply
     from mqclient.producer.results import PartlySent, SendResult, SendStatus
     from mqclient.producer.transactions.state import TransactionState
-    from mqclient.settings.clients import ClientSettings, ProducerSettings, TransactionSettings
+    from mqclient.settings.clients import ClientSettings
     from mqclient.settings.consumers import ConsumerSettings, LitePullSettings
+    from mqclient.settings.producers import ProducerSettings, TransactionSettings
     from mqcommon.message import Message, MessageQueue, ReceivedMessage
 
     __version__: str
@@ -71,7 +73,8 @@ __all__ = [
 
 _HOMES = {
     "mqclient.blocking.admin": ("Admin",),
-    "mqclient.settings.clients": ("ClientSettings", "ProducerSettings", "TransactionSettings"),
+    "mqclient.settings.clients": ("ClientSettings",),
+    "mqclient.settings.producers": ("ProducerSettings", "TransactionSettings"),
     "mqclient.settings.consumers": ("ConsumerSettings", "LitePullSettings"),
     "mqclient.consumer.context": ("ConsumeContext", "ConsumeResult"),
     "mqclient.blocking.lite_pull_consumer": ("LitePullConsumer",),
@@ -89,7 +92,8 @@ _HOMES = {
     ),
     "mqclient.producer.request_reply": ("reply",),
     "mqclient.producer.results": ("PartlySent", "SendResult", "SendStatus"),
-    "mqclient.blocking.clients": ("Producer", "PushConsumer"),
+    "mqclient.blocking.producer": ("Producer",),
+    "mqclient.blocking.push_consumer": ("PushConsumer",),
     "mqclient.engine.tls": ("Tls",),
     "mqclient.producer.transactions.state": ("TransactionState",),
     "mqclient.blocking.transactions": ("Transaction", "TransactionProducer"),

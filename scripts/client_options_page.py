@@ -14,7 +14,7 @@ from dataclasses import MISSING, Field, fields
 from datetime import timedelta
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from mqclient.settings import clients, consumers
+from mqclient.settings import clients, consumers, producers
 
 HEAD = """# Options of the client
 
@@ -27,11 +27,11 @@ names the nearest known option. Durations are seconds, or a `timedelta`.
 
 SECTIONS: dict[str, tuple[type[Any], type[Any], type[Any]]] = {
     "Every client": (clients.ClientSettings, object, clients.ClientOptions),
-    "Producer": (clients.ProducerSettings, object, clients.ProducerOptions),
+    "Producer": (producers.ProducerSettings, object, producers.ProducerOptions),
     "Transaction producer": (
-        clients.TransactionSettings,
-        clients.ProducerSettings,
-        clients.TransactionOptions,
+        producers.TransactionSettings,
+        producers.ProducerSettings,
+        producers.TransactionOptions,
     ),
     "Push consumer": (consumers.ConsumerSettings, object, consumers.ConsumerOptions),
     "Lite pull consumer": (consumers.LitePullSettings, object, consumers.LitePullOptions),

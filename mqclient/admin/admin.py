@@ -17,7 +17,8 @@ from mqclient.admin.producers import Producers
 from mqclient.admin.resets import Resets
 from mqclient.admin.topics import Topics
 from mqclient.engine.client import Client, TransportLike
-from mqclient.settings.clients import ClientOptions, Duration, client_settings, seconds
+from mqclient.settings.checks import Duration, seconds
+from mqclient.settings.clients import ClientOptions, client_settings
 
 TIMEOUT_DEFAULT = 5.0
 """Seconds for one answer; statistics get three times as long."""

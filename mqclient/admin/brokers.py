@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from mqclient.admin.channel import Room
 from mqclient.errors import RocketMQError
-from mqclient.settings.clients import Duration, seconds
+from mqclient.settings.checks import Duration, seconds
 from mqcommon import java_properties
 from mqcommon.message import MessageQueue
 from mqcommon.wire.bodies.groups import BrokerStatsData, ConsumeStatsList

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 from mqclient.engine.address_server import fetch_addresses
 from mqclient.engine.threads import in_thread
 from mqclient.errors import BrokerError, NoRouteError, RocketMQError
-from mqclient.settings.clients import is_address_server
+from mqclient.settings.checks import is_address_server
 from mqcommon.wire.bodies.route import BrokerData, TopicRouteData
 from mqcommon.wire.calls import namesrv_calls
 from mqcommon.wire.calls.call import Call

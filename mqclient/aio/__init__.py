@@ -22,8 +22,9 @@ from mqclient.producer.request_reply import reply
 from mqclient.producer.results import PartlySent, SendResult, SendStatus
 from mqclient.producer.transactions.producer import Transaction, TransactionProducer
 from mqclient.producer.transactions.state import TransactionState
-from mqclient.settings.clients import ClientSettings, ProducerSettings, TransactionSettings
+from mqclient.settings.clients import ClientSettings
 from mqclient.settings.consumers import ConsumerSettings, LitePullSettings
+from mqclient.settings.producers import ProducerSettings, TransactionSettings
 from mqcommon.message import Message, MessageQueue, ReceivedMessage
 
 __all__ = [

@@ -20,10 +20,11 @@ from mqclient.admin import (
 from mqclient.admin.admin import TIMEOUT_DEFAULT
 from mqclient.admin.admin import Admin as AsyncAdmin
 from mqclient.admin.channel import Engine
-from mqclient.blocking.clients import BlockingFace
 from mqclient.blocking.loop_thread import LoopThread
+from mqclient.blocking.sync_client import BlockingFace
 from mqclient.engine.client import TransportLike
-from mqclient.settings.clients import ClientOptions, Duration
+from mqclient.settings.checks import Duration
+from mqclient.settings.clients import ClientOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")

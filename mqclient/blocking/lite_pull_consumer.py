@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Self, Unpack
 
-from mqclient.blocking.clients import BlockingFace
 from mqclient.blocking.loop_thread import CallbackThread
+from mqclient.blocking.sync_client import BlockingFace
 from mqclient.consumer.context import is_async
 from mqclient.consumer.lite.consumer import Committable
 from mqclient.consumer.lite.consumer import LitePullConsumer as AsyncLitePullConsumer
@@ -14,7 +14,7 @@ from mqclient.consumer.subscription import SqlFilter
 from mqclient.engine.callables import check_takes
 from mqclient.engine.client import TransportLike
 from mqclient.engine.threads import in_thread
-from mqclient.settings.clients import Duration
+from mqclient.settings.checks import Duration
 from mqclient.settings.consumers import LitePullOptions
 from mqcommon.message import MessageQueue, ReceivedMessage
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self, Unpack
 
-from mqclient.blocking.clients import Producer
 from mqclient.blocking.loop_thread import CallbackThread, LoopThread, result_of
+from mqclient.blocking.producer import Producer
 from mqclient.engine.client import TransportLike
 from mqclient.producer.results import SendResult
 from mqclient.producer.transactions import producer as aio
@@ -16,7 +16,8 @@ from mqclient.producer.transactions.state import (
     TransactionState,
     decided,
 )
-from mqclient.settings.clients import Duration, TransactionOptions
+from mqclient.settings.checks import Duration
+from mqclient.settings.producers import TransactionOptions
 from mqcommon.message import Message
 
 __all__ = ["Transaction", "TransactionProducer"]

@@ -12,7 +12,7 @@ import click
 from mqclient.cli.connection import connection_options
 from mqclient.engine.address_server import fetch_addresses
 from mqclient.engine.tls import Tls
-from mqclient.settings.clients import is_address_server
+from mqclient.settings.checks import is_address_server
 from mqcommon.cli.options import AliasedOption, all_options, topic_option
 from mqcommon.cli.output import output_option
 from mqcommon.names import BENCHMARK_TOPIC

@@ -13,7 +13,8 @@ import click
 
 from mqclient.engine.credentials import read_credentials
 from mqclient.engine.tls import ENVIRONMENT, Tls, read_tls
-from mqclient.settings.clients import Credentials, read_address_map
+from mqclient.settings.checks import read_address_map
+from mqclient.settings.clients import Credentials
 from mqcommon.cli.options import AliasedOption, all_options
 
 __all__ = [

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 
-from mqclient.settings.clients import BODY_BYTES_MAX
+from mqclient.settings.producers import BODY_BYTES_MAX
 
 __all__ = ["Lines"]
 

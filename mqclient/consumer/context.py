@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from mqclient.engine.callables import check_takes, takes
-from mqclient.settings.clients import Duration, check_type, seconds
+from mqclient.settings.checks import Duration, check_type, seconds
 from mqcommon.message import DELAY_LEVEL_MAX, MessageQueue, ReceivedMessage
 
 __all__ = [

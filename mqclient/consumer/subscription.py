@@ -11,7 +11,7 @@ from mqclient.consumer.context import (
     one_at_a_time,
 )
 from mqclient.consumer.subscription_versions import next_version
-from mqclient.settings.clients import check_readable
+from mqclient.settings.checks import check_readable
 from mqcommon.message import MessageQueue
 from mqcommon.names import tag_hash, tags_of
 from mqcommon.wire.bodies.heartbeat import SQL92, SUBSCRIBE_ALL, SubscriptionData

@@ -10,7 +10,7 @@ import time
 from urllib.parse import urlsplit
 
 from mqclient.errors import UnreachableError
-from mqclient.settings.clients import namesrv_addresses
+from mqclient.settings.checks import namesrv_addresses
 
 __all__ = ["FIRST_S", "PERIOD_S", "AddressServerError", "address_server_url", "fetch_addresses"]
 

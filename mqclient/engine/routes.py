@@ -17,7 +17,7 @@ from mqclient.engine import address_server
 from mqclient.engine.parallel import in_parallel
 from mqclient.engine.threads import in_thread
 from mqclient.errors import BrokerError, ClientTimeout, NoRouteError, UnreachableError
-from mqclient.settings.clients import is_address_server
+from mqclient.settings.checks import is_address_server
 from mqcommon.message import MessageQueue
 from mqcommon.names import AUTO_CREATE_TOPIC
 from mqcommon.wire.bodies.route import MASTER_ID, TopicRouteData

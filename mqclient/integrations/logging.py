@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Unpack
 
-from mqclient.blocking.clients import Producer
+from mqclient.blocking.producer import Producer
 from mqclient.engine.client import TransportLike
 from mqclient.engine.process import process_id
 from mqclient.errors import RocketMQError
-from mqclient.settings.clients import Duration, ProducerOptions, check_sendable, seconds
+from mqclient.settings.checks import Duration, check_sendable, seconds
+from mqclient.settings.producers import ProducerOptions
 from mqcommon.message import Message
 
 __all__ = ["JsonFormatter", "RocketMQHandler"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from mqclient.engine.namespace import check_namespace
-from mqclient.settings.clients import namesrv_addresses
+from mqclient.settings.checks import namesrv_addresses
 
 __all__ = ["AccessPoint"]
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from mqclient.errors import BackPressureTimeout
 from mqclient.producer.results import SendResult
-from mqclient.settings.clients import AfterSend, BeforeSend, ProducerSettings
+from mqclient.settings.producers import AfterSend, BeforeSend, ProducerSettings
 from mqcommon.message import Message
 
 __all__ = ["AroundSend", "around_send"]

@@ -12,7 +12,7 @@ from mqclient.errors import ClientTimeout, ClosedError
 from mqclient.producer.outgoing import Outgoing
 from mqclient.producer.results import SendResult, results_of
 from mqclient.producer.sender import Sender
-from mqclient.settings.clients import ProducerSettings
+from mqclient.settings.producers import ProducerSettings
 from mqcommon.message import Message, MessageQueue
 from mqcommon.names import RETRY_PREFIX
 

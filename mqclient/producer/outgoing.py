@@ -9,7 +9,8 @@ from functools import partial
 
 from mqclient.engine.namespace import Namespace
 from mqclient.producer.compression import compress
-from mqclient.settings.clients import ProducerSettings, check_sendable, check_topic
+from mqclient.settings.checks import check_sendable, check_topic
+from mqclient.settings.producers import ProducerSettings
 from mqcommon.message import (
     DELIVER_AT,
     Message,

@@ -20,15 +20,11 @@ from mqclient.producer.queue_choice import (
 from mqclient.producer.request_reply import Requests
 from mqclient.producer.results import PartlySent, PartsResult, SendResult
 from mqclient.producer.sender import Sender
-from mqclient.settings.clients import (
-    Duration,
-    ProducerOptions,
-    ProducerSettings,
-    check_topic,
-    seconds,
-    split_options,
-)
-from mqclient.trace.message_trace import SendTrace, TraceDispatcher
+from mqclient.settings.checks import Duration, check_topic, seconds
+from mqclient.settings.clients import split_options
+from mqclient.settings.producers import ProducerOptions, ProducerSettings
+from mqclient.trace.dispatcher import TraceDispatcher
+from mqclient.trace.send_hook import SendTrace
 from mqcommon.message import DELIVER_AT, Message, MessageQueue, ReceivedMessage
 from mqcommon.wire.bodies.route import MASTER_ID
 from mqcommon.wire.codes import VERSION_5_0_0

@@ -8,7 +8,7 @@ from mqclient.engine.request_template import FrameTemplate
 from mqclient.errors import BrokerError, UnreachableError
 from mqclient.producer.outgoing import Outgoing
 from mqclient.producer.results import STATUS_OF_CODE, SendResult, read_send_reply
-from mqclient.settings.clients import ProducerSettings
+from mqclient.settings.producers import ProducerSettings
 from mqcommon.message import MessageQueue
 from mqcommon.names import AUTO_CREATE_TOPIC, REPLY_SUFFIX
 from mqcommon.property_text import PAIR_END, Pair

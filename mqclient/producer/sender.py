@@ -26,7 +26,7 @@ from mqclient.producer.outgoing import Outgoing, Prepare, into_namespace, prepar
 from mqclient.producer.queue_sender import SendPath
 from mqclient.producer.results import SendResult
 from mqclient.producer.retry import Failure, Tries, may_be_mended
-from mqclient.settings.clients import ProducerSettings
+from mqclient.settings.producers import ProducerSettings
 from mqcommon.message import Message, MessageQueue
 
 __all__ = ["QueueChooser", "Sender"]

@@ -9,8 +9,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from mqclient.consumer.allocation import Allocation
-from mqclient.settings.clients import (
-    ClientOptions,
+from mqclient.settings.checks import (
     Duration,
     check_group,
     check_range,
@@ -19,6 +18,7 @@ from mqclient.settings.clients import (
     check_type,
     set_seconds,
 )
+from mqclient.settings.clients import ClientOptions
 from mqcommon import names
 
 __all__ = ["ConsumerSettings", "LitePullSettings"]

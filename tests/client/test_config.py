@@ -7,21 +7,15 @@ import pytest
 
 from mqclient import LitePullConsumer, Message, Producer, PushConsumer, Tls, aio
 from mqclient.blocking.admin import Admin
-from mqclient.settings.clients import (
-    ClientSettings,
-    ProducerOptions,
-    ProducerSettings,
-    check_topic,
-    namesrv_addresses,
-    read_address_map,
-    seconds,
-)
+from mqclient.settings.checks import check_topic, namesrv_addresses, read_address_map, seconds
+from mqclient.settings.clients import ClientSettings
 from mqclient.settings.consumers import (
     ConsumerOptions,
     ConsumerSettings,
     LitePullOptions,
     LitePullSettings,
 )
+from mqclient.settings.producers import ProducerOptions, ProducerSettings
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import sys
 import threading
 
 from mqclient import Message, Producer, PushConsumer
-from mqclient.settings.clients import read_address_map
+from mqclient.settings.checks import read_address_map
 
 
 def main(namesrv: str, topic: str, group: str, map_text: str) -> None:

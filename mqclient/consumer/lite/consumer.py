@@ -23,7 +23,8 @@ from mqclient.engine.client import Client, TransportLike
 from mqclient.engine.first_at import asking, first_at
 from mqclient.engine.parallel import in_parallel
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError
-from mqclient.settings.clients import Duration, check_readable, seconds, split_options
+from mqclient.settings.checks import Duration, check_readable, seconds
+from mqclient.settings.clients import split_options
 from mqclient.settings.consumers import LitePullOptions, LitePullSettings
 from mqcommon.message import MessageQueue, ReceivedMessage, queue_of
 from mqcommon.names import TOOLS_GROUP

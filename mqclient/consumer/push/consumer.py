@@ -39,9 +39,11 @@ from mqclient.engine.client import Client, TransportLike
 from mqclient.engine.parallel import in_parallel
 from mqclient.engine.signals import until_signal
 from mqclient.errors import ClientTimeout, RocketMQError
-from mqclient.settings.clients import Duration, check_readable, seconds, split_options
+from mqclient.settings.checks import Duration, check_readable, seconds
+from mqclient.settings.clients import split_options
 from mqclient.settings.consumers import ConsumerOptions, ConsumerSettings
-from mqclient.trace.message_trace import ConsumeTrace, TraceDispatcher
+from mqclient.trace.consume_hook import ConsumeTrace
+from mqclient.trace.dispatcher import TraceDispatcher
 from mqcommon.message import MessageQueue
 from mqcommon.names import RETRY_PREFIX, retry_topic
 from mqcommon.wire.bodies.heartbeat import SQL92, ConsumerData

@@ -10,8 +10,8 @@ from mqclient.engine.client import Client
 from mqclient.errors import RocketMQError, UnreachableError
 from mqclient.producer.outgoing import prepare
 from mqclient.producer.sender import Sender
-from mqclient.settings.clients import ProducerSettings
 from mqclient.settings.consumers import ConsumerSettings
+from mqclient.settings.producers import ProducerSettings
 from mqcommon.message import DELAY_LEVEL_MAX, Message, ReceivedMessage, encode_properties
 from mqcommon.names import INNER_PRODUCER_GROUP, dead_letter_topic, retry_topic
 from mqcommon.property_text import PROPERTIES_BYTES_MAX

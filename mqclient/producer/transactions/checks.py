@@ -13,7 +13,7 @@ from mqclient.engine.client import Client
 from mqclient.engine.threads import in_thread
 from mqclient.producer.transactions.halves import Halves
 from mqclient.producer.transactions.state import CheckHandler, TransactionState, decided
-from mqclient.settings.clients import TransactionSettings
+from mqclient.settings.producers import TransactionSettings
 from mqcommon.message import ReceivedMessage, decode_reply
 from mqcommon.signals import is_real_interrupt
 from mqcommon.wire.codes import RequestCode

@@ -21,7 +21,8 @@ from mqclient.producer.transactions.state import (
     TransactionState,
     decided,
 )
-from mqclient.settings.clients import Duration, TransactionOptions, TransactionSettings, seconds
+from mqclient.settings.checks import Duration, seconds
+from mqclient.settings.producers import TransactionOptions, TransactionSettings
 from mqcommon.message import Message
 from mqcommon.names import AUTO_CREATE_TOPIC
 

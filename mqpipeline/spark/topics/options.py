@@ -13,17 +13,15 @@ from typing import Any
 
 from mqclient.engine.credentials import read_credentials
 from mqclient.engine.tls import Tls, read_tls, tls_from_environment
-from mqclient.settings.clients import (
-    BODY_BYTES_MAX,
-    ClientSettings,
-    Credentials,
+from mqclient.settings.checks import (
     check_group,
     check_readable,
     check_topic,
-    credentials,
     namesrv_addresses,
     read_address_map,
 )
+from mqclient.settings.clients import ClientSettings, Credentials, credentials
+from mqclient.settings.producers import BODY_BYTES_MAX
 from mqcommon.names import TOOLS_GROUP, tag_names
 from mqpipeline.spark.option import (
     Option,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from mqclient.settings.clients import check_group
+from mqclient.settings.checks import check_group
 
 __all__ = [
     "EARLIEST",

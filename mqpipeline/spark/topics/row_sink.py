@@ -20,7 +20,7 @@ from mqclient.errors import (
     RocketMQError,
     UnreachableError,
 )
-from mqclient.settings.clients import check_sendable
+from mqclient.settings.checks import check_sendable
 from mqcommon._core import RowWriter, SendFailed
 from mqcommon.message import SYSTEM_PROPERTIES, unique_id_origin
 from mqcommon.wire.calls import namesrv_calls

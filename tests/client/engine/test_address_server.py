@@ -13,7 +13,7 @@ import pytest
 from mqclient import Message, Producer, UnreachableError
 from mqclient.engine import address_server
 from mqclient.engine.address_server import AddressServerError, address_server_url, fetch_addresses
-from mqclient.settings.clients import namesrv_addresses
+from mqclient.settings.checks import namesrv_addresses
 from mqserver.embedded.standalone import Standalone
 from mqserver.embedded.testing import free_port
 from tests.address_list import AddressList

@@ -11,7 +11,7 @@ import zstandard
 from mqclient import LitePullConsumer, Message, Producer
 from mqclient.producer.compression import compress
 from mqclient.producer.outgoing import prepare
-from mqclient.settings.clients import ProducerSettings
+from mqclient.settings.producers import ProducerSettings
 from mqcommon.message import DecodeError, decompress_body
 
 KINDS = {"zlib": 0x301, "lz4": 0x101, "zstd": 0x201}

@@ -6,7 +6,7 @@ import zlib
 import pytest
 
 from mqclient.producer.outgoing import prepare, prepare_batch
-from mqclient.settings.clients import ProducerSettings
+from mqclient.settings.producers import ProducerSettings
 from mqcommon.message import Message, decode_properties
 
 SETTINGS = ProducerSettings()

@@ -6,7 +6,7 @@ import pytest
 
 from mqclient import Admin, Message, Producer, PushConsumer
 from mqclient.producer.outgoing import RETRY_ROOM_BYTES, prepare, prepare_batch
-from mqclient.settings.clients import ProducerSettings
+from mqclient.settings.producers import ProducerSettings
 from mqcommon.message import encode_properties, offset_msg_id
 from mqcommon.property_text import PROPERTIES_BYTES_MAX
 from mqcommon.wire import Frame, RequestCode

@@ -21,7 +21,8 @@ from mqclient import (
 )
 from mqclient.engine.client import Client
 from mqclient.settings.clients import ClientSettings
-from mqclient.trace.message_trace import BACKLOG_MAX, TraceDispatcher, TraceRecord
+from mqclient.trace.dispatcher import BACKLOG_MAX, TraceDispatcher
+from mqclient.trace.records import TraceRecord
 from mqcommon.wire import Frame, RequestCode
 from tests.client.cluster import NAMESRV, Cluster
 

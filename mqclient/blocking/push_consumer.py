@@ -1,0 +1,163 @@
+"""The blocking push consumer."""
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, Unpack
+
+from mqclient.blocking.loop_thread import CallbackThread
+from mqclient.blocking.sync_client import BlockingFace
+from mqclient.consumer.context import Handler, MessageFunction
+from mqclient.consumer.push.consumer import PushConsumer as AsyncPushConsumer
+from mqclient.consumer.subscription import (
+    SqlFilter,
+    Subscription,
+    check_decorator,
+    message_subscription,
+    subscription_of,
+)
+from mqclient.engine.client import TransportLike
+from mqclient.errors import ClosedError
+from mqclient.settings.checks import Duration
+from mqclient.settings.consumers import ConsumerOptions
+from mqcommon.message import MessageQueue
+from mqcommon.signals import catching_signals
+
+__all__ = ["PushConsumer"]
+
+
+class PushConsumer(BlockingFace[AsyncPushConsumer]):
+    """Reads topics for a group and calls handlers in threads.
+
+    group: consumer group; its members share the queues. namesrv: NameServer "host:port", several
+    by ";" or as a list; None means NAMESRV_ADDR, else 127.0.0.1:9876. Options: the fields of
+    ConsumerSettings and ClientSettings.
+
+        with PushConsumer("order_readers", "127.0.0.1:9876") as consumer:
+            consumer.subscribe("TopicTest", "TagA || TagB", handle)
+            consumer.run()
+    """
+
+    _unclosed_timeout = 5.0
+    _is_consumer = True
+
+    def __init__(
+        self,
+        group: str,
+        namesrv: str | Iterable[str] | None = None,
+        *,
+        transport: TransportLike | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> None:
+        twin = AsyncPushConsumer(group, namesrv, transport=transport, **options)
+        self._async_handlers = CallbackThread("mqclient-handlers")
+        super().__init__(twin, self._async_handlers)
+
+    def close(self, timeout: Duration = 20.0) -> None:
+        """Stop pulling, let running handlers end, commit, leave the group. May be called twice.
+
+        timeout: seconds for the handlers. Inside a handler it returns at once, and the rest
+        happens when that handler has ended. In a forked child it only forgets the client.
+        """
+        if self._twin.in_handler:
+            self._over.set()
+            closing = threading.Thread(target=super().close, args=(timeout,), name="mqclient-close")
+            closing.start()
+            return
+        super().close(timeout)
+
+    def subscribe(self, topic: str, expression: str | SqlFilter, handler: Handler) -> None:
+        """Read a topic; before or after the start, replacing an earlier subscription of it.
+
+        expression: tags "TagA || TagB", "*" for every message, or a SqlFilter. handler: called
+        with a list of messages and a ConsumeContext; None or ConsumeResult.SUCCESS acknowledges,
+        an exception or anything else has them delivered again later. Plain functions run in
+        `threads` threads; an `async def` runs on an event loop of the consumer's own, in a
+        thread of its own.
+        Every member of the group must have the same subscriptions. Raises TypeError, ValueError. A
+        running consumer lets a broker check a SqlFilter: BrokerError if the broker refuses it,
+        UnreachableError or ClientTimeout when none can be asked.
+        """
+        self._subscribe(subscription_of(topic, expression, self._async_handlers.wrap(handler)))
+
+    def on_message(
+        self, topic: str, expression: str | SqlFilter = "*"
+    ) -> Callable[[MessageFunction], MessageFunction]:
+        """Decorate a function that handles one message of a topic.
+
+            @consumer.on_message("TopicTest", "TagA")
+            def handle(message): ...
+
+        None acknowledges the message; after an exception it comes again later. `batch_size` does
+        not count for the function. Otherwise as `subscribe`.
+        """
+
+        check_decorator(topic, expression)
+
+        def subscribe(function: MessageFunction) -> MessageFunction:
+            handler = self._async_handlers.wrap(function)
+            self._subscribe(message_subscription(topic, expression, handler))
+            return function
+
+        return subscribe
+
+    def _subscribe(self, subscription: Subscription) -> None:
+        if self._thread is None:
+            self._twin.add(subscription)
+        else:
+            self._running.run(self._added(subscription))
+
+    async def _added(self, subscription: Subscription) -> None:
+        await self._twin.add(subscription)
+
+    def unsubscribe(self, topic: str) -> None:
+        """Stop reading a topic; unknown topics are ignored."""
+        self._on_loop(self._twin.unsubscribe, topic)
+
+    def suspend(self) -> None:
+        """Pull no more messages until `resume`; messages already pulled are still handled.
+
+        The consumer stays in its group, and keeps its queues.
+        """
+        self._on_loop(self._twin.suspend)
+
+    def resume(self) -> None:
+        """Pull again after `suspend`."""
+        self._on_loop(self._twin.resume)
+
+    def wait_assigned(self, timeout: Duration = 20.0) -> list[MessageQueue]:
+        """Wait until every subscribed topic has been shared out among the group once.
+
+        Returns this member's queues, which may be none if the group has more members than queues.
+        Raises ClientTimeout naming the topics that are still waiting.
+        """
+        return self._running.run(self._twin.wait_assigned(timeout))
+
+    def assigned(self) -> list[MessageQueue]:
+        """The queues that this member reads now, the retry topic's left out."""
+        queues: list[MessageQueue] = self._running.call(self._twin.assigned)
+        return queues
+
+    def run(self) -> None:
+        """Serve until SIGINT or SIGTERM (signals on the main thread only) or close(); then close.
+
+        Starts the consumer if it is not running. Raises RocketMQError when it can no longer work.
+        """
+        try:
+            # Catch signals before the start: one during the first message ends run() too.
+            with catching_signals(lambda _number: self._over.set()):
+                if self._thread is None:
+                    self.start()
+                self._twin.check_subscribed()
+                thread = self._running
+                while not self._over.wait(0.5):
+                    self._twin.raise_failure()
+                    if not thread.usable:
+                        raise ClosedError("the consumer's thread ended; see the log")
+        finally:
+            self.close()
+
+    def _on_loop(self, function: Any, *arguments: Any) -> None:
+        if self._thread is None:
+            function(*arguments)
+        else:
+            self._running.call(function, *arguments)

@@ -1,0 +1,171 @@
+"""Checks of settings: durations, addresses, names of topics and groups, numbers."""
+
+import ipaddress
+import os
+import re
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+from mqcommon import names
+
+NAMESRV_DEFAULT = "127.0.0.1:9876"
+Duration = float | timedelta
+_ADDRESS_SERVER = re.compile(r"http://[^/\s;,]+/[^\s;,]*[^/\s;,]")
+
+
+def seconds(duration: Duration, name: str = "timeout", floor: float = 0.0) -> float:
+    """Turn a duration into seconds; ValueError below the floor, TypeError for other types."""
+    if isinstance(duration, timedelta):
+        duration = duration.total_seconds()
+    if isinstance(duration, bool) or not isinstance(duration, (int, float)):
+        raise TypeError(f"{name} must be seconds or a timedelta, not {type(duration).__name__}")
+    if not duration >= floor:
+        raise ValueError(f"{name} must be at least {floor:g} s, not {duration:g}")
+    return float(duration)
+
+
+def namesrv_addresses(namesrv: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Read NameServer addresses: "host:port", several by ";" or as a list.
+
+    None means the environment's NAMESRV_ADDR, else 127.0.0.1:9876. A missing port is 9876. One URL
+    with a path, http://HOST/rocketmq/nsaddr, names an address server and stays as it is.
+    Raises ValueError for an invalid address.
+    """
+    if namesrv is None:
+        namesrv = os.environ.get("NAMESRV_ADDR") or NAMESRV_DEFAULT
+    parts = re.split(r"[;,]", namesrv) if isinstance(namesrv, str) else _texts(namesrv)
+    if len(parts) == 1 and is_address_server(parts[0].strip()):
+        return (parts[0].strip(),)
+    addresses = tuple(dict.fromkeys(_address(part) for part in parts if part.strip()))
+    if not addresses:
+        raise ValueError(f"namesrv {namesrv!r} names no NameServer; give host:port")
+    return addresses
+
+
+def _texts(namesrv: object) -> list[str]:
+    texts = []
+    several = isinstance(namesrv, Iterable) and not isinstance(namesrv, Mapping)
+    for part in namesrv if several else (namesrv,):  # type: ignore[attr-defined]
+        if not isinstance(part, str):
+            given = type(part if isinstance(namesrv, (list, tuple)) else namesrv).__name__
+            raise TypeError(f"namesrv must be host:port as str, or a list of them, not {given}")
+        texts.append(part)
+    return texts
+
+
+def is_address_server(address: str) -> bool:
+    """Whether the text is the URL of an address server, which has a path."""
+    return bool(_ADDRESS_SERVER.fullmatch(address))
+
+
+def _address(text: str) -> str:
+    text = text.strip().removeprefix("http://").rstrip("/")
+    host, colon, port = text.rpartition(":")
+    if not colon or (text.count(":") > 1 and not host.endswith("]")):
+        host, port = text, "9876"
+    legal_host = (
+        bool(host) and not re.search(r"[/\s]", host) and (":" not in host or _is_ipv6(host))
+    )
+    if not legal_host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError(f"{text!r} is not an address; give host:port, for example 127.0.0.1:9876")
+    return f"{host}:{port}"
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        ipaddress.IPv6Address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
+def read_address_map(text: str) -> dict[str, str]:
+    """Read "advertised=used,...", the text form of `address_map`; raises ValueError."""
+    pairs = [pair.partition("=") for pair in text.split(",") if pair.strip()]
+    for advertised, equals, _ in pairs:
+        if not equals:
+            raise ValueError(f"address map {advertised!r} must be HOST:PORT=HOST:PORT")
+    return {_address(advertised): _address(used) for advertised, _, used in pairs}
+
+
+def check_topic(topic: str) -> str:
+    """Return a legal topic name; raises TypeError or ValueError naming the rule it breaks."""
+    return _check_name("topic", topic, names.TOPIC_LENGTH_MAX)
+
+
+def check_readable(topic: str) -> str:
+    """Return a topic to read; its name may be one that can no longer be created.
+
+    Raises TypeError or ValueError naming the rule it breaks.
+    """
+    if not isinstance(topic, str):
+        raise TypeError(f"topic must be str, not {type(topic).__name__}")
+    if not topic.strip():
+        raise ValueError("topic must not be blank")
+    return topic
+
+
+@lru_cache(1024)
+def check_sendable(topic: str) -> str:
+    """Return a topic that users may send to; RocketMQ's own topics are refused."""
+    if topic in names.NO_SENDING:
+        raise ValueError(f"topic {topic!r} is reserved by RocketMQ; send to another topic")
+    return _check_name("topic", topic, names.TOPIC_LENGTH_MAX)
+
+
+def check_group(group: str) -> str:
+    """Return a legal group name that is not one of Java's placeholders."""
+    if group in names.PLACEHOLDER_GROUPS:
+        raise ValueError(f"group {group!r} is a placeholder of RocketMQ; use another name")
+    return _check_name("group", group, names.GROUP_LENGTH_MAX)
+
+
+def _check_name(kind: str, name: str, length_max: int) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"{kind} must be str, not {type(name).__name__}")
+    if not name.strip():
+        raise ValueError(f"{kind} must not be blank")
+    if len(name) > length_max:
+        raise ValueError(f"{kind} has {len(name)} characters; at most {length_max} are allowed")
+    if not names.has_legal_characters(name):
+        raise ValueError(f"{kind} {name!r} may hold only letters, digits and % | _ -")
+    return name
+
+
+def checked_map(addresses: Mapping[str, str] | None) -> Mapping[str, str]:
+    """An address map that cannot change, each address checked."""
+    if addresses is None:
+        return MappingProxyType({})
+    if not isinstance(addresses, Mapping):
+        raise TypeError(
+            "address_map must be a mapping of 'HOST:PORT' to 'HOST:PORT', "
+            f"not {type(addresses).__name__}"
+        )
+    for address in (part for pair in addresses.items() for part in pair):
+        if not isinstance(address, str):
+            raise TypeError(f"address_map holds {address!r}; an address must be str")
+        if _address(address) != address:
+            raise ValueError(f"address_map holds {address!r}, which is not HOST:PORT")
+    return MappingProxyType(dict(addresses))
+
+
+def set_seconds(settings: object, name: str, floor: float) -> None:
+    """Turn a field of a frozen settings object into seconds; raises as `seconds` does."""
+    object.__setattr__(settings, name, seconds(getattr(settings, name), name, floor))
+
+
+def check_range(name: str, value: int, low: int, high: int) -> None:
+    """Raise TypeError unless a value is an int, ValueError unless it is from low to high."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be int, not {type(value).__name__}")
+    if not low <= value <= high:
+        raise ValueError(f"{name} must be {low} to {high}, not {value}")
+
+
+def check_type(name: str, value: object, kind: Any, words: str) -> None:
+    """Raise TypeError unless a value has a type. words: what it must be."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be {words}, not {type(value).__name__}")
