@@ -31,6 +31,7 @@ from mqcommon._core import COLUMN_LAYOUTS, ColumnBuilder, damaged_records
 from mqcommon.names import is_of_a_group
 from mqcommon.own_address import own_address
 from mqcommon.property_names import DELIVER_AT, SET_BY_BROKERS, SYSTEM_PROPERTIES
+from mqcommon.property_text import NAME_END, PAIR_END
 
 __all__ = [
     "COLUMN_LAYOUTS",
@@ -275,7 +276,7 @@ def _checked_tag(tags: str) -> str:
 
 def _check_separators(name: str, *values: str) -> None:
     for text in (name, *values):
-        if "\x01" in text or "\x02" in text:
+        if NAME_END in text or PAIR_END in text:
             raise ValueError(
                 f"property {name!r} holds 0x01 or 0x02, which separate properties, in {text!r}"
             )
