@@ -181,7 +181,7 @@ impl Request {
         Ok(())
     }
 
-    /// Holds the request until a message arrives or the timeout ends.
+    /// Makes the request a long poll until a message arrives or the timeout ends.
     fn hold(
         &self,
         py: Python<'_>,

@@ -312,7 +312,7 @@ impl Server {
         let now = [
             ("pending_acks", pending_acks),
             ("connections", core.peers.count()),
-            ("held", core.holds.len()),
+            ("held", core.long_polls.len()),
             ("parked", core.parked.count()),
             ("unfinished_bytes", core.peers.unfinished()),
             ("large_request_bytes", core.large_request_bytes()),

@@ -7,7 +7,7 @@ use crate::fair::backpressure::Parked;
 use crate::handoff::Handoff;
 use crate::handoff::queue::BoundedQueue;
 use crate::limits::COLD_QUEUE;
-use crate::requests::hold::Holds;
+use crate::requests::long_poll::LongPolls;
 use crate::requests::pull::ColdPull;
 use crate::settings::Settings;
 use crate::shared::{Shared, UnknownFamily};
@@ -20,7 +20,7 @@ pub struct Core {
     /// Queues to Python.
     pub handoff: Handoff,
     /// Long polls.
-    pub holds: Holds,
+    pub long_polls: LongPolls,
     /// Pulls that must read from the disk.
     pub cold: BoundedQueue<ColdPull>,
     /// Requests that wait until their clients have read earlier replies.
@@ -42,7 +42,7 @@ impl Core {
             cold: BoundedQueue::new(COLD_QUEUE, Arc::clone(&clock)),
             shared: Shared::new(settings, store, clock)?,
             handoff,
-            holds: Holds::default(),
+            long_polls: LongPolls::default(),
             parked: Parked::default(),
         }))
     }

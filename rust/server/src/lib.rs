@@ -38,7 +38,7 @@ pub use handoff::queue::Popped;
 pub use handoff::request::JobHead;
 pub use limits::{CONNECTIONS_MAX, FRAME_BYTES_MAX};
 pub use requests::ask_client::NotAsked;
-pub use requests::hold::Wish;
+pub use requests::long_poll::PollKey;
 pub use requests::queue_locks::{Granted, LockLimits, QueueName};
 pub use server::Server;
 pub use settings::{DataPlane, FrameLimits, Kind, Settings, TlsMode, TlsSettings};

@@ -144,7 +144,7 @@ impl Server {
 
 /// Checks the deadlines of long polls as long as the server lives.
 async fn keep_time(core: Arc<Core>) {
-    core.holds.run_on(Handle::current());
+    core.long_polls.run_on(Handle::current());
     let mut ticks = tokio::time::interval(Duration::from_millis(HOLD_TICK_MS));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut watch = StepWatch::new(&*core.clock);
@@ -159,9 +159,9 @@ async fn keep_time(core: Arc<Core>) {
                 shown(to_ms)
             );
         }
-        dispatch::wake(&core, core.holds.expired(core.clock.monotonic_ms()));
+        dispatch::wake(&core, core.long_polls.expired(core.clock.monotonic_ms()));
         if tick % HOLD_SWEEP_TICKS == 0 {
-            dispatch::wake(&core, core.holds.sweep());
+            dispatch::wake(&core, core.long_polls.sweep());
         }
     }
 }
@@ -169,7 +169,7 @@ async fn keep_time(core: Arc<Core>) {
 impl Core {
     /// Answers every long poll; from now on no request becomes one.
     pub fn release_holds(self: &Arc<Self>) {
-        dispatch::wake(self, self.holds.release());
+        dispatch::wake(self, self.long_polls.release());
     }
 
     /// Closes all queues; requests that still wait get code 1.
@@ -214,7 +214,7 @@ fn listen_to_store(core: &Arc<Core>) -> io::Result<()> {
     let arrived = move |arrivals: &Arrivals<'_>| {
         if let Some(core) = listening.upgrade() {
             // The store's dispatch thread only moves the long polls; they are answered elsewhere.
-            dispatch::wake(&core, core.holds.arrived(arrivals));
+            dispatch::wake(&core, core.long_polls.arrived(arrivals));
         }
     };
     store.on_arrival(Box::new(arrived)).map_err(taken)?;
@@ -233,7 +233,7 @@ fn listen_to_store(core: &Arc<Core>) -> io::Result<()> {
     let waiting = Arc::downgrade(core);
     let is_awaited = move || {
         let core = waiting.upgrade();
-        core.is_none_or(|core| !core.holds.is_empty())
+        core.is_none_or(|core| !core.long_polls.is_empty())
     };
     store.set_awaited(Box::new(is_awaited)).map_err(taken)?;
     let filtering = Arc::downgrade(core);

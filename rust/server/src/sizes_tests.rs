@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::conn::connection;
 use crate::conn::peers::Peer;
 use crate::core::Core;
-use crate::requests::hold;
+use crate::requests::long_poll;
 use crate::requests::pull::PullTask;
 use mq_net::connection::Connection;
 use mq_net::receiver::Receiver;
@@ -18,7 +18,11 @@ fn result_size<R>(_: impl FnOnce(Arc<Core>, Arc<Peer>, Receiver) -> R) -> usize 
 #[test]
 fn a_held_pull_is_small() {
     assert!(size_of::<PullTask>() <= 112, "{}", size_of::<PullTask>());
-    assert_eq!(hold::HELD_BYTES, size_of::<PullTask>(), "nothing beside it");
+    assert_eq!(
+        long_poll::LONG_POLL_BYTES,
+        size_of::<PullTask>(),
+        "nothing beside it"
+    );
 }
 
 #[test]

@@ -98,7 +98,7 @@ impl Drop for Ending {
         core.client_replies.closed(peer.id, peer.closed());
         parking::give_back(core, peer);
         core.peers.forget_partial(peer);
-        core.holds.left();
+        core.long_polls.left();
         let blank = (EventKind::Closed, String::new());
         let (mut kind, mut detail) = std::mem::replace(&mut self.end, blank);
         if peer.is_slow_reader() {

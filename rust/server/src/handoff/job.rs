@@ -13,7 +13,7 @@ use crate::handoff::queue::Popped;
 use crate::handoff::request::{JobHead, Request};
 use crate::limits::HOLD_MS_MAX;
 use crate::requests::dispatch;
-use crate::requests::hold::{Held, Wish};
+use crate::requests::long_poll::{LongPoll, PollKey};
 use crate::requests::parking;
 use crate::route::Family;
 use mq_format::remoting::ExtFields;
@@ -123,7 +123,7 @@ impl Job {
         request.note_held(&core.handoff.load);
         let timeout_ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
         let deadline_ms = core.clock.monotonic_ms() + timeout_ms.min(HOLD_MS_MAX);
-        let wish = Wish {
+        let poll_key = PollKey {
             topic,
             queue_id,
             offset,
@@ -131,8 +131,8 @@ impl Job {
             deadline_ms,
         };
         let woken = core
-            .holds
-            .hold(&core, Held::Python(Box::new((wish, request))));
+            .long_polls
+            .hold(&core, LongPoll::Python(Box::new((poll_key, request))));
         dispatch::wake(&core, woken);
     }
 

@@ -10,7 +10,7 @@ use crate::core::Core;
 use crate::handoff::request::Request;
 use crate::handoff::send_order::SendTurn;
 use crate::requests::context::{Context, Handled};
-use crate::requests::hold::Held;
+use crate::requests::long_poll::LongPoll;
 use crate::requests::pull::{self, ColdPull, PullTask, Pulled};
 use crate::requests::{heartbeat, lock, offsets, published, send, transaction};
 use crate::route::{self, Family, Native};
@@ -277,7 +277,7 @@ pub(crate) fn end(core: &Arc<Core>, request: Request) {
 pub(crate) fn pulled(core: &Arc<Core>, outcome: Pulled, out: &mut Vec<u8>) {
     match outcome {
         Pulled::Done => {}
-        Pulled::Hold(task) => wake(core, core.holds.hold(core, Held::Pull(task))),
+        Pulled::Hold(task) => wake(core, core.long_polls.hold(core, LongPoll::Pull(task))),
         Pulled::Cold(task) => read_later(core, Box::new(task), out),
     }
 }
@@ -292,13 +292,13 @@ pub(crate) fn read_later(core: &Core, task: ColdPull, out: &mut Vec<u8>) {
 }
 
 /// Resumes long polls that were woken: pulls run on the runtime, others go back to Python.
-pub(crate) fn wake(core: &Arc<Core>, woken: Vec<Held>) {
+pub(crate) fn wake(core: &Arc<Core>, woken: Vec<LongPoll>) {
     let mut pulls = Vec::new();
     for held in woken {
         match held {
-            Held::Pull(task) if task.is_gone() => {}
-            Held::Pull(task) => pulls.push(task),
-            Held::Python(held) => {
+            LongPoll::Pull(task) if task.is_gone() => {}
+            LongPoll::Pull(task) => pulls.push(task),
+            LongPoll::Python(held) => {
                 let mut request = held.1;
                 if request.peer.is_closing() {
                     request.no_reply();
@@ -320,7 +320,7 @@ pub(crate) fn wake(core: &Arc<Core>, woken: Vec<Held>) {
 
 fn rerun(core: &Arc<Core>, pulls: Vec<PullTask>) {
     let running = Arc::clone(core);
-    core.holds.spawn(async move {
+    core.long_polls.spawn(async move {
         for task in pulls {
             let (peer, mut out) = (Arc::clone(&task.peer), Vec::new());
             let outcome = pull::rerun(&running, task, &mut out);

@@ -54,14 +54,14 @@ impl Fixture {
         let shared = Some(Arc::clone(&store));
         let core = Core::new(Settings::default(), shared, SystemClock::shared()).unwrap();
         publish(&core);
-        core.holds.run_on(Handle::current());
+        core.long_polls.run_on(Handle::current());
         let calls = Arc::<AtomicUsize>::default();
         let (listening, counted) = (Arc::downgrade(&core), Arc::clone(&calls));
         store
             .on_arrival(Box::new(move |arrivals| {
                 counted.fetch_add(1, Ordering::SeqCst);
                 let core = listening.upgrade().unwrap();
-                dispatch::wake(&core, core.holds.arrived(arrivals));
+                dispatch::wake(&core, core.long_polls.arrived(arrivals));
             }))
             .unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -154,13 +154,13 @@ async fn one_client_leaves_room_for_others() {
     let tasks = || Handle::current().metrics().num_alive_tasks();
     let before = tasks();
     fixture.hold(1);
-    assert_eq!(fixture.core.holds.len(), HOLDS_OF_CLIENT_MAX);
+    assert_eq!(fixture.core.long_polls.len(), HOLDS_OF_CLIENT_MAX);
     assert_eq!(tasks() - before, 1, "one more is answered at once");
     let core = &fixture.core;
-    dispatch::wake(core, core.holds.take_queue(key("T", 0), |_| true));
+    dispatch::wake(core, core.long_polls.take_queue(key("T", 0), |_| true));
     assert_eq!(fixture.peer.held_count(), 0);
     fixture.hold(1);
-    assert_eq!(core.holds.len(), 1, "it has room again");
+    assert_eq!(core.long_polls.len(), 1, "it has room again");
 }
 
 #[tokio::test]
@@ -169,19 +169,19 @@ async fn only_long_filters_of_long_polls_are_limited() {
     let core = &fixture.core;
     let tags = |count: usize| vec!["t"; count].join("||");
     fixture.hold_with(0, &tags(HOLD_FILTER_BYTES_FREE / 4));
-    assert_eq!(core.holds.filter_bytes.load(Ordering::Relaxed), 0);
+    assert_eq!(core.long_polls.filter_bytes.load(Ordering::Relaxed), 0);
     let long = tags(16 << 10);
     let fitting = HOLD_FILTER_BYTES_MAX / (4 * (16 << 10));
     (0..=fitting).for_each(|_| fixture.hold_with(0, &long));
     assert_eq!(
-        core.holds.len(),
+        core.long_polls.len(),
         1 + fitting,
         "the last is answered at once"
     );
     fixture.hold_with(0, "t");
-    assert_eq!(core.holds.len(), 2 + fitting);
-    dispatch::wake(core, core.holds.take_queue(key("T", 0), |_| true));
-    assert_eq!(core.holds.filter_bytes.load(Ordering::Relaxed), 0);
+    assert_eq!(core.long_polls.len(), 2 + fitting);
+    dispatch::wake(core, core.long_polls.take_queue(key("T", 0), |_| true));
+    assert_eq!(core.long_polls.filter_bytes.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test]
@@ -189,11 +189,14 @@ async fn no_long_poll_lasts_longer_than_the_limit() {
     let fixture = Fixture::new().await;
     fixture.hold(0); // its timeout is ten minutes
     let (core, now_ms) = (&fixture.core, fixture.core.clock.monotonic_ms());
-    dispatch::wake(core, core.holds.expired(now_ms + HOLD_MS_MAX - 10_000));
-    assert_eq!(core.holds.len(), 1);
-    dispatch::wake(core, core.holds.expired(now_ms + HOLD_MS_MAX + TICK_MS));
-    assert!(core.holds.is_empty());
-    let shards = core.holds.shards.iter().map(Mutex::lock);
+    dispatch::wake(core, core.long_polls.expired(now_ms + HOLD_MS_MAX - 10_000));
+    assert_eq!(core.long_polls.len(), 1);
+    dispatch::wake(
+        core,
+        core.long_polls.expired(now_ms + HOLD_MS_MAX + TICK_MS),
+    );
+    assert!(core.long_polls.is_empty());
+    let shards = core.long_polls.shards.iter().map(Mutex::lock);
     assert_eq!(shards.map(|shard| shard.wheel.len()).sum::<usize>(), 0);
 }
 
@@ -209,11 +212,19 @@ async fn a_group_of_messages_wakes_its_long_polls_at_once() {
     let before = tasks();
 
     let last = fixture.put_all();
-    assert_eq!(fixture.core.holds.len(), holds, "nothing is readable yet");
+    assert_eq!(
+        fixture.core.long_polls.len(),
+        holds,
+        "nothing is readable yet"
+    );
     fixture.store.wait(last);
     let until = Instant::now() + DEADLINE;
-    while !fixture.core.holds.is_empty() || tasks() == before {
-        assert!(Instant::now() < until, "{} wait", fixture.core.holds.len());
+    while !fixture.core.long_polls.is_empty() || tasks() == before {
+        assert!(
+            Instant::now() < until,
+            "{} wait",
+            fixture.core.long_polls.len()
+        );
         std::thread::yield_now();
     }
     assert_eq!(

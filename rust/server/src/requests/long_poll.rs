@@ -23,7 +23,7 @@ const TICK_MS: i64 = HOLD_TICK_MS as i64;
 
 /// The message that a long poll waits for.
 #[derive(Debug, Clone)]
-pub struct Wish {
+pub struct PollKey {
     /// Topic of the queue.
     pub topic: Arc<str>,
     /// The queue.
@@ -36,8 +36,8 @@ pub struct Wish {
     pub deadline_ms: i64,
 }
 
-/// A wish whose parts are borrowed.
-pub(crate) struct Wanted<'a> {
+/// A key whose parts are borrowed.
+pub(crate) struct PollKeyRef<'a> {
     pub topic: &'a str,
     pub queue_id: i32,
     pub offset: i64,
@@ -45,25 +45,25 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// A long poll. Kept small: a hundred thousand are usual, two or three per queue.
-pub(crate) enum Held {
+pub(crate) enum LongPoll {
     Pull(PullTask),
-    Python(Box<(Wish, Request)>),
+    Python(Box<(PollKey, Request)>),
 }
 
 /// Size of a long poll, without its names and its share of the tables.
 #[cfg(test)]
-pub(crate) const HELD_BYTES: usize = size_of::<Held>();
+pub(crate) const LONG_POLL_BYTES: usize = size_of::<LongPoll>();
 
-impl Held {
-    fn wanted(&self) -> Wanted<'_> {
+impl LongPoll {
+    fn key(&self) -> PollKeyRef<'_> {
         match self {
-            Self::Pull(task) => Wanted {
+            Self::Pull(task) => PollKeyRef {
                 topic: &task.topic,
                 queue_id: task.queue_id,
                 offset: task.offset,
                 filter: &task.filter,
             },
-            Self::Python(held) => Wanted {
+            Self::Python(held) => PollKeyRef {
                 topic: &held.0.topic,
                 queue_id: held.0.queue_id,
                 offset: held.0.offset,
@@ -113,14 +113,14 @@ impl Held {
 /// The long polls of one queue. An empty entry stays until its tick in the wheel, because the next
 /// long poll usually comes soon.
 struct Waiting {
-    held: Vec<Held>,
+    held: Vec<LongPoll>,
     /// The tick at which the wheel visits the queue; not after the earliest deadline.
     due: i64,
 }
 
 #[derive(Default)]
 struct Shard {
-    /// By hash of topic and queue, so that an arrival needs no owned key; the wish is compared too.
+    /// By hash of topic and queue, so that an arrival needs no owned key; the key is compared too.
     queues: HashMap<u64, Waiting>,
     /// Queues by the tick of a deadline. Only the entry at a queue's `due` tick counts.
     wheel: BTreeMap<i64, Vec<u64>>,
@@ -128,7 +128,7 @@ struct Shard {
 
 /// All long polls.
 #[derive(Default)]
-pub struct Holds {
+pub struct LongPolls {
     shards: [Mutex<Shard>; SHARDS],
     count: AtomicUsize,
     /// Bytes of the filters of long polls.
@@ -141,11 +141,11 @@ pub struct Holds {
     runtime: Mutex<Option<Handle>>,
 }
 
-impl Holds {
+impl LongPolls {
     /// Makes the request a long poll until its message arrives or its deadline passes. Returns the
     /// requests to answer now: this one if there is no room, and others of its queue whose message
     /// is there already.
-    pub(crate) fn hold(&self, shared: &Shared, held: Held) -> Vec<Held> {
+    pub(crate) fn hold(&self, shared: &Shared, held: LongPoll) -> Vec<LongPoll> {
         if self.released.load(Ordering::Acquire) || !self.has_room(&held) {
             return vec![held];
         }
@@ -153,9 +153,9 @@ impl Holds {
         let filter_bytes = held.filter_bytes();
         self.filter_bytes.fetch_add(filter_bytes, Ordering::Relaxed);
         shared.counters.holds.one();
-        let wanted = held.wanted();
+        let wanted = held.key();
         let (queue_id, offset) = (wanted.queue_id, wanted.offset);
-        let key = key(wanted.topic, queue_id);
+        let key = hash_of(wanted.topic, queue_id);
         let topic = held.topic();
         self.count.fetch_add(1, Ordering::AcqRel);
         self.shard(key).lock().insert(key, held);
@@ -179,7 +179,7 @@ impl Holds {
         woken
     }
 
-    fn has_room(&self, held: &Held) -> bool {
+    fn has_room(&self, held: &LongPoll) -> bool {
         let bytes = held.filter_bytes();
         let filter_bytes = self.filter_bytes.load(Ordering::Relaxed);
         self.len() < HOLDS_MAX
@@ -189,14 +189,14 @@ impl Holds {
 
     /// Returns the long polls whose messages became readable, for all queues of one batch. The
     /// store's dispatch thread calls it.
-    pub(crate) fn arrived(&self, arrivals: &Arrivals<'_>) -> Vec<Held> {
+    pub(crate) fn arrived(&self, arrivals: &Arrivals<'_>) -> Vec<LongPoll> {
         fence(Ordering::SeqCst); // see `hold`
         if self.is_empty() {
             return Vec::new();
         }
         let mut woken = Vec::new();
         arrivals.while_awaited(|arrival| {
-            let key = key(arrival.topic, arrival.queue_id);
+            let key = hash_of(arrival.topic, arrival.queue_id);
             self.shard(key).lock().take(key, &mut woken, |wanted| {
                 arrival.max_offset > wanted.offset
                     && wanted.queue_id == arrival.queue_id
@@ -209,7 +209,7 @@ impl Holds {
     }
 
     /// Returns the long polls whose deadline has passed.
-    pub(crate) fn expired(&self, now_ms: i64) -> Vec<Held> {
+    pub(crate) fn expired(&self, now_ms: i64) -> Vec<LongPoll> {
         self.taken(|shard| shard.take_late(now_ms))
     }
 
@@ -220,15 +220,15 @@ impl Holds {
 
     /// Returns the long polls of closed connections, if a connection ended since the last sweep.
     /// Their deadlines may be far away.
-    pub(crate) fn sweep(&self) -> Vec<Held> {
+    pub(crate) fn sweep(&self) -> Vec<LongPoll> {
         match self.someone_left.swap(false, Ordering::AcqRel) {
-            true => self.taken(|shard| shard.take_all(Held::is_gone)),
+            true => self.taken(|shard| shard.take_all(LongPoll::is_gone)),
             false => Vec::new(),
         }
     }
 
     /// Returns all long polls; from now on no request becomes one.
-    pub(crate) fn release(&self) -> Vec<Held> {
+    pub(crate) fn release(&self) -> Vec<LongPoll> {
         self.released.store(true, Ordering::Release);
         self.taken(|shard| shard.take_all(|_| true))
     }
@@ -259,30 +259,34 @@ impl Holds {
         &self.shards[key as usize % SHARDS]
     }
 
-    pub(crate) fn take_queue(&self, key: u64, wanted: impl Fn(&Wanted<'_>) -> bool) -> Vec<Held> {
+    pub(crate) fn take_queue(
+        &self,
+        key: u64,
+        wanted: impl Fn(&PollKeyRef<'_>) -> bool,
+    ) -> Vec<LongPoll> {
         let mut woken = Vec::new();
         self.shard(key).lock().take(key, &mut woken, wanted);
         self.note_taken(&woken);
         woken
     }
 
-    fn taken(&self, take: impl Fn(&mut Shard) -> Vec<Held>) -> Vec<Held> {
+    fn taken(&self, take: impl Fn(&mut Shard) -> Vec<LongPoll>) -> Vec<LongPoll> {
         let shards = self.shards.iter();
         let woken: Vec<_> = shards.flat_map(|shard| take(&mut shard.lock())).collect();
         self.note_taken(&woken);
         woken
     }
 
-    fn note_taken(&self, woken: &[Held]) {
+    fn note_taken(&self, woken: &[LongPoll]) {
         self.count.fetch_sub(woken.len(), Ordering::AcqRel);
         woken.iter().for_each(|held| held.peer().note_woken());
-        let filter_bytes = woken.iter().map(Held::filter_bytes).sum();
+        let filter_bytes = woken.iter().map(LongPoll::filter_bytes).sum();
         self.filter_bytes.fetch_sub(filter_bytes, Ordering::Relaxed);
     }
 }
 
 impl Shard {
-    fn insert(&mut self, key: u64, held: Held) {
+    fn insert(&mut self, key: u64, held: LongPoll) {
         let tick = tick_after(held.deadline_ms());
         let queue = self.queues.entry(key).or_insert(Waiting {
             held: Vec::new(),
@@ -305,18 +309,18 @@ impl Shard {
     fn take(
         &mut self,
         key: u64,
-        taken: &mut Vec<Held>,
-        wanted: impl Fn(&Wanted<'_>) -> bool,
+        taken: &mut Vec<LongPoll>,
+        wanted: impl Fn(&PollKeyRef<'_>) -> bool,
     ) -> bool {
         let Some(queue) = self.queues.get_mut(&key) else {
             return false;
         };
-        let found = queue.held.extract_if(.., |held| wanted(&held.wanted()));
+        let found = queue.held.extract_if(.., |held| wanted(&held.key()));
         taken.extend(found);
         !queue.held.is_empty()
     }
 
-    fn take_all(&mut self, wanted: impl Fn(&Held) -> bool) -> Vec<Held> {
+    fn take_all(&mut self, wanted: impl Fn(&LongPoll) -> bool) -> Vec<LongPoll> {
         let queues = self.queues.values_mut();
         queues
             .flat_map(|queue| queue.held.extract_if(.., |held| wanted(held)))
@@ -324,7 +328,7 @@ impl Shard {
     }
 
     /// Takes the long polls whose deadline has passed, and advances the wheel.
-    fn take_late(&mut self, now_ms: i64) -> Vec<Held> {
+    fn take_late(&mut self, now_ms: i64) -> Vec<LongPoll> {
         let mut taken = Vec::new();
         while let Some(entry) = self.wheel.first_entry() {
             let tick = *entry.key();
@@ -338,7 +342,7 @@ impl Shard {
         taken
     }
 
-    fn take_late_of(&mut self, key: u64, tick: i64, now_ms: i64, taken: &mut Vec<Held>) {
+    fn take_late_of(&mut self, key: u64, tick: i64, now_ms: i64, taken: &mut Vec<LongPoll>) {
         let Some(queue) = self.queues.get_mut(&key).filter(|queue| queue.due == tick) else {
             return;
         };
@@ -347,7 +351,7 @@ impl Shard {
                 .held
                 .extract_if(.., |held| held.deadline_ms() <= now_ms),
         );
-        let deadlines = queue.held.iter().map(Held::deadline_ms);
+        let deadlines = queue.held.iter().map(LongPoll::deadline_ms);
         match deadlines.min() {
             None => drop(self.queues.remove(&key)),
             Some(next_ms) => {
@@ -363,8 +367,8 @@ fn tick_after(time_ms: i64) -> i64 {
     time_ms.saturating_add(TICK_MS - 1).div_euclid(TICK_MS)
 }
 
-/// FNV-1a: fast for short keys. A collision does no harm, because the wish is compared too.
-fn key(topic: &str, queue_id: i32) -> u64 {
+/// FNV-1a: fast for short keys. A collision does no harm, because the key is compared too.
+fn hash_of(topic: &str, queue_id: i32) -> u64 {
     let bytes = topic.bytes().chain(queue_id.to_le_bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
