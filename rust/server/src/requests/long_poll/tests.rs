@@ -157,7 +157,7 @@ async fn one_client_leaves_room_for_others() {
     assert_eq!(fixture.core.long_polls.len(), HOLDS_OF_CLIENT_MAX);
     assert_eq!(tasks() - before, 1, "one more is answered at once");
     let core = &fixture.core;
-    dispatch::wake(core, core.long_polls.take_queue(key("T", 0), |_| true));
+    dispatch::wake(core, core.long_polls.take_queue(hash_of("T", 0), |_| true));
     assert_eq!(fixture.peer.held_count(), 0);
     fixture.hold(1);
     assert_eq!(core.long_polls.len(), 1, "it has room again");
@@ -180,7 +180,7 @@ async fn only_long_filters_of_long_polls_are_limited() {
     );
     fixture.hold_with(0, "t");
     assert_eq!(core.long_polls.len(), 2 + fitting);
-    dispatch::wake(core, core.long_polls.take_queue(key("T", 0), |_| true));
+    dispatch::wake(core, core.long_polls.take_queue(hash_of("T", 0), |_| true));
     assert_eq!(core.long_polls.filter_bytes.load(Ordering::Relaxed), 0);
 }
 
