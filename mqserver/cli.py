@@ -27,7 +27,7 @@ def _command() -> object:
     # The objects of a start live until the end, so the garbage collector would search them for
     # nothing: a sixth of the time of the imports. `running.keep_what_is_there` turns it on again.
     gc.disable()
-    # Where memory is short, loading the compiled core is the first thing that fails.
+    # If memory is short, loading the compiled core is the first thing that fails.
     from mqserver.commands.main import cli
 
     add_debug(cli)

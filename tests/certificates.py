@@ -24,7 +24,7 @@ class Pair(NamedTuple):
 
 
 class Authority:
-    """Signs certificates; its own is in the file `ca`."""
+    """Signs certificates; the file `ca` holds its own certificate."""
 
     def __init__(self, folder: Path, name: str = "ca") -> None:
         self.folder = folder

@@ -58,7 +58,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What takes minutes begins first, so that no worker has it left at the end."""
+    """Tests that take minutes start first, so that no worker runs one alone at the end."""
     if hasattr(config, "workerinput"):
         items.sort(key=_place)
 

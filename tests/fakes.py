@@ -26,7 +26,7 @@ class FakeRequest:
 
 
 def request_of(frame: Frame, connection: int = 1, remote: str = "127.0.0.1:50000") -> FakeRequest:
-    """The request a frame makes."""
+    """The request for a frame."""
     return FakeRequest(
         frame.code,
         dict(frame.fields),

@@ -32,7 +32,7 @@ def test_exported_names_exist_are_sorted_and_documented(package: str) -> None:
 
 
 def test_both_faces_of_the_client_export_the_same_errors() -> None:
-    """What `aio` raises is caught without a look at its insides."""
+    """The errors of `aio` can be caught with exported names only."""
     import mqclient
     from mqclient import aio, errors
 

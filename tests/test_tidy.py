@@ -18,7 +18,7 @@ import pytest
 from tests import prose
 
 ROOT = Path(__file__).parent.parent
-# Hard limits. A new file aims at 400 lines of Python, 500 of Rust, and is split by idea.
+# Hard limits. A new file aims at 400 lines of Python or 500 of Rust, and is split by idea.
 FILE_LINES = {".py": 600, ".pyx": 600, ".pxd": 600, ".rs": 800, ".java": 600, ".pyi": 720}
 FUNCTION_LINES = 70
 USUAL_FUNCTION_LINES = 40
@@ -99,7 +99,7 @@ CORE_DOORS = {
 }
 UNCLEAR_PERCENT = 2
 """Largest share of a room's lines of prose that may hold a phrase of `prose.py`."""
-STILL_UNCLEAR = {"rust/store": 3}
+STILL_UNCLEAR: dict[str, int] = {}
 """Rooms with a higher limit, in percent. Entries shrink: one that is higher than needed fails."""
 
 

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def until(condition: Callable[[], object], timeout_s: float = DEADLINE) -> bool:
-    """Whether it becomes true in time."""
+    """Whether the condition becomes true before the deadline."""
     pause, deadline = threading.Event(), time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:

@@ -58,7 +58,7 @@ class Channel:
         return call.result(reply, self.namesrv)
 
     async def ask_every_namesrv(self, call: Call[R]) -> dict[str, R]:
-        """Ask each NameServer, as all keep what administration changes; answers by address.
+        """Ask each NameServer, because each has its own copy of the data; answers by address.
 
         Raises the first error after all were asked.
         """

@@ -71,11 +71,11 @@ class Messages(Room):
         """The message with an offset message id, from the broker that the id names, or with a
         unique key, the msg_id of a SendResult.
 
-        topic: where to look for a unique key; None searches every topic. An offset id that leads
-        to nothing is looked up as a unique key if a topic is given, as in RocketMQ.
-        A broker whose address has changed since it stored the message is found too. Raises
-        ValueError if the text is neither, BrokerError if no such message is stored, MalformedReply
-        if the message arrived damaged.
+        topic: the topic to search for a unique key; None searches every topic. An offset id that
+        leads to nothing is looked up as a unique key if a topic is given, as in RocketMQ. A broker
+        whose address has changed since it stored the message is found too. Raises ValueError if the
+        text is neither, BrokerError if no such message is stored, MalformedReply if the message
+        arrived damaged.
         """
         where = parse_offset_msg_id(msg_id)
         if not 0 < where.port < 65536 or where.physical_offset < 0:

@@ -20,7 +20,7 @@ END_MS = -1
 
 @dataclass(frozen=True, slots=True)
 class RollbackStats:
-    """What became of a queue's offset (RocketMQ's `RollbackStats`).
+    """The reset of one queue's offset (RocketMQ's `RollbackStats`).
 
     broker_offset: the queue's end. consumer_offset: the group's offset before.
     timestamp_offset: the offset at the time. rollback_offset: the group's offset now.

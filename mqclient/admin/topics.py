@@ -153,7 +153,7 @@ class Topics(Room):
         await self._channel.ask_every_namesrv(namesrv_calls.delete_topic(topic, cluster))
 
     async def consume_time_span(self, topic: str, group: str) -> list[QueueTimeSpan]:
-        """Store times of each queue's messages, and where a group is (`queryConsumeTimeSpan`)."""
+        """Store times of each queue's messages, and a group's position (`queryConsumeTimeSpan`)."""
         call = offset_calls.consume_time_span(topic, group)
         addresses = await self._channel.addresses(topic)
         return [span for a in addresses for span in await self._channel.ask_broker(a, call)]

@@ -78,8 +78,8 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
     def assign(self, queues: Iterable[MessageQueue], expression: str | SqlFilter = "*") -> None:
         """Read exactly these queues, whatever other members do; replaces an earlier assignment.
 
-        expression: as in `subscribe`, for all their topics. Queues that were assigned before go
-        on at their position. Raises TypeError, ValueError, also after `subscribe`.
+        expression: as in `subscribe`, for all their topics. Queues that were assigned before keep
+        their position. Raises TypeError, ValueError, also after `subscribe`.
         """
         self._on_loop(self._twin.assign, queues, expression)
 

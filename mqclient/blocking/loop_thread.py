@@ -20,7 +20,7 @@ __all__ = ["CallbackThread", "LoopThread", "result_of"]
 R = TypeVar("R")
 log = logging.getLogger(__name__)
 SIGNAL_CHECK = 0.5
-"""Seconds between checks for a signal: one that comes just before the wait does not end it."""
+"""Seconds between checks for a signal: a signal just before the wait does not interrupt it."""
 F = TypeVar("F", bound=Callable[..., Any])
 STOP_TIMEOUT_S = 5.0
 """Seconds that the end of a loop may take, at most."""

@@ -20,10 +20,10 @@ class Closing(Protocol):
 
     @property
     def _is_busy(self) -> bool:
-        """Whether it has accepted work that has not ended, or consumes."""
+        """Whether the client has unfinished work, or consumes."""
 
     def _close_soon(self) -> "Future[None] | None":
-        """Begin to end its work, and to close. None if there is nothing to close."""
+        """Start to finish the client's work and close it. None if there is nothing to close."""
 
 
 _clients: "WeakSet[Closing]" = WeakSet()
@@ -51,7 +51,7 @@ def _begin(client: Closing) -> bool:
 
 
 def _at_exit() -> None:
-    """Runs while threads and loops still work, which `__del__` at the exit may not count on."""
+    """Runs at the exit while threads and loops still work; `__del__` would run too late."""
     for client in tuple(_clients):
         if client._is_busy and _begin(client):
             log.warning(

@@ -147,7 +147,7 @@ def produce(rate: float, name: str | None, save: str | None, output: str | None,
 @click.option("--tail", is_flag=True, help="start at the end and wait for new messages")
 @click.option("--commit", is_flag=True, help="commit the groups' offsets, as consumers do")
 def consume(name: str | None, save: str | None, output: str | None, **o: Any) -> None:
-    """Read all queues of a topic from their first message to the last one there now.
+    """Read all queues of a topic from their first message to the last one at the start.
 
     With --tail, latency is from a message's birth (a millisecond on its sender's clock) to here.
     """
@@ -226,7 +226,7 @@ def latency(rate: float, name: str | None, save: str | None, output: str | None,
 def connect(name: str | None, save: str | None, output: str | None, **o: Any) -> None:
     """Open many connections to the brokers of a topic, send heartbeats, hold them idle.
 
-    Latency is from when a connection was due to when it was open.
+    Latency is the time from a connection's due time until it is open.
     """
     names = ("connections", "rate", "role", "group", "groups")
     settings = {option: o.pop(option) for option in names}

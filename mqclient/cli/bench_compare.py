@@ -48,7 +48,7 @@ def compare(files: tuple[Path, ...], output: str | None) -> None:
 
 
 def _short_names(files: tuple[Path, ...]) -> list[str]:
-    """Each file's name without its ending, or the whole path where that would not tell them."""
+    """Each file's name without its ending, or the whole path if two names are equal."""
     stems = [path.stem for path in files]
     names = stems if len(set(stems)) == len(stems) else [str(path) for path in files]
     if len(set(names)) != len(names):

@@ -192,7 +192,7 @@ def send_options(command: F) -> F:
 def load_of(options: dict[str, Any], warmup: float = 0.0) -> dict[str, object]:
     """Turn the options that every load has into settings.
 
-    warmup: seconds, unless --warmup says otherwise, or --count says how much to do.
+    warmup: seconds, used without --warmup and --count.
     """
     tls: Tls | None = options["tls"]
     try:

@@ -28,8 +28,7 @@ _FALSE_BY_NOW = frozenset({
     "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET", "TRANSACTION_CHECK_TIMES", "CLUSTER", "MIN_OFFSET",
     "MAX_OFFSET", "INNER_MULTI_QUEUE_OFFSET",
 })  # fmt: skip
-"""Properties by which a broker would take the message for half of a transaction, or that it sets
-itself."""
+"""Properties that mark half messages, or that the broker sets itself."""
 _DELAY = frozenset({"REAL_TOPIC", "REAL_QID", "DELAY"})
 """Properties of a delayed message, even after its delivery."""
 

@@ -48,8 +48,8 @@ class Pulls(Protocol[Pulled]):
 class Assignment(Generic[Held]):
     """The queues that this member reads, and a task that pulls each.
 
-    hold: makes what keeps a queue's messages, from the queue and the offset of the first pull.
-    let_go: forgets the messages of a queue that no handler has yet.
+    hold: makes the buffer of a queue, from the queue and the offset of the first pull. let_go:
+    drops the messages of a queue that no handler has yet.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ the good messages after it wait."""
 
 
 def check_sense(held: ProcessQueue, asked: int, answer: PullAnswer) -> None:
-    """Raises MalformedReply for messages after which the same pull would follow again.
+    """Raises MalformedReply for messages that would lead to the same pull again.
 
     asked: the offset of the pull.
     """

@@ -37,9 +37,9 @@ def next_version(above: int = 0) -> int:
 
 
 async def outrank(client: Client, group: str, subscriptions: Iterable[SubscriptionData]) -> None:
-    """Give subscriptions higher versions than other ones that members of the group sent.
+    """Give subscriptions higher versions than the other members of the group sent.
 
-    A broker that does not answer is passed over; the next heartbeat reaches it.
+    A broker that does not answer is skipped; the next heartbeat reaches it.
     """
     wanted = {item.topic: item for item in subscriptions}
     addresses = {

@@ -1,4 +1,4 @@
-"""What keeps a client alive at its brokers while its event loop is busy, sent by a thread.
+"""A thread that sends heartbeats and lock renewals while a client's event loop is busy.
 
 A broker forgets a member of a group after 120 s without a heartbeat, and a queue's lock after 60 s
 without a renewal. The loop sends both; the thread repeats the loop's last requests once it is late.

@@ -1,4 +1,4 @@
-"""What clients of one event loop share: a client id, connections, routes and heartbeats.
+"""Shared state of the clients of one event loop: client id, connections, routes and heartbeats.
 
 An `Instance` is one client in brokers' eyes. Clients share one if their connection settings are
 equal and the protocol allows it. Rules: RocketMQ 4.9 `MQClientInstance`, `MQClientManager`,
@@ -42,7 +42,7 @@ FOR_ALL = frozenset(
         int(RequestCode.RESET_CONSUMER_CLIENT_OFFSET),
     )
 )
-"""Requests that are never answered: every member gets them, and looks whether they concern it."""
+"""One-way requests: every member gets them and checks whether they concern it."""
 
 RequestHandler = Callable[[str, Frame], Awaitable[Frame | None]]
 
@@ -118,7 +118,7 @@ class Instance:
     # --- members
 
     def admits(self, member: Member) -> bool:
-        """Whether a member may share this instance, on the loop that runs now.
+        """Whether a member may share this instance on the running loop.
 
         A broker knows a group's member by its connection and client id, so a consumer group, and a
         group whose transactions are checked, may be here once. Producers here have one group: a

@@ -26,8 +26,8 @@ class _Outage:
 class Outages:
     """The brokers of one client that fail its periodic requests, by broker name.
 
-    quiet: seconds without a failure until an outage is over. A master that is away while its slave
-    answers still fails every heartbeat, so they must be longer than the time between two.
+    quiet: seconds without a failure until an outage is over. A master that is down while its slave
+    answers fails every heartbeat, so `quiet` must be longer than the heartbeat interval.
     """
 
     def __init__(self, quiet: float, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,4 +1,4 @@
-"""The process and the event loop that a client belongs to, and what to say in another one."""
+"""The process and the event loop that a client belongs to, and the errors in another one."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Requests that are tried again after a failure that passes. For questions, never for sends."""
+"""Retries idempotent queries after transient failures. Never used for sends."""
 
 import asyncio
 import itertools

@@ -50,8 +50,8 @@ class AccessPoint:
     def make(self, kind: Callable[..., C], *arguments: Any, **options: Any) -> C:
         """Make a client of this access point.
 
-        kind: its class, of either face. arguments, options: as for the class, but the NameServer.
-        Raises the class's errors, and ValueError if it cannot work in a namespace.
+        kind: the client's class, blocking or asyncio. arguments, options: as for the class, without
+        the NameServer. Raises the class's errors, and ValueError if it cannot work in a namespace.
 
             AccessPoint.read("oms:rocketmq://127.0.0.1:9876").make(PushConsumer, "order_readers")
         """

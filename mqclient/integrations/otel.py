@@ -77,8 +77,9 @@ def traced(
 def _traced(
     handler: Handler, on_loop: bool, tracer: trace.Tracer, attributes: Callable[[], Attributes]
 ) -> Handler:
-    """A handler in a span. on_loop: it is awaited. attributes: called when it runs, as a client
-    has its id by then."""
+    """A handler in a span. on_loop: it is awaited. attributes: called when it runs, because the
+    client has its id by then.
+    """
     if on_loop:
 
         async def handle_async(messages: list[ReceivedMessage], context: ConsumeContext) -> Any:

@@ -33,7 +33,7 @@ class Serializer(Protocol[T]):
 
 
 class UnreadableBody(RocketMQError):
-    """A body that the serializer cannot read. `message` is the message that has it."""
+    """A body that the serializer cannot read. message: the message with this body."""
 
     def __init__(self, text: str, message: ReceivedMessage) -> None:
         super().__init__(text)

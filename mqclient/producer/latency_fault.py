@@ -46,7 +46,7 @@ class LatencyFaults:
     def choose(self, queues: Sequence[MessageQueue], turn: Callable[[], int]) -> MessageQueue:
         """The next queue of an available broker; else one of the better half of the brokers.
 
-        turn: gives the next place.
+        turn: returns the next count.
         """
         start, now = turn(), time.monotonic()
         for i in range(len(queues)):

@@ -1,7 +1,7 @@
 """When a send is tried again, and for how long.
 
 Rules: RocketMQ 4.9 `DefaultMQProducerImpl.sendDefaultImpl`, except for the number of tries: a send
-is tried until its timeout, as long as one of its failures may pass.
+is tried until its timeout, if one of its failures is transient.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ TRY_MIN_S = 0.02
 
 
 class Failure(NamedTuple):
-    """A failed try that another one may mend.
+    """A failed try after which another one may succeed.
 
     broker: name of the failed broker. error: None if it stored the message less durably than
     asked. stored: the result then.

@@ -157,7 +157,7 @@ class Sender:
     def judge(self, path: SendPath, outgoing: Outgoing, answer: Any) -> SendResult | Failure:
         """The result of the first try. answer: the broker's, or the error of the send.
 
-        Raises what another try would not mend.
+        Raises errors that another try would not cure.
         """
         try:
             if isinstance(answer, Exception):

@@ -131,8 +131,9 @@ class TransactionSettings(ProducerSettings):
 
 
 class SendOptions(ClientOptions, total=False):
-    """Keyword arguments of every producer: the fields of ProducerSettings but its group, and of
-    ClientOptions."""
+    """Keyword arguments of every producer: the fields of ProducerSettings without its group, and of
+    ClientOptions.
+    """
 
     timeout: Duration
     retries: int | None
@@ -162,7 +163,7 @@ class ProducerOptions(SendOptions, total=False):
 
 
 class TransactionOptions(SendOptions, total=False):
-    """Keyword arguments of a transaction producer: the fields of TransactionSettings besides."""
+    """Keyword arguments of a transaction producer: SendOptions and TransactionSettings' fields."""
 
     check_concurrency: int
     check_backlog: int

@@ -32,7 +32,7 @@ SEND_TIMEOUT = 5.0
 class TraceDispatcher:
     """Collects records from any thread and sends them in batches; never blocks a caller.
 
-    topic: where to. role: "PRODUCE" or "CONSUME". group: whose messages these are.
+    topic: topic for the records. role: "PRODUCE" or "CONSUME". group: group of the messages.
     """
 
     def __init__(

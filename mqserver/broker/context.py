@@ -1,4 +1,4 @@
-"""What every processor may use: the broker's state, its store, and the ways to send requests."""
+"""The context of all processors: the broker's state, its store, and the ways to send requests."""
 
 from __future__ import annotations
 

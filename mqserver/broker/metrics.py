@@ -199,7 +199,7 @@ class BrokerMetrics:
         return found
 
     def _groups_out(self, name: str, help_text: str, item: str) -> Metric:
-        """A counter of what each group read of each topic."""
+        """A counter of each group's reads of each topic."""
         found = CounterMetricFamily(
             f"rocketmq_{name}",
             help_text,

@@ -22,8 +22,9 @@ from mqserver.runtime.processor_api import LATER, Refused, Reply, Request, Respo
 log = logging.getLogger("mqserver.broker")
 
 Outcome = Frame | Exception
-"""What became of a question: the client's answer, a ConnectionError, a TimeoutError, or the error
-of an answer that cannot be read."""
+"""The outcome of a request to a client: the client's answer, a ConnectionError, a TimeoutError, or
+the error of an answer that cannot be read.
+"""
 Result = TypeVar("Result")
 Done = Callable[[Outcome], None]
 
@@ -156,7 +157,7 @@ class Relay:
         return LATER
 
     def close(self) -> None:
-        """Ask no more clients; questions that wait are given up."""
+        """Send no more requests to clients; the waiting ones fail."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join(timeout=2 * LOOK_S)
@@ -217,7 +218,7 @@ def _called(done: Done, outcome: Outcome) -> None:
 
 
 def answer_with(request: Request, answer: Callable[[Result], Response], outcome: Result) -> None:
-    """Answer a request with what `answer` makes of an outcome, or with the error it raises."""
+    """Answer a request with the result of `answer` for an outcome, or with its error."""
     try:
         reply = answer(outcome)
     except Refused as refused:

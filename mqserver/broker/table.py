@@ -158,7 +158,7 @@ def families_of(settings: BrokerSettings) -> dict[str, Family]:
     }
     threads = settings.handoff_threads
     families = {name: Family(name, capacity, threads) for name, capacity in waiting.items()}
-    # What may read or answer much: few run at a time, and they leave the cores to others.
+    # Requests that may read or answer much: few run at a time and leave the cores to others.
     query = Family("query", waiting["query"], _QUERY_THREADS, rests=True)
     # Requests over 128 KiB that store no message run one at a time, whatever their code.
     large = Family("large", _LONG_WAITING_MAX, threads=1, rests=True)

@@ -38,7 +38,7 @@ def take_back_unused(broker: BrokerContext) -> None:
 
 
 def _forget_known_offsets(broker: BrokerContext) -> None:
-    """Give back the shares of offsets that are gone, or whose group, topic and queue exist now."""
+    """Release the shares of offsets that are deleted or whose group, topic and queue exist now."""
     for name in broker.unasked.names("offsets"):
         place = _place(name)
         if broker.store.committed(*place) is None or why_unknown(broker, *place) is None:

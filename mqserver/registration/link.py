@@ -29,7 +29,7 @@ PERIOD_MIN_S, PERIOD_MAX_S = 10.0, 60.0
 
 @dataclass(frozen=True, slots=True)
 class LinkContext:
-    """What all links share.
+    """The state that all links share.
 
     settings: called each time, because settings may change online. collect: tells every link which
     topics changed, up to the version that it returns. ordered: gets the key-values that a

@@ -13,7 +13,7 @@ from mqserver.broker.acl.errors import AclError
 from mqserver.broker.acl.files import FILE_BYTES_MAX, AclPaths, Version, read, write
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "wire" / "acl-plain_acl-after.yml"
-"""What RocketMQ 4.9.7 made of a file after its admin commands."""
+"""The file that RocketMQ 4.9.7 wrote after its admin commands."""
 SECRET = "s3cret-words"
 TOO_DEEP = "nested deeper than 32 levels|exceeded maximum nesting depth"
 """Our error, or the error of a libyaml that limits the depth itself."""

@@ -39,7 +39,7 @@ def exchanges(session: str) -> list[tuple[bytes, Frame, Frame | None]]:
 
 
 def shape(reply: Frame) -> dict[str, object]:
-    """What must be equal. A secret in a refusal, and Java's line numbers, must not."""
+    """The compared part of a reply, without secrets in refusals and Java's line numbers."""
     remark = JAVA_PLACE.sub("", reply.remark or "").replace("secretKey=123 ", "secretKey=****** ")
     names = sorted(reply.fields)
     values = {name: MASKED.sub("", reply.fields[name]) for name in names if name not in WANDERING}

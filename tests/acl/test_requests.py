@@ -27,7 +27,7 @@ def heartbeat(group: str, *topics: str) -> bytes:
 
 
 def refusal(reply: Frame) -> str:
-    """Why, "" if it was not access control."""
+    """The reason of the refusal, "" if it was not access control."""
     remark = reply.remark or ""
     if not remark.startswith(PREFIX):
         return ""
@@ -103,7 +103,9 @@ def test_who_is_not_who_he_says(probe: Probe, serialize: int) -> None:
 
 
 def test_a_field_given_twice_is_no_way_around(probe: Probe) -> None:
-    """The binary header's reader would take the last, an empty one, and check no topic."""
+    """The reader of the binary header would take the last field, which is empty, and check no
+    topic.
+    """
     full = signed(310, send("AclDeny"), b"x", serialize=1)
     data = bytearray(encode(full))
     twice = b"\x00\x01b" + (0).to_bytes(4, "big")

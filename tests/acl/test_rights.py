@@ -40,7 +40,7 @@ def test_an_account_without_rights_is_refused_as_the_table_says(probe: Probe) ->
     shut = {"topicPerms": "AclDeny=DENY", "groupPerms": "shut=DENY"}
     keys = {"accessKey": USER[0], "secretKey": USER[1]}
     assert probe.call(signed(50, {**keys, **shut}, account=ADMIN)).code == 0
-    of_message = {33, 37}  # the test below has the message; an end without one gets no answer
+    of_message = {33, 37}  # the next test covers it: without a message, the end gets no answer
     wrong = []
     for code in sorted(set(CODES) - of_message):
         fields, body = asking(code)

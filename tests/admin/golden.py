@@ -49,5 +49,5 @@ class RecordedCluster(MockTransport):
 
 
 def _key(server: str, request: Frame) -> tuple[str, int, str]:
-    """Same server, same code, same fields."""
+    """Whether two requests have the same server, code and fields."""
     return server, request.code, json.dumps(request.fields, sort_keys=True)

@@ -296,7 +296,7 @@ def test_the_blocking_face_waits_for_the_same() -> None:
 
 
 def test_an_engine_is_taken_as_it_was() -> None:
-    """What `transport` was called before, one floor higher."""
+    """The earlier name of `transport`."""
 
     class Engine:
         client_id = "10.0.0.1@1"

@@ -63,7 +63,7 @@ def test_growth_is_unknown_for_one_figure() -> None:
 
 
 class Machine:
-    """Stands for the measuring: one set of ratios after the other."""
+    """Replaces the measurement: returns one set of ratios after the other."""
 
     def __init__(self, *measured: dict[str, float]) -> None:
         self.measured = list(measured)

@@ -18,7 +18,7 @@ CLI = "mqclient.cli.bench"
 
 
 def imported(path: Path) -> Iterator[tuple[str, str]]:
-    """Modules, and the names that are taken from them."""
+    """Imported modules, and the names imported from them."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
             yield from ((node.module or "", alias.name) for alias in node.names)

@@ -120,7 +120,7 @@ def test_a_bucket_is_full_after_a_pause_and_never_fuller() -> None:
 
 def test_clients_create_groups_up_to_a_number() -> None:
     bounds, _ = bounded(auto_create_group_max=9)
-    groups = groups_of(bounds)  # with the seven of the system
+    groups = groups_of(bounds)  # including the seven system groups
     assert groups.find("one")
     assert groups.find("two")
     code, remark = refusal(groups.find, "three")
@@ -279,7 +279,7 @@ def test_this_machine_has_no_share_and_100_percent_is_none() -> None:
     assert topics.create_for_send("T4", TEMPLATE, True, OTHER)
 
 
-def test_one_address_creates_topics_at_half_of_the_rate_and_others_go_on() -> None:
+def test_one_address_creates_topics_at_half_of_the_rate() -> None:
     clock, limits = Clock(), DefaultLimits(auto_create_topic_per_second=4)
     bounds = Bounds(lambda: limits, clock, lambda by: by.startswith("127."))
     topics = topics_of(bounds)

@@ -71,7 +71,7 @@ def test_only_administration_is_guarded() -> None:
 
 
 def test_the_guarded_codes_are_those_of_the_design() -> None:
-    """A code that is served natively would pass the guard by: none of these is."""
+    """A code that Rust serves would bypass the guard, so none of these codes may be native."""
     native = {10, 11, 14, 15, 30, 31, 37, 38, 41, 42, 105, 310, 320}
     assert {17, 25, 200, 207, 215, *range(50, 55)} - {52} <= ADMIN_CODES
     assert not native & ADMIN_CODES and len(ADMIN_CODES) == 22

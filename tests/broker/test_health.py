@@ -145,7 +145,7 @@ def test_probes(pair: Pair) -> None:
 
 
 def closed(peer: socket.socket) -> bool:
-    """Whether the server closes the connection, without waiting for more than a minute."""
+    """Whether the server closes the connection within a minute."""
     peer.settimeout(60)
     try:
         return peer.recv(1) == b""

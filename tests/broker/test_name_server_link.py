@@ -27,7 +27,7 @@ ME = Identity("C", "b", 0, "127.0.0.1:1", "127.0.0.1:2")
 
 
 class FakeNamesrv:
-    """Stands for the transport. Each call waits in `asked` until the test answers it."""
+    """Replaces the transport. Each call waits in `asked` until the test answers it."""
 
     def __init__(self, **_: object) -> None:
         self.asked: asyncio.Queue[tuple[Frame, asyncio.Future[Frame]]] = asyncio.Queue()
@@ -142,7 +142,7 @@ async def test_topics_created_during_a_full_registration_are_sent_too(
 
 @pytest.mark.parametrize("failure", ["error", "code"])
 async def test_after_a_failure_all_is_told(failure: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A NameServer that did not take a row would not take it again with the same version."""
+    """A NameServer that refused a row would ignore it if it came again with the same version."""
     monkeypatch.setattr(module, "RETRY_S", 0.001)
     async with played(monkeypatch) as bench:
         await bench.settle()

@@ -52,7 +52,7 @@ def test_a_failed_save_with_a_waiting_caller_is_retried() -> None:
     saver.stop()
 
 
-def test_a_marked_file_is_not_written_with_each_file_that_is_waited_for() -> None:
+def test_a_marked_file_is_not_written_with_awaited_files() -> None:
     saves: list[str] = []
     saver = Saver(lambda name, _: saves.append(name))
     saver.add("marked", bytes)

@@ -50,7 +50,7 @@ class FakePlane:
 
 
 class Room:
-    """State tables with everything they tell recorded."""
+    """State tables whose publications and notifications are recorded."""
 
     def __init__(self, **settings: str) -> None:
         self.plane = FakePlane()

@@ -91,7 +91,7 @@ def test_the_hour_and_the_day_have_their_own_samples(sampled: Sampled) -> None:
 
 
 def test_windows_are_what_rocketmqs_lists_would_be() -> None:
-    """Java keeps a list for each item: a zero one period ago, then up to 7 samples in all."""
+    """Java keeps a list for each item: a zero from one period ago, then samples, at most 7."""
     chance = random.Random(7)
     clock = Clock()
     items = Items(clock)
@@ -187,7 +187,7 @@ def test_forgotten_items_leave_the_others_as_they_were(
 
 
 class Room:
-    """Statistics of a plane that is played."""
+    """Statistics over a scripted data plane."""
 
     def __init__(self, counted: Counted | None = None) -> None:
         self.clock = Clock()
@@ -310,7 +310,7 @@ def test_items_go_with_their_topic_or_group() -> None:
 
 
 def test_bodies_are_written_as_rocketmq_writes_them() -> None:
-    """Each recorded body, from a StatsItem that lived through the same samples."""
+    """Each recorded body, compared with a StatsItem after the same samples."""
     recorded = [
         frame
         for frame in frames(FOLDER / "raw-broker.jsonl.gz")

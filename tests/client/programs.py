@@ -39,7 +39,7 @@ class Program:
         raise AssertionError(f"no line {line!r}: {self.process.communicate()}")
 
     def end(self, number: int | None = None) -> tuple[int, str, str]:
-        """Exit code, output and complaints, after a signal if there is one."""
+        """Exit code, standard output and standard error, after the given signal."""
         if number is not None:
             self.process.send_signal(number)
         out, err = self.process.communicate(timeout=EXIT_TIMEOUT_S)

@@ -40,7 +40,7 @@ def strict_mq():
 
 
 class Collector:
-    """A handler that collects bodies; `wait(n)` returns them when there are n."""
+    """A handler that collects bodies; `wait(n)` returns them after n have arrived."""
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []

@@ -329,7 +329,7 @@ async def test_heartbeats_go_on_while_a_loop_with_clients_is_blocked() -> None:
 async def test_locks_are_renewed_while_the_loop_is_blocked(
     mq: Standalone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue_locks, "LOCK_INTERVAL", 0.05)  # of the thread, not of the loop
+    monkeypatch.setattr(queue_locks, "LOCK_INTERVAL", 0.05)  # interval of the thread
     topic = mq.topic(queues=1)
     queue = MessageQueue(topic, "broker-a", 0)
     consumer = aio.PushConsumer("g_blocked", mq.namesrv, orderly=True)
@@ -400,7 +400,7 @@ WRITING = """
 
 
 def test_nothing_is_written_to_the_home_directory(namesrv: str, topic: str, tmp_path: Path) -> None:
-    """RocketMQ's client writes logs and offsets of broadcasting consumers there."""
+    """RocketMQ's client writes its logs and broadcasting offsets to the home directory."""
     home = tmp_path / "home"
     home.mkdir()
     places = {"HOME": str(home), "XDG_CONFIG_HOME": "", "XDG_CACHE_HOME": ""}

@@ -19,10 +19,10 @@ import pytest
 from mqserver.embedded.standalone import Standalone
 
 WARM_UP = 5
-"""Rounds until every pool and cache has its size."""
+"""Rounds after which every pool and cache has reached its size."""
 ROUNDS = 40
 RSS_GROWTH_MAX_KIB = 8 << 10
-"""What 30 bytes of each message add from one half of the soak to the other."""
+"""Growth from one half of the soak to the other if each message leaked 30 bytes."""
 SECONDS = float(os.environ.get("MQSTACK_SOAK_SECONDS", "120"))
 
 CLIENTS = """

@@ -16,7 +16,7 @@ RECORD = records("store")[0][0]
 
 
 def read_all(body: bytes) -> None:
-    """Read every attribute of whatever decodes."""
+    """Read every attribute of each record that decodes."""
     try:
         messages = decode_messages(body)
         for message in messages:

@@ -29,7 +29,7 @@ TABLES = {
     "topics.json": TopicConfigSerializeWrapper,
     "subscriptionGroup.json": SubscriptionGroupWrapper,
 }
-"""Files that a broker of ours reads into rows; the others are numbers under names."""
+"""Files that our broker reads into rows; the other files are maps of names to numbers."""
 
 
 @pytest.fixture(params=STORES)

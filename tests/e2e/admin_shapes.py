@@ -71,7 +71,7 @@ def _plain(body: bytes, ours: Mapping[int, int] | None) -> object:
 
 
 def unequal(place: str, theirs: object, ours: object) -> Iterator[str]:
-    """Where two replies differ, a line each."""
+    """The differences of two replies, one per line."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
         for name in sorted({*theirs, *ours}):
             yield from unequal(f"{place} {name}", theirs.get(name), ours.get(name))

@@ -63,7 +63,7 @@ class Exchange:
         return self.reply is not None and self.reply.code == 0
 
     def messages(self) -> list[ReceivedMessage]:
-        """The messages it found."""
+        """The messages in the reply's body."""
         if self.reply is None or self.request.code not in WITH_MESSAGES or not self.reply.body:
             return []
         return decode_messages(self.reply.body)

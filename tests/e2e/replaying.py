@@ -82,9 +82,8 @@ class Replay:
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def play(self, session: str, before: Mapping[int, Sequence[Frame]] = NOTHING) -> None:
-        """Play one session to its end.
-
-        before: what connections of the recording, by their numbers, had sent when it began.
+        """Play one session to its end. before: requests that connections, by number, had sent
+        before it.
         """
         recorded = [f for f in frames(FOLDER / f"{session}.jsonl.gz") if is_brokers(f)]
         _Session(self, session, recorded).play(before)
@@ -175,7 +174,7 @@ class _Session:
             return messages(pull, reply)
 
     def _translate(self, frame: Frame, answer: int) -> None:
-        """Say what this replay needs said; answer: the recorded one's code."""
+        """Send extra requests that this replay needs; answer: the recorded reply's code."""
         fields = frame.fields
         for name in PHYSICAL:
             if name in fields and frame.code in (33, 36, 37):
@@ -256,7 +255,7 @@ def _fill(
             "i": message.stored_properties.decode() if message else "",
         }  # fmt: skip
         line.call(Frame(Code.SEND_MESSAGE_V2, letters, message.stored_body if message else b"-"))
-        # A delayed one takes its second.
+        # A delayed message arrives a second later.
         assert until(lambda at=at: _end_of(line, where) > at, PATIENCE)
 
 

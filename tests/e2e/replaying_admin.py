@@ -47,7 +47,7 @@ STORING = (
     Code.END_TRANSACTION,
     Code.PULL_MESSAGE,
 )
-"""Requests after which there may be more in the log than in the queues."""
+"""Requests after which the queues may lag behind the log."""
 
 
 def config_files(found: Found) -> dict[str, str]:
@@ -116,7 +116,7 @@ class AdminReplay:
             self._physical[message.commit_log_offset] = int(reply.fields["msgId"][16:], 16)
 
     def _count(self, line: Line, name: str, key: str) -> None:
-        """Do what has a statistic counted that RocketMQ had, unless the recording does."""
+        """Raise a statistic that RocketMQ had counted, unless the recording itself raises it."""
         topic, _, group = key.partition("@")
         if topic not in self._found.topics or _is_counted(line, name, key):
             return
@@ -182,7 +182,9 @@ class AdminReplay:
     # --- the sessions
 
     def play(self, registers_before: str) -> None:
-        """Play all. registers_before: the session before which RocketMQ's timer had come."""
+        """Play all sessions. registers_before: the session before which RocketMQ's timer
+        registered.
+        """
         session = ""
         for one in self._found.recording:
             if one.session != session:
@@ -285,7 +287,7 @@ class AdminReplay:
             fields["endTimestamp"] = str(int(time.time() * 1000) + 60_000)
 
     def _settled(self, one: Exchange, reply: Frame) -> Frame:
-        """Registrations and leaving clients take their time, as RocketMQ's do."""
+        """Registrations and leaving clients take effect a little later, as in RocketMQ."""
         replies = [reply]
 
         def is_equal() -> bool:

@@ -208,7 +208,7 @@ def test_a_heartbeat_is_so_long(broker: Probe) -> None:
 
 
 def test_what_was_refused_is_refused_again(broker: Probe) -> None:
-    """The native plane answers a heartbeat itself that Python has taken, and no other."""
+    """The native plane answers a heartbeat only if Python has accepted the same one before."""
     assert [beat(broker, *map(str, range(4))).code for _ in range(3)] == [1, 1, 1]
 
 

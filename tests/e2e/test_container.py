@@ -22,7 +22,7 @@ DENIED = 4
 
 
 def instruction(name: str) -> str:
-    """The last one of this name in the Dockerfile."""
+    """The last instruction of this name in the Dockerfile."""
     found: list[str] = re.findall(rf"^{name}\s+(.*)$", (ROOT / "Dockerfile").read_text(), re.M)
     return found[-1]
 

@@ -28,7 +28,7 @@ PATIENT = {"reply": 324, "client": 46, "consumer": 38, "admin": 29}
 """A code of each family without a time limit. `query` has two threads and a limit of its own."""
 HOUR_MS = 3_600_000
 LONGER_MS = 60
-"""Several of the looks at the queues, one each 10 ms."""
+"""Longer than several checks of the queues, which run every 10 ms."""
 SERVED = 77
 WAITED = re.compile(
     r"\[TIMEOUT_CLEAN_QUEUE\]broker busy, start flow control for a while, "
@@ -54,7 +54,7 @@ class Families:
         return Response(SERVED)
 
     def fill(self, family: str, code: int) -> Probe:
-        """Have one request served and one wait; the connection gets two answers."""
+        """Occupy the thread with one request and let a second one wait on the same connection."""
         self.listener._processors[code] = self._stay
         probe = Probe(self.address, timeout=DEADLINE_S)
         self.probes.append(probe)

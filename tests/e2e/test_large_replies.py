@@ -18,7 +18,7 @@ from tests.waiting import until
 MIB = 1 << 20
 BODY = b"b" * (3 * MIB)
 STOPPED = 60
-"""Clients that ask and take nothing."""
+"""Clients that send requests and read no answer."""
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from mqstore import decode_messages
 from tests.e2e.test_replay_broker import RECORDING, plain_send
 
 RANDOM = {"send, queue id -1", "send back ok", "get broker config", "runtime info"}
-"""A random queue, a delivery that comes when it comes, a port, a clock."""
+"""Values that differ between runs: random queues, delivery times, ports, clocks."""
 MESSAGES = {11, 12, 33}
 TIMES = re.compile(r'\b\d{13}\b|\d{4}-\d\d-\d\d#[\d:]+|(?<="delayTime":)\d+')
 PORTS = re.compile(r"127\.0\.0\.1:\d+")

@@ -29,8 +29,9 @@ BIG = bytes(600_000)
 UNITS_PER_FILE = 10
 LONG_MAX = (1 << 63) - 1
 UNLIKELY = "%RETRY%" + "g" * 255
-"""The retry topic of a group of the longest name: legal, but too long to be a directory's name, so
-that no queue of it can be."""
+"""The retry topic of a group with the longest name: legal, but too long for a directory, so that it
+can have no queue.
+"""
 
 
 class Case(NamedTuple):
@@ -52,9 +53,10 @@ CASES = [
     Case("FOUND", "Full", 1, 0, 5, 0, 5),
     Case("FOUND", "Full", 0, 0, 5, 0, 5, subscription="Even"),
     Case("NO_MATCHED_MESSAGE", "Full", 1, 20, 5, 0, 5, subscription="Other"),
-    # RocketMQ's cleaner deletes a file of the log, and corrects the queues' first offsets after
-    # it: a pull between the two gets this. It also does for a file that somebody deleted from the
-    # middle, which its start does not look for. Ours notes fillers in the queue then.
+    # RocketMQ's cleaner deletes a file of the log first and corrects the queues' first offsets
+    # later: a pull in between gets this status. So does a pull of a file that was deleted from the
+    # middle, which a start of RocketMQ does not detect. Our broker then puts fillers into the
+    # queue.
     Case("MESSAGE_WAS_REMOVING", "Gone", 1, 20, 3, 0, 3),
     Case("MESSAGE_WAS_REMOVING", "Gone", 2, 20, 3, 0, 3),
     Case("MESSAGE_WAS_REMOVING", "Gone", 1, 20, 3, 0, 3, subscription="n IS NULL", kind="SQL92"),
@@ -80,7 +82,7 @@ CASES = [
 
 
 def write(path: Path) -> None:
-    """Messages over four files of the log; the first and the third go."""
+    """Messages in four files of the log; the first and the third are deleted."""
     settings = Settings(
         commit_log_file_bytes=1 << 20,
         consume_queue_file_bytes=20 * UNITS_PER_FILE,
@@ -120,7 +122,7 @@ def damaged(plane: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
     path = tmp_path_factory.mktemp("store") / "store"
     write(path)
     with Standalone(path, settings={"dataPlane": plane, "enablePropertyFilter": "true"}) as mq:
-        # The start has read it, so that it may be open: it is emptied as well.
+        # The start has read the file and may hold it open, so it is emptied as well.
         lost = sorted((path / "consumequeue" / "Hole" / "0").iterdir())[1]
         os.truncate(lost, 0)
         lost.unlink()
@@ -165,7 +167,7 @@ def test_each_plane_answers_itself(damaged: Standalone, plane: str) -> None:
 
 
 def test_a_group_that_was_moved_is_told_once(damaged: Standalone) -> None:
-    """OFFSET_RESET, which RocketMQ has since 5.0: no request of 4.9 moves a group so."""
+    """OFFSET_RESET exists since RocketMQ 5.0; no request of 4.9 moves a group in this way."""
     store = context_of(damaged).store
     assert isinstance(store, Store)
     store.reset_offset(GROUP, "Full", 0, 2)

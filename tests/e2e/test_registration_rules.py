@@ -32,7 +32,7 @@ def create(broker: str, topic: str) -> None:
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[Registration]:
-    """Every registration that a NameServer of this process takes."""
+    """Every registration that a NameServer in this process receives."""
     found: list[Registration] = []
     really = Routes.register
 
@@ -141,5 +141,5 @@ def test_a_new_one_gets_the_whole_table_first(tmp_path: Path, taken: list[Regist
     ):
         both = f"namesrvAddr={one.address};{two.address}".encode()
         assert ask(mq.broker_address, Frame(25, body=both)).code == 0
-        create(mq.broker_address, "Now")  # perhaps before the broker has looked around
+        create(mq.broker_address, "Now")  # perhaps before the broker uses the new list
         assert route(two.address, "Now") and route(two.address, "TBW102")

@@ -12,7 +12,7 @@ from tests.e2e.replaying import Replay
 
 SESSION = "pull-consumer-rocketmq"
 OTHER, OTHERS_CONNECTION = "192.0.2.10@22420#3305390423604@STREAM", 3
-"""Had sent its heartbeat, and a pull that is held, before the recording begins."""
+"""This consumer had sent its heartbeat and a held pull before the recording began."""
 
 
 def others_heartbeat() -> Frame:

@@ -127,7 +127,7 @@ def test_a_group_that_is_filtered_by_bits_misses_nothing(plane: str, tmp_path: P
 
 
 def bitmaps(data: bytes) -> list[set[int] | None]:
-    """The bits that are set in each unit of an extension file, None where it has no bitmap."""
+    """The bits set in each unit of an extension file, None for a unit without a bitmap."""
     found: list[set[int] | None] = []
     at = 0
     while (size := UNIT.unpack_from(data, at)[0]) > 0:

@@ -82,7 +82,7 @@ def test_an_unchanged_heartbeat_keeps_a_client(mq: Standalone) -> None:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """RocketMQ's times, which are looked at, made short."""
+    """The times that the test measures, shortened."""
     assert (relayed._TIMEOUT_S, reset._STATUS_TIMEOUT_S, reply._TIMEOUT_S) == (10, 5, 10)
     for module, name in (
         (relayed, "_TIMEOUT_S"),

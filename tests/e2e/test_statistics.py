@@ -64,7 +64,7 @@ def sample(broker: BrokerContext) -> None:
 
 def test_an_item_is_there_with_its_first_message(mq: Standalone, probe: Probe) -> None:
     topic = mq.topic(queues=1)
-    sample(context(mq))  # none is taken between the send and the question
+    sample(context(mq))  # no sample is taken between the send and the query
     assert stats(probe, "TOPIC_PUT_NUMS", topic).remark == (
         f"The stats <TOPIC_PUT_NUMS> <{topic}> not exist"
     )

@@ -84,7 +84,7 @@ def test_a_start_knows_what_is_ended(tmp_path: Path, plane: str, passes: bool) -
         committed, rolled_back, open_one = (sent(probe, topic, key) for key in ("c", "r", "o"))
         assert probe.call(committed.end(COMMIT)).code == 0
         assert probe.call(rolled_back.end(ROLLBACK)).code == 0
-        if passes:  # three checks of the open one, so the progress has left the others behind
+        if passes:  # three checks of the open message, so the progress has passed the others
             for _ in range(3):
                 question(probe, "o")
     with checking(plane, tmp_path, **settings) as (mq, probe):

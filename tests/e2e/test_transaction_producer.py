@@ -30,7 +30,7 @@ def test_a_transaction_outlasts_a_restart_of_the_only_broker(tmp_path: Path) -> 
         with producer.transaction(Message(topic, b"around")) as tx:
             mq.restart()
             tx.commit()
-        # The send makes the producer known to the broker again: no heartbeat is due for 30 s.
+        # The send announces the producer to the broker again: no heartbeat is due for 30 s.
         with producer.transaction(Message(topic, b"after")) as tx:
             tx.commit()
         answers |= dict.fromkeys((b"before", b"around"), TransactionState.COMMIT)

@@ -156,7 +156,7 @@ def test_one_that_is_ended_does_not_hold_up_an_older_one(plane: str) -> None:
         topic = mq.topic()
         probe.call(prepared(topic, "k-open"))
         probe.pushed.append(probe.read())
-        for number in range(3):  # one of them right behind the open one, whenever that moves
+        for number in range(3):  # one of them right after the open message, wherever its copy moves
             ended = Half(probe.call(prepared(topic, f"k-{number}")), f"k-{number}")
             assert probe.call(ended.end(COMMIT)).code == 0
         times = set()

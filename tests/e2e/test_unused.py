@@ -76,7 +76,7 @@ def commit(context: BrokerContext, by: str, group: str, topic: str = "T", queue_
     return reply.code
 
 
-def test_one_address_commits_half_of_the_unknown_offsets_and_they_are_taken_back(
+def test_one_address_commits_half_of_the_unknown_offsets(
     tmp_path: Path,
 ) -> None:
     settings = {"unknownGroupOffsetMax": "8"}

@@ -65,7 +65,7 @@ def view(probe: Probe, offset: int) -> ReceivedMessage:
 def checking(
     plane: str, data: Path | None = None, **settings: str
 ) -> Iterator[tuple[Standalone, Probe]]:
-    """A broker that checks at once, and a producer of the group at its door."""
+    """A broker that checks at once, and a connected producer of the group."""
     with (
         Standalone(data=data, settings={"dataPlane": plane, **CHECKS, **settings}) as mq,
         Probe(mq.broker_address, timeout=60) as probe,

@@ -57,7 +57,9 @@ HOSTILE = body("hostile", "readers", subscription("T", subVersion=8), subscripti
 
 
 class Room:
-    """A broker's heartbeats without sockets: a client that is well, and others one by one."""
+    """A broker without sockets, which gets heartbeats of one healthy client and of others, one by
+    one.
+    """
 
     def __init__(self, root: Path) -> None:
         settings = {"storePathRootDir": str(root), "brokerName": "b", "listenPort": "0"}
@@ -71,7 +73,7 @@ class Room:
         self.connections = itertools.count(100)
 
     def beat(self, text: bytes, connection: int) -> int:
-        """The code of the answer; what else is raised fails the test."""
+        """The code of the answer; any other exception fails the test."""
         request = FakeRequest(HEART_BEAT, body=text, connection=connection)
         try:
             reply = self.processors[HEART_BEAT](request)
@@ -91,7 +93,7 @@ class Room:
         }
 
     def check_files(self) -> None:
-        """What would be saved now can be read again, all of it."""
+        """Check that the state as saved now can be read completely."""
         context = self.context
         topics = reading.read_topics(context.topics.render())
         groups = reading.read_groups(context.groups.render())

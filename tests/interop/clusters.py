@@ -21,7 +21,7 @@ OUR_CLIENTS_AT = [
     "java_cluster",
     pytest.param("java5_cluster", marks=pytest.mark.soak),
 ]
-"""Where our clients are tested."""
+"""Clusters on which our clients are tested."""
 
 
 class Cluster:
@@ -45,7 +45,7 @@ class Cluster:
         options = ["-b", self.broker, "-t", topic, "-r", str(queues), "-w", str(queues)]
         printed = ""
 
-        def is_made() -> bool:  # an answer that is late is an error of mqadmin's
+        def is_made() -> bool:  # mqadmin fails on a late answer
             nonlocal printed
             printed = driver.admin("updateTopic", "-n", self.namesrv, *options)
             return f"create topic to {self.broker} success." in printed

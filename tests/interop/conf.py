@@ -39,10 +39,10 @@ def broker_settings(name: str, namesrv: str, port: int, store: Path) -> dict[str
         "diskMaxUsedSpaceRatio": 95,
         "fileReservedTime": 72,
         "enablePropertyFilter": "true",
-        # A producer that is slow to end a transaction is not asked about it.
+        # Transactions get so much time that no slow producer is asked about them.
         "transactionCheckInterval": 500,
         "transactionTimeOut": 3000,
-        # On a busy machine nothing is refused because it waited, or because a page was late.
+        # No request is refused on a busy machine because it waited or because a page was late.
         "waitTimeMillsInSendQueue": 60_000,
         "waitTimeMillsInPullQueue": 60_000,
         "osPageCacheBusyTimeOutMills": 60_000,

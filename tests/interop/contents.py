@@ -73,13 +73,13 @@ class Server:
         self._probe.close()
 
     def offset(self, code: int, queue: Queue) -> int:
-        """Code 30: one past the last offset of a queue; code 31: the first."""
+        """Code 30: the offset after a queue's last message; code 31: the first offset."""
         reply = self._probe.call(Frame(code, {"topic": queue[0], "queueId": str(queue[1])}))
         assert reply.code == 0, reply.remark
         return int(reply.fields["offset"])
 
     def length(self, topic: str) -> int:
-        """Code 202: how many messages all queues of a topic have had."""
+        """Code 202: number of messages that the queues of a topic ever had."""
         reply = self.call(202, {"topic": topic})
         table = TopicStatsTable.from_json(reply.body).offset_table
         return sum(place.max_offset for place in table.values())
@@ -90,7 +90,7 @@ class Server:
         return table["dispatchBehindBytes"] == "0"
 
     def queue(self, queue: Queue, subscription: str = "*") -> dict[int, bytes]:
-        """Every record of a queue that passes, by its place in the queue."""
+        """Every record of a queue that a pull returns, by its queue offset."""
         at, found = self.offset(31, queue), {}
         while True:
             fields = {
@@ -126,7 +126,7 @@ class Server:
         return split(reply.body) if reply.code == 0 else []
 
     def by_offset(self, physical_offset: int) -> bytes | None:
-        """The record at a place in the log."""
+        """The record at an offset in the log."""
         reply = self._probe.call(Frame(33, {"offset": str(physical_offset)}))
         return reply.body if reply.code == 0 else None
 

@@ -18,7 +18,9 @@ Event = dict[str, Any]
 
 
 class JavaConsumer:
-    """A concurrent push consumer inside the driver's JVM; `messages` grows as they arrive."""
+    """A concurrent push consumer inside the driver's JVM; arriving messages are added to
+    `messages`.
+    """
 
     def __init__(self, driver: JavaDriver, command_id: str) -> None:
         self._driver = driver
@@ -124,7 +126,7 @@ class JavaDriver(ServerProcess):
         return self.events(command_id, kinds)
 
     def wait_for(self, condition: Callable[[], bool], timeout: float) -> bool:
-        """Wait until something is true of the events, the JVM ends, or time is over."""
+        """Wait until a condition on the events holds, the JVM ends, or the time is over."""
         deadline = time.monotonic() + timeout
         with self._arrival:
             while not condition():

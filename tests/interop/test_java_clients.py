@@ -77,7 +77,7 @@ def test_a_waiting_consumer_hears_of_new_messages_at_once(
     topic = cluster.create_topic(driver, name("Hold", cluster, driver), queues=1)
     consumer = driver.consume(cluster.namesrv, name("hold", cluster, driver), topic)
     driver.produce(cluster.namesrv, topic, 1)
-    consumer.await_messages(1)  # it has its queue, perhaps only when it looked a second time
+    consumer.await_messages(1)  # it has its queue now
     for count in range(2, 5):
         driver.produce(cluster.namesrv, topic, 1)
         assert len(consumer.await_messages(count, timeout=14)) == count, "before its pull ends"
@@ -88,7 +88,7 @@ def test_a_failed_message_comes_again(cluster: Cluster, java_driver: JavaDriver)
     driver = java_driver
     topic = cluster.create_topic(driver, name("Retry", cluster, driver), queues=1)
     group = name("retry", cluster, driver)
-    # There before the consumer asks, which it does every 30 s only.
+    # The topic exists before the consumer asks for it, because it asks every 30 s only.
     cluster.create_topic(driver, f"%RETRY%{group}", queues=1)
     consumer = driver.consume(cluster.namesrv, group, topic, failures=1)
     driver.produce(cluster.namesrv, topic, 2)

@@ -109,7 +109,7 @@ def await_dispatched(line: Probe, where: dict[str, str]) -> None:
 
 
 def endless(home: Path, *words: str) -> ServerProcess:
-    """A command in a JVM of its own, which is killed when enough was seen."""
+    """A command in its own JVM, which the test kills after enough output."""
     prepare_home(home)
     return ServerProcess(java_command(home, MQADMIN, *words), cwd=home)
 
@@ -189,7 +189,7 @@ def runs(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[
 
 
 def shown(value: Any) -> Any:
-    """A file's content as far as it must be equal."""
+    """The compared part of a file's content."""
     if not isinstance(value, dict):
         return value
     return {

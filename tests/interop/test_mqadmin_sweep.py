@@ -107,7 +107,7 @@ MASKS = [
 ]
 RETRIES = 3
 LATE = "RemotingTimeoutException"
-"""An answer that took over five seconds: the command is given again, unless it sends."""
+"""Text of an answer that took over five seconds: the command is then repeated, unless it sends."""
 SENDING = ("sendM", "checkMsgSendRT")
 UNORDERED = ("topicList", "brokerConsumeStats")
 FIGURES = ("brokerStatus", "getBrokerConfig", "getNamesrvConfig")
@@ -126,7 +126,7 @@ class Swept:
             self._stack.callback(self.driver.kill)
             namesrv = self.cluster.namesrv
             self.cluster.create_topic(self.driver, TOPIC)
-            # A command that reads makes it, but only if it takes over a second.
+            # A reading command creates this topic, but only if it takes over a second.
             self.cluster.create_topic(self.driver, "%RETRY%TOOLS_CONSUMER", queues=1)
             sent = [
                 self.driver.produce(namesrv, TOPIC, 3, keys="sweep-", queueId=queue_id)
@@ -208,7 +208,7 @@ def texts(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list
 
 
 def shown(text: str, is_unordered: bool) -> list[str]:
-    """The lines as far as they must be equal."""
+    """The compared part of the lines."""
     text = masked(text)
     for pattern, word in MASKS:
         text = re.sub(pattern, word, text)

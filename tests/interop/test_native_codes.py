@@ -28,9 +28,9 @@ STEADY = (310, 11, 34, 38, 41)
 """Sends, pulls, heartbeats, members and locks while the members stay the same: at least `ROUNDS`
 requests of each."""
 MOVED = (11, 14, 15, 34, 38, 41, 42)
-"""Of a group whose queues change hands: offsets committed and asked for, locks taken and left."""
+"""Codes of a group whose queues change hands: commits, queries of offsets, locks and unlocks."""
 SOUGHT = (11, 15, 30, 31)
-"""Of a client that seeks the begin of its queues, reads to their end and commits."""
+"""Codes of a client that seeks the start of its queues, reads to their end and commits."""
 REGISTRATION = {
     34: "who is new, or has other words than before: queues that come give their topic's "
     "subscription a new version",

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.parametrize("cluster", OUR_CLIENTS_AT, indirect=True)
 QUEUES = 4
 DEADLINE = 90
 BLOCKED = 150
-"""Seconds: longer than a broker waits for a heartbeat, and looks for it."""
+"""Seconds: longer than a broker's timeout for heartbeats plus the interval of its checks."""
 KILLED = """
 import sys, threading
 from mqclient import PushConsumer

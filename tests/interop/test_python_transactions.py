@@ -31,7 +31,7 @@ pytestmark = pytest.mark.parametrize("cluster", OUR_CLIENTS_AT, indirect=True)
 
 
 class Database:
-    """Knows what became of transactions; `checked` is set by a broker's question."""
+    """Knows the outcome of transactions; a broker's check sets `checked`."""
 
     def __init__(self, **states: TransactionState) -> None:
         self.states = states

@@ -156,7 +156,7 @@ def sql_plan(pair: Pair, queue: MessageQueue, extent: Extent, condition: str) ->
 
 
 def slave_has(aside: Options, pieces: list[QueueRange]) -> bool:
-    """Whether the slave gives all of it: a Java slave asks for new topics each ten seconds."""
+    """Whether the slave serves all messages: a Java slave copies new topics every ten seconds."""
     try:
         list(read_task(Task(tuple(pieces)), arrow_schema(["queue_offset"]), aside))
     except (BrokerError, DataLossError):

@@ -19,7 +19,7 @@ from tests.interop.our_servers import ROOT, OurNamesrv
 from tests.interop.turns import Turns
 
 GONE = 2
-"""Files of the log that go: all that the engine writes but the last."""
+"""Log files that are deleted: all that the engine writes except the last."""
 
 
 @pytest.fixture(scope="module")

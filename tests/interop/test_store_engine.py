@@ -37,7 +37,8 @@ def write(root: Path, ending: str) -> Contents:
 @pytest.mark.parametrize("ending", ["close", "kill"])
 def test_java_serves_what_the_engine_stored(namesrv: str, ending: str, tmp_path: Path) -> None:
     """After a kill Java delivers the delayed message at once: its recovery dispatches before it
-    knows the delay levels, so a queue unit that was not on disk yet gets no delivery time."""
+    knows the delay levels, so a queue entry that was not on disk yet gets no delivery time.
+    """
     root = tmp_path / "store"
     contents = write(root, ending)
     end = mqstore.open(root).end_physical_offset()

@@ -113,7 +113,7 @@ def load_until(turns: Turns, maker: Maker, ending: str) -> Load:
 
 
 def serve_and_go_on(turns: Turns, maker: Maker, contents: Contents, loads: list[Load]) -> Load:
-    """A broker that serves all there is and takes some more, then stops."""
+    """Start a broker that serves all messages and stores some more, and stop it."""
     broker = turns.start(maker)
     with Server(broker.address) as server:
         assert_served(server, contents)

@@ -48,7 +48,7 @@ def repaired_in_place(root: Path, _to: Path) -> Path:
 
 
 def serve(turns: Turns, contents: Contents) -> None:
-    """A Java broker serves these, stops cleanly, and leaves nothing wrong behind."""
+    """A Java broker serves these records, stops cleanly, and leaves an intact store."""
     broker = turns.start("java")
     with Server(broker.address) as server:
         assert_served(server, contents)

@@ -136,7 +136,7 @@ def test_our_clients(secured: Secured, papers: Papers) -> None:
 
 
 def test_defaults_meet(java: None, tmp_path: Path) -> None:
-    """RocketMQ's defaults: servers show a certificate of their own, clients believe anybody."""
+    """RocketMQ's defaults: servers show their own certificate, clients trust any certificate."""
     driver_home = tmp_path / "driver"
     driver = JavaDriver(driver_home, flags=("-Dtls.enable=true",))
     try:

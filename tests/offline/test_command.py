@@ -127,7 +127,7 @@ def test_verify_exits_5_on_damage(run, golden_store):
     assert (finding["severity"], notice["severity"]) == ("damage", "notice")
     assert (summary["findings"], summary["notices"]) == (1, 1)
     code, out, _ = run("verify", golden_store("store-crashed"), "--output", "table")
-    assert code == 0  # what every crash leaves is no damage
+    assert code == 0  # the usual remains of a crash are no damage
     assert "230 messages from here on are not in their queues yet" in out
     code, out, _ = run("verify", golden_store("store-damaged"), "--output", "table")
     assert code == 5

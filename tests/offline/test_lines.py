@@ -78,7 +78,7 @@ def test_what_was_given_stays_while_more_is_made(long_store: mqstore.StoreReader
 
 
 def test_leaving_early_ends_the_threads(long_store: mqstore.StoreReader) -> None:
-    for _ in range(50):  # were they kept, there would be too many soon
+    for _ in range(50):  # if threads were kept, the system would run out of them
         assert next(iter(long_store.lines("hex")))
 
 

@@ -28,12 +28,12 @@ SETTINGS = Settings(
     min_free_bytes=1,
 )
 FOLDERS = (Path(tempfile.gettempdir()), Path("/var/tmp"), Path(__file__).parent.parent.parent)
-"""The first whose file system keeps files elsewhere than in memory is taken."""
+"""Candidates; the first one whose file system is not in memory is used."""
 TRIES = 20
 
 
 def pages_in_memory(path: Path) -> int:
-    """How many of a file's pages the system has in memory; to ask brings none there."""
+    """Number of a file's pages in the page cache; the query itself loads none."""
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as whole:
         pages = (ctypes.c_ubyte * (-(-len(whole) // mmap.PAGESIZE)))()
         at = ctypes.c_char.from_buffer(whole)

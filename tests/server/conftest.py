@@ -84,7 +84,7 @@ class Servers:
 def wait_counted(listener: Listener, *, waiting: int | None = None, **least: int) -> None:
     """Wait until each of these counters is at least the given value; write "." in a name as "_".
 
-    waiting: no more requests than that are to wait for Python.
+    waiting: most requests that wait for Python.
     """
 
     def is_enough(counted: dict[str, int]) -> bool:

@@ -87,7 +87,7 @@ class Raw:
 
     @classmethod
     def over(cls, connected: socket.socket) -> Self:
-        """Over a socket that somebody else connected, and closes."""
+        """Wrap a socket that the caller connected and closes."""
         raw = cls.__new__(cls)
         raw.socket = connected
         return raw

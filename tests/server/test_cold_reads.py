@@ -10,7 +10,7 @@ from tests.server.native import Broker
 def test_cold_pulls_are_answered_by_the_pool(cold_broker: Broker) -> None:
     cold = cold_broker.listener.counters
     assert cold()["cold_reads"] == 0
-    for _ in range(2):  # once read they are in memory: the second pull does without the pool
+    for _ in range(2):  # the second pull reads memory and needs no pool
         reply = cold_broker.pull(0, maxMsgNums="1")
         (message,) = decode_messages(reply.body)
         assert (reply.code, message.body, message.queue_offset) == (0, BODY, 0)

@@ -273,7 +273,7 @@ def test_deliveries_of_delayed_messages_are_counted(broker: Broker) -> None:
     assert size == len(broker.pull(0).body)
 
 
-def test_a_client_that_asks_for_much_does_not_keep_another_waiting(servers: Servers) -> None:
+def test_a_client_that_asks_for_much_does_not_delay_another(servers: Servers) -> None:
     gate = Gate()
     listener, port = servers.start({1: gate}, threads=1, also=[Family("large", 100, 1)])
     flood, operator = servers.connect(port), servers.connect(port)

@@ -74,7 +74,7 @@ def test_a_frame_of_the_largest_size_always_fits(servers: Servers) -> None:
     _await_read(listener, len(FRAME) - 1)
     raw.send(FRAME[-1:])
     assert raw.read()[:2] == (0, 7)
-    # Who answers does not wait for the connection to have counted.
+    # The answer may arrive before the connection has updated its counters.
     assert _await_counter(listener, "unfinished_bytes", 0)
 
 

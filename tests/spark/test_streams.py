@@ -68,9 +68,7 @@ def ended():
         query.stop()
 
 
-def test_a_batch_that_dies_while_queues_are_added_is_replayed_with_the_same_rows(
-    spark, mq, tmp_path
-):
+def test_a_batch_that_dies_while_queues_are_added_is_replayed(spark, mq, tmp_path):
     topic = mq.topic("SparkDies", queues=1)
     send(mq, topic, numbered(0, 10))
     tries: dict[int, list[list[tuple[int, int, int]]]] = {}

@@ -83,7 +83,7 @@ def test_the_check_after_a_clean_stop_logs_what_it_read(tmp_path, heard):
 
 
 def test_the_thread_that_forwards_lines_makes_no_logger():
-    """Another thread may walk over the table of loggers meanwhile, as pytest does at each test."""
+    """Another thread may iterate over the loggers meanwhile, as pytest does at each test."""
     lines = "import logging, mqcommon.core_logs; print(*sorted(logging.root.manager.loggerDict))"
     run = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True)
     assert {"mqstore.core", "mqserver.core", "mqclient.core"} <= set(run.stdout.split())

@@ -39,7 +39,7 @@ async def _groups(admin: Admin) -> list[str]:
 
 
 async def _clients(admin: Admin, group: str) -> dict[MessageQueue, str]:
-    """The address of the member that has each queue, as far as members answer."""
+    """The address of the member that has each queue, if the members answer."""
     found: dict[MessageQueue, str] = {}
     with suppress(RocketMQError):
         for member in (await admin.groups.connection(group)).connection_set:
@@ -98,7 +98,7 @@ def _time(timestamp_ms: object) -> str:
 
 
 async def _summary(admin: Admin, group: str) -> dict[str, object]:
-    """One group in short; what cannot be found out stays zero, as in RocketMQ."""
+    """One group in short; unavailable figures stay zero, as in RocketMQ."""
     stats, connection = ConsumeStats(), ConsumerConnection()
     with suppress(RocketMQError):
         stats = await admin.offsets.progress(group)

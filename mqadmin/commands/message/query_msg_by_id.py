@@ -1,4 +1,4 @@
-"""mqadmin queryMsgById: one message by its id, and what became of it in each group.
+"""mqadmin queryMsgById: one message by its id, and its fate in each group.
 
 RocketMQ takes offset ids here. The ids that sends print are unique keys; they work too.
 """

@@ -17,7 +17,7 @@ Row = dict[str, object]
 
 
 async def run(admin: Admin, arguments: Arguments) -> Report:
-    """Ask every topic's brokers in turn; what cannot be found out stays zero, as in RocketMQ."""
+    """Ask every topic's brokers in turn; unavailable figures stay zero, as in RocketMQ."""
     wanted = arguments.text("topic")
     rows: list[Row] = []
     for topic in hash_order(await admin.topics.names()):

@@ -25,7 +25,7 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
 
 
 async def _describe(admin: Admin, topic: str) -> tuple[str, str, list[str]]:
-    """Cluster, topic, groups; what cannot be found out stays empty, as in RocketMQ."""
+    """Cluster, topic, groups; unavailable cells stay empty, as in RocketMQ."""
     cluster: str = ""
     groups: list[str] = []
     with suppress(RocketMQError):

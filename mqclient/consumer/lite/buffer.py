@@ -126,7 +126,7 @@ class LiteBuffer:
     async def next(self) -> ReceivedMessage | None:
         """Wait for the next message; None when the buffer is closed.
 
-        Raises RuntimeError while another task asks, and what `fail` was given.
+        Raises RuntimeError while another task waits, and the error given to `fail`.
         """
         run = await self._next_run()
         if run is None:

@@ -210,8 +210,8 @@ class LitePullConsumer:
     def assign(self, queues: Iterable[MessageQueue], expression: str | SqlFilter = "*") -> None:
         """Read exactly these queues, whatever other members do; replaces an earlier assignment.
 
-        expression: as in `subscribe`, for all their topics. Queues that were assigned before go
-        on at their position. Raises TypeError, ValueError, also after `subscribe`.
+        expression: as in `subscribe`, for all their topics. Queues that were assigned before keep
+        their position. Raises TypeError, ValueError, also after `subscribe`.
         """
         chosen = frozenset(self._wire(queue) for queue in queues)
         if self._assignment.chosen is None and self._subscriptions:

@@ -1,4 +1,4 @@
-"""What concurrent and orderly consumption share: workers, handlers by topic, acknowledgement."""
+"""The common part of concurrent and orderly consumption: workers, handlers, acknowledgement."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Answers brokers that ask what became of a local transaction.
+"""Answers brokers' checks of local transactions.
 
 Rules: RocketMQ 4.9 `ClientRemotingProcessor.checkTransactionState` and
 `DefaultMQProducerImpl.checkTransactionState`.

@@ -51,10 +51,10 @@ class Halves:
         return await self._around.send(message, timeout, lambda left: self._send(message, left))
 
     async def _send(self, message: Message, timeout: float) -> SendResult:
-        """Store a message out of consumers' sight, and set its transaction_id.
+        """Store a message that consumers do not get yet, and set its transaction_id.
 
         timeout: seconds for all tries. Raises as Producer.send does; ValueError for a delayed
-        message, whose delay RocketMQ's own client drops without a word.
+        message, whose delay RocketMQ's own client drops silently.
         """
         self._client.check_running()
         if not isinstance(message, Message):

@@ -35,8 +35,8 @@ class Transaction:
     """A half message, from its send to the end of its local transaction.
 
     Entering the block sends the half message, which no consumer gets. Leaving the block by an
-    exception rolls back; leaving it without a decision has the broker ask `check` later. A
-    decision stands, whatever happens afterwards.
+    exception rolls back; leaving it without a decision has the broker ask `check` later. A decision
+    is final.
     """
 
     message: Message

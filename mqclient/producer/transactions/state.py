@@ -26,7 +26,7 @@ CheckHandler = (
 )
 """Says what became of the local transaction of a message; None means UNKNOWN."""
 LocalTransaction = Callable[[Message], Decision] | Callable[[Message], Awaitable[Decision]]
-"""Runs the local transaction of a message and says what became of it; None means UNKNOWN."""
+"""Runs the local transaction of a message and returns its state; None means UNKNOWN."""
 
 _WIRE = {
     TransactionState.COMMIT: int(MessageSysFlag.TRANSACTION_COMMIT),

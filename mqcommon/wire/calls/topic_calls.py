@@ -30,7 +30,9 @@ def topic_stats(topic: str) -> Call[TopicStatsTable]:
 
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
-"""Where NameServers keep the queues of ordered topics: topic to "brokerA:4;brokerB:8"."""
+"""The namespace in which NameServers keep the queues of ordered topics: topic to
+"brokerA:4;brokerB:8".
+"""
 
 
 def consumed_by(topic: str) -> Call[list[str]]:

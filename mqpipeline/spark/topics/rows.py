@@ -1,4 +1,4 @@
-"""Which of the rows of a task are given to Spark: those with a wanted key, and each once."""
+"""Chooses the rows of a task for Spark: rows with a wanted key, and each row once."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     @property
     def _moves(self) -> bool:
-        """Whether the starting position is another one when it is resolved again later.
+        """Whether the starting position would change if it were resolved again later.
 
         The first micro-batch of such a query is empty: Spark keeps where it ends, but not where
         it starts. After a crash in the first micro-batch, nothing is missed.

@@ -34,10 +34,10 @@ PAUSE_MAX_S = 2.0
 
 
 def patiently(options: Options, ask: Callable[[Cluster], T]) -> T:
-    """Ask with a new connection each time until servers answer, for `retryTimeout` seconds.
+    """Ask until servers answer, with a new connection each time, for `retryTimeout` seconds.
 
-    A restart of a broker or of the NameServers is such a time; a topic that is missing while
-    brokers are registered is not, and any other error is not either.
+    Failures that a restart of a broker or of the NameServers causes are retried. Any other error is
+    raised at once, also a missing topic while brokers are registered.
     """
     deadline = time.monotonic() + options.retry_timeout
     backoff = Backoff(PAUSE_FIRST_S, PAUSE_MAX_S)

@@ -1,5 +1,5 @@
-"""What clients had the broker make unasked: topics by their first send, groups by a heartbeat, and
-committed offsets of groups, topics or queues that do not exist.
+"""Names that clients created without an administrator: topics by their first send, groups by a
+heartbeat, and committed offsets of groups, topics or queues that do not exist.
 
 The state file says which client's address made each, so that no address takes more than its share
 of a bound, also over a restart. What an administrator creates or changes is not in the file.
@@ -69,7 +69,7 @@ class Unasked:
             return msgspec.json.encode(_Content(**self._made))
 
     def share_is_full(self, kind: Kind, by: str, limit: int) -> str | None:
-        """Why a client, "ip:port", may have no more made; None if it may."""
+        """Why a client, "ip:port", may create no more names; None if it may."""
         source = self._bounds.source_of(by)
         share = self._bounds.share_of(limit)
         with self._lock:

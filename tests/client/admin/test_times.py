@@ -18,7 +18,7 @@ BATCH = 100
 
 @pytest.fixture(scope="module")
 def stored() -> Iterator[tuple[Standalone, str, list[int]]]:
-    """A queue of three batches, each of another millisecond, and the store times of all."""
+    """A queue of three batches, each stored in another millisecond, and their store times."""
     with Standalone() as mq:
         topic = mq.topic("Times", queues=1)
         with Producer(mq.namesrv) as producer:
@@ -35,7 +35,7 @@ def wanted(times: list[int], at_ms: int) -> int:
 
 
 def moments(times: list[int]) -> list[int]:
-    """At, just before and just after each batch."""
+    """Times at, just before and just after each batch."""
     return [time + step for time in sorted(set(times)) for step in (-1, 0, 1, 8)]
 
 

@@ -133,7 +133,7 @@ def test_ctrl_c_ends_every_call_that_waits(
 
 
 def test_ctrl_c_ends_a_send_to_a_broker_that_hangs() -> None:
-    """Its route is known, so the sending thread itself waits for the answer."""
+    """The route is known, so the sending thread itself waits for the answer."""
     text = textwrap.dedent(BLOCKING).format(
         client="producer",
         setup="producer.start(); producer.send(Message(topic, b'x')); print('sent', flush=True); "
@@ -174,5 +174,5 @@ ANOTHER_THREADS = """
 
 
 def test_ctrl_c_that_another_thread_receives_ends_a_call(namesrv: str, topic: str) -> None:
-    """The kernel chooses the thread. Python tells the main thread only when it wakes."""
+    """The kernel chooses the thread. Python runs the handler only when the main thread wakes."""
     assert run(ANOTHER_THREADS, namesrv, topic) == (0, "interrupted\n", "")

@@ -246,7 +246,7 @@ class Enough(Exception):
 
 @contextmanager
 def signalled(mq: Standalone, topic: str, number: signal.Signals) -> Iterator[None]:
-    """This process gets a signal once there is a message."""
+    """Send this process a signal after the first message."""
 
     def wait() -> None:
         assert until(lambda: mq.messages(topic))

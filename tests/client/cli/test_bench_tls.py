@@ -49,7 +49,7 @@ def client(authority: Authority) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def properties(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file that all commands take."""
+    """The TLS file that all commands accept."""
     path = tmp_path_factory.mktemp("client") / "tls.properties"
     told = {"tls.client.trustCertPath": authority.ca, **client(authority)}
     path.write_text("".join(f"{key}={value}\n" for key, value in told.items()))

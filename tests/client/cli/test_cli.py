@@ -51,7 +51,7 @@ def watch(cluster, act):
 
 @pytest.fixture
 def typed(monkeypatch):
-    """Gives the writing end of a pipe that is standard input; it stays open."""
+    """Replaces standard input by a pipe; returns its writing end, which stays open."""
     reading, writing = os.pipe()
     with open(reading) as stdin, open(writing, "wb", buffering=0) as keyboard:
         monkeypatch.setattr("sys.stdin", stdin)

@@ -48,7 +48,7 @@ def without_checksum(stored: bytes) -> bytes:
 
 
 def test_a_message_that_never_got_a_checksum_is_whole() -> None:
-    # A broker of rocketmq-rust stores the messages of a batch so.
+    # A broker of rocketmq-rust stores the messages of a batch in this form.
     messages, damaged = decode_reply(b"".join(map(without_checksum, records())), "broker-a")
     assert [message.body for message in messages] == BODIES
     assert damaged == []

@@ -20,7 +20,7 @@ MODELS = ["clustering", "broadcasting"]
 
 
 class Blocking:
-    """Handlers of one thread that wait for `go_on`; `end` tells when all earlier calls are over."""
+    """Handlers of one thread that wait for `go_on`; `end` returns after all earlier calls."""
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
@@ -100,7 +100,7 @@ async def test_no_handler_starts_after_another_member_got_the_queue():
     cluster, calls = cluster_of_ten(), Blocking()
     async with reading(cluster, calls.handle, **OPTIONS) as consumer:
         await until_async(lambda: calls.bodies)
-        cluster.members.append("0")  # sorted first, it gets the only queue
+        cluster.members.append("0")  # this id sorts first and gets the only queue
         await until_async(lambda: not consumer.assigned())
         cluster.members.remove("0")
         consumer.unsubscribe("T")
@@ -199,7 +199,7 @@ def lite(cluster: Cluster) -> LitePullConsumer:
 
 
 def hang_at_heartbeats(cluster: Cluster) -> None:
-    """A broker that is slow to answer delays the next rebalance."""
+    """A slow answer of the broker delays the next rebalance."""
 
     async def hang(_address, _request):
         await asyncio.sleep(1)

@@ -419,7 +419,7 @@ def test_bad_arguments_before_the_start(call, words):
     consumer = make(Cluster(T=1))
     with pytest.raises((TypeError, ValueError), match=words):
         call(consumer)
-    consumer.subscribe("T")  # a refused call left nothing behind
+    consumer.subscribe("T")  # the refused call changed nothing
 
 
 @pytest.mark.parametrize(("count", "words"), [(0, "must be 1 to"), ("1", "must be int")])

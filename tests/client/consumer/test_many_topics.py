@@ -145,7 +145,7 @@ def _subscribe(consumer, topic: str) -> None:
 
 
 class Trips:
-    """Counts how many round trips of one code follow each other."""
+    """Counts successive round trips of one code."""
 
     def __init__(self, cluster: Cluster, code: int) -> None:
         self.in_a_row = 0

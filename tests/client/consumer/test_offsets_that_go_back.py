@@ -97,7 +97,7 @@ async def test_a_commit_of_older_messages_does_not_pass_a_seek(ask):
         new = [await next_one(consumer) for _ in range(3)]
         assert [message.queue_offset for message in new] == [2, 3, 4]
         await consumer.commit(old[7])
-        assert cluster.committed[Q0] == 4  # the position: 4 is in hand
+        assert cluster.committed[Q0] == 4  # the position is 4, because message 4 is in hand
         await consumer.commit(new[2])
         assert cluster.committed[Q0] == 5
 

@@ -174,7 +174,7 @@ async def test_a_queue_waits_until_a_broker_takes_its_dead_letter():
 
 
 async def test_pulls_commit_nothing():
-    """RocketMQ's broker may serve them after the commit with which a queue is given up."""
+    """RocketMQ's broker may serve such pulls after the final commit of a lost queue."""
     cluster = Cluster(T=1)
     cluster.put("T", b"0")
     seen = []
@@ -338,7 +338,7 @@ async def test_a_queue_locked_by_another_is_read_again_once_free(mq, monkeypatch
         with Probe(mq.broker_address) as broker:
             broker.call(offset_calls.unlock_queues("g_lost", consumer.client_id, [queue]).request)
             call = offset_calls.lock_queues("g_lost", "another", [queue])
-            while not call.result(broker.call(call.request), ""):  # ours renewed it in between
+            while not call.result(broker.call(call.request), ""):  # renewed meanwhile
                 broker.call(
                     offset_calls.unlock_queues("g_lost", consumer.client_id, [queue]).request
                 )

@@ -77,7 +77,7 @@ def test_the_filter_may_change_while_it_runs(mq):
         send(mq.namesrv, topic)
         assert first.until_the_end() == [b"end"]
         consumer.subscribe(topic, SqlFilter("a >= 4"), second)
-        # The first end may come to a pull that waited, which keeps the filter it came with.
+        # The first end may reach a held pull, which still has its old filter.
         send(mq.namesrv, topic)
         assert second.until_the_end()[-1:] == [b"end"]
         second.forget()

@@ -53,7 +53,7 @@ class CountingLoop(asyncio.SelectorEventLoop):
 
 
 class Relay:
-    """A broker's address for one client; after `hold` so many answers go with one write."""
+    """A relay to a broker for one client; `hold(count)` joins `count` answers in one write."""
 
     def __init__(self, broker: str) -> None:
         host, port = broker.split(":")
@@ -87,7 +87,7 @@ class Relay:
                     answers.clear()
 
     def close(self) -> None:
-        """After the client has closed its connection."""
+        """Stop the relay after the client has closed its connection."""
         for thread in self._threads:
             thread.join(DEADLINE)
         for one in (self._listening, self._broker, self.client):
@@ -130,7 +130,7 @@ def test_a_burst_of_awaited_sends_wakes_the_loop_for_pieces(
             "timeout": DEADLINE,
         }
         async with aio.Producer(mq_broker.namesrv, address_map=addresses, **patience) as producer:
-            await producer.send(Message(topic, b"first"))  # nothing is left to be asked or opened
+            await producer.send(Message(topic, b"first"))  # opens the connection
             relay.hold(BURST)
             before = loop.counts.copy()
             writes.clear()

@@ -26,12 +26,12 @@ PULLED = {
 
 
 class Broker:
-    """Gives every request `answer`, None is silence; remembers the frames."""
+    """Answers every request with `answer`, or not at all if it is None; records the frames."""
 
     def __init__(self, answer: Frame | None) -> None:
         self.answer = answer
         self.together = 1
-        """So many answers are written at once."""
+        """Number of answers that leave in one write."""
         self.received: asyncio.Queue[Frame] = asyncio.Queue()
 
     @contextlib.asynccontextmanager
@@ -61,7 +61,7 @@ class Broker:
 
 @pytest.fixture
 def broker() -> Broker:
-    """It answers as if every message were stored, until a test sets another answer."""
+    """A transport that reports every message as stored, until a test sets another answer."""
     return Broker(Frame(0, SENT))
 
 
@@ -149,7 +149,7 @@ async def test_timeout_oneway_and_closing(broker, address, transport):
     with pytest.raises(ClientTimeout, match=f"no reply from {address}"):
         await transport.request(made, values, b"", 0.05)
     await transport.request(made, values, b"", DEADLINE, oneway=True)
-    while not (await broker.received.get()).is_oneway:  # the late request, and a sign of life
+    while not (await broker.received.get()).is_oneway:  # late request, probe
         pass
     waiting = transport.request(made, values, b"", DEADLINE)
     await broker.received.get()

@@ -37,7 +37,7 @@ def test_a_request_outlasts_a_restart_of_its_broker(tmp_path) -> None:
             request = asked.get(timeout=RECEIVED_WITHIN_S)
             mq.restart()
             assert not waiting.done()
-            # The restarted broker learns of the asker from its next send or heartbeat.
+            # The restarted broker learns about the requester from its next send or heartbeat.
             with Producer(mq.namesrv, group="repliers") as replier:
                 with pytest.raises(ClientTimeout):
                     asker.request(Message(topic, b"introduces the asker"), timeout=5)

@@ -67,7 +67,7 @@ class Forgetful:
 
 @pytest.fixture
 def between(mq: Standalone) -> Iterator[Forgetful]:
-    """What forwards to the broker."""
+    """The relay to the broker."""
     forgetful = Forgetful(mq.broker_address)
     yield forgetful
     forgetful.close()

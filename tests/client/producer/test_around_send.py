@@ -186,7 +186,7 @@ def test_a_slow_broker_is_avoided_for_rocketmqs_times() -> None:
     faults.note("a", 0.55, failed=False)
     assert {faults.choose(queues, turns.__next__).broker_name for _ in range(4)} == {"b"}
     faults.note("b", 0.01, failed=True)
-    # Both are avoided now: the better half is the one that was faster.
+    # Both brokers are avoided now, so the faster one is taken.
     assert {faults.choose(queues, turns.__next__).broker_name for _ in range(4)} == {"b"}
 
 

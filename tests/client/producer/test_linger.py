@@ -15,11 +15,11 @@ from mqserver.embedded.standalone import Standalone
 from tests.client.cluster import NAMESRV, Cluster
 
 LONG = 3600.0
-"""Seconds of a linger that only a bound or a close ends."""
+"""A linger so long that only a limit or a close ends it, in seconds."""
 
 
 def producer(cluster: Cluster, **options) -> Producer:
-    # Long enough that a busy machine makes the sends of one moment within it.
+    # Long enough for simultaneous sends on a busy machine, in seconds.
     options = {"linger": 0.05, **options}
     return Producer(NAMESRV, transport=cluster.transport, queue_index_start=0, **options)
 

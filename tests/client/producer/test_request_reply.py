@@ -51,7 +51,7 @@ def pushed(asked: Frame, body: bytes = b"pong", **changes: str) -> Frame:
 
 
 class Replier:
-    """Pushes a reply to every request as soon as the broker has it, or what `make` makes."""
+    """Pushes a reply to every request as soon as the broker has it, or the result of `make`."""
 
     def __init__(self, cluster: Cluster, make=pushed) -> None:
         self.answers: list[Frame] = []

@@ -84,7 +84,7 @@ async def test_the_frames_are_those_of_rocketmqs_producer():
     ("state", "place"), [(UNKNOWN, 0), (COMMIT, 1), (ROLLBACK, 2)], ids=lambda value: str(value)
 )
 async def test_the_answer_to_a_check_is_rocketmqs(state, place):
-    asked = golden(39, 3 + place)  # the second round, which got all three answers
+    asked = golden(39, 3 + place)  # the second round of sends got all three answers
     answers = [golden(37, 5 + number) for number in range(7)]
     wanted = next(
         one for one in answers if one.fields["commitLogOffset"] == asked.fields["commitLogOffset"]

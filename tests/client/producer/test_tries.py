@@ -23,7 +23,7 @@ SENDS = 200
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses that a test does not notice."""
+    """Very short pauses, for tests."""
     monkeypatch.setattr(retry, "PAUSE_FIRST_S", 0.001)
 
 
@@ -44,7 +44,7 @@ def brokers(cluster: Cluster, names: Iterable[str]) -> None:
 
 
 def asked(cluster: Cluster) -> list[str]:
-    """Which broker got each send."""
+    """The brokers that got the sends, in order."""
     return [
         address[0]
         for address, frame in cluster.transport.sent

@@ -25,7 +25,7 @@ class Recorded:
 
     @property
     def request_name(self) -> str | None:
-        """Name of this request, or of the request that this reply answers."""
+        """Label of this request, or of the request that this reply answers."""
         return self.line.get("reply_to_name") or self.line.get("code_name")
 
 

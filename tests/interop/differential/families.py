@@ -33,7 +33,8 @@ NAMES = (
 )
 GUARDED = ("bad", "acl", "checks")
 ONCE = ("state", "slaves", "stored", "counted", "asked", "switches", "frames", "names_bad")
-"""Families that are not sent again: they look at everything, or at other than requests."""
+"""Families that are not sent again: they compare the whole state, or something other than requests.
+"""
 BINARY = "binary "
 HELD = "6"
 

@@ -57,7 +57,7 @@ def _nested(one: Set[str], two: Set[str]) -> bool:
 
 
 def _same_setting(key: str, one: str, two: str) -> bool:
-    """Ports, paths and the plane are a server's own."""
+    """Ports, paths and the plane differ between servers."""
     own = key.endswith("Port") or key == "dataPlane" or one.startswith("/") or two.startswith("/")
     return own or one == two
 
@@ -84,7 +84,7 @@ class Outcome:
 
 
 def masked(text: str) -> str:
-    """The text without what differs from run to run."""
+    """The text without the parts that differ from run to run."""
     for pattern, word in MASKS:
         text = pattern.sub(word, text)
     return text

@@ -47,7 +47,7 @@ NOBODY = "127.0.0.1:9"
 ANSWER_SECONDS = 60.0
 SILENCE_SECONDS = 0.25
 STORING = {10, 310, 320, 324, 325, 36, 37, 11}
-"""Codes after which there may be more in the log: pulls from beyond a queue's end are noted."""
+"""Codes that may add to the log: the broker stores a notice for pulls from beyond a queue's end."""
 SETTLED = Case("settled", RequestCode.GET_BROKER_RUNTIME_INFO, {}, connection="settled")
 _REFERENCE = re.compile(rb"\$\{(\w+)\.(\w+)\}")
 
@@ -116,7 +116,7 @@ class Stand:
         return OurBroker(home, namesrv, settings={**settings, "dataPlane": self._kind})
 
     def play(self, cases: Iterable[Case]) -> dict[str, Outcome]:
-        """What each request got, by the case's name; in order, on connections of their own."""
+        """The outcome of each request, by the case's name; sent in order on their connections."""
         lines: dict[tuple[str, str], Line] = {}
         found: dict[str, Outcome] = {}
         try:

@@ -26,7 +26,7 @@ def allowed(case: str, theirs: Outcome, ours: Outcome) -> set[str]:
 
 
 def complaint(case: str, theirs: Outcome, ours: Outcome) -> str | None:
-    """What differs and may not, for people; None if nothing does."""
+    """A description of forbidden differences; None if there are none."""
     parts = set(ours.parts_unlike(theirs)) - allowed(case, theirs, ours)
     shown = [
         f"  {part}\n    java {getattr(theirs, part)!r}\n    ours {getattr(ours, part)!r}"

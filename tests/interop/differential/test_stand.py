@@ -21,7 +21,7 @@ def answer(code: int, behind: str = "0") -> Frame:
 
 
 class Scripted(stand.Stand):
-    """Gives these answers to the question how far the queues are, and success to the rest."""
+    """Answers requests for the dispatch progress from a list, and all others with success."""
 
     def __init__(self, answers: Iterable[Frame | None], guarded: bool = False) -> None:
         self._guarded = guarded

@@ -31,7 +31,7 @@ RESPONSE = 1
 
 @dataclass
 class Seen:
-    """What happened while a flood lasted.
+    """Measurements during a flood.
 
     Megabytes are of the servers' own (anonymous) memory. p99_ms: of the sends of the healthy
     client, one figure for each slice of time that it finished.

@@ -31,7 +31,7 @@ P99_MS_MAX = 250.0
 """Limit for a healthy client beside a flood, on a busy machine too."""
 SETTINGS = {"maxFrameSeconds": "6", "tls.server.mode": "permissive"}
 SLOW_SECONDS = 2.0
-"""A third of it: then the rate counts."""
+"""A third of maxFrameSeconds, after which the rate limit applies."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def rig(size: Size) -> Iterator[Rig]:
 
 
 def judge(rig: Rig, name: str, seen: Seen, grown_mb_max: float) -> None:
-    """Print the figures, and demand that the flood cost little and is paid back."""
+    """Print the figures, and check that the flood cost little and its memory was returned."""
     print(f"{name}: {seen}")
     assert not seen.problems
     assert seen.worst_p99_ms < P99_MS_MAX

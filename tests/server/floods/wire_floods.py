@@ -104,7 +104,7 @@ def hello_start() -> bytes:
 
 
 def greet(port: int) -> float:
-    """Shake hands under TLS and ask for something; seconds until the answer."""
+    """Complete a TLS handshake and send a request; seconds until the answer."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     began = time.monotonic()

@@ -43,7 +43,7 @@ def batch(name: str, body: bytes, **letters: str) -> Case:
 
 
 GOOD = send("send")
-# What spoiled sends store depends on which of them are refused.
+# The messages that spoiled sends store depend on which sends are refused.
 LOOSE = {"loose": ("queueOffset",)}
 BAD = replace(send("send", b="SendBad"), **LOOSE)
 OLD = Case("send; V1", 10, {V1[key]: value for key, value in LETTERS.items()}, b"v1")

@@ -27,7 +27,7 @@ def pull(name: str, **fields: str) -> Case:
 
 
 def switched(key: str, value: str, back: str, *cases: Case) -> Iterator[Case]:
-    """The requests while a setting is another."""
+    """The requests sent while a setting has another value."""
     yield Case(f"{key}={value}", 25, {}, f"{key}={value}\n".encode())
     for case in cases:
         yield replace(case, name=f"{key}={value}; {case.name}", loose=("queueOffset", "maxOffset"))
