@@ -1,1 +1,1 @@
-"""What the packages share: the protocol, messages, names, files, and the parts of commands."""
+"""Code that several packages use: the protocol, messages, names, files, and parts of commands."""

@@ -1,4 +1,4 @@
-"""Paths that users import stay, wherever the code behind them moves."""
+"""Import paths of users stay valid when the code moves."""
 
 from __future__ import annotations
 

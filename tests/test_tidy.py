@@ -77,7 +77,7 @@ SERVER_AS_CLIENT = {
     "mqserver/commands/quickstart.py": {"mqclient"},
     "mqserver/namesrv/product.py": {"mqclient"},
 }
-"""Files of the servers that are a client of other servers, and what they may import of it."""
+"""Server files that act as a client of other servers, and their permitted imports."""
 CORE_DOORS = {
     "mqstore/store.py",
     "mqcommon/message.py",

@@ -34,7 +34,7 @@ COMMIT_INTERVAL_S = 5.0
 WAIT_S = 1.0
 """Longest wait of one call for messages."""
 LAST_WAIT_S = 0.1
-"""The same with --exit-at-end, where an empty answer means that the end is reached."""
+"""The same with --exit-at-end: an empty answer then means that the end is reached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,1 +1,1 @@
-"""Message trace: records of what became of messages."""
+"""Message trace: records of sends and deliveries."""

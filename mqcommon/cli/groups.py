@@ -16,7 +16,7 @@ __all__ = ["LazyGroup", "Listed", "add_debug", "invoke"]
 
 
 def invoke(cli: click.Command, program: str, words: Sequence[str] | None = None) -> Any:
-    """Run a command line, for `running.run`; returns what the command returns.
+    """Run a command line, for `running.run`; returns the command's result.
 
     words: the command line without the program's name; None for `sys.argv`. Unlike `cli.main`, it
     leaves a broken pipe to the caller.

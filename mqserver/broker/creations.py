@@ -67,7 +67,7 @@ class Creations:
 
 
 class _Batch:
-    """Requests that go on when their topics are both announced and saved."""
+    """Requests that continue when their topics are both announced and saved."""
 
     def __init__(self, waiting: list[Done]) -> None:
         self._waiting = waiting

@@ -1,4 +1,4 @@
-"""What a missing NameServer means: the first call that needs it raises the same error."""
+"""Without a NameServer, the first call that needs one raises the same error in every client."""
 
 import asyncio
 from operator import attrgetter

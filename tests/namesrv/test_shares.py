@@ -1,4 +1,4 @@
-"""What the registrations of one source address may take of a NameServer's bounds."""
+"""The share of a NameServer's limits that registrations of one source address may take."""
 
 from __future__ import annotations
 

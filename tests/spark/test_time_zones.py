@@ -1,4 +1,4 @@
-"""Times without a zone are those of the session, also where clocks change to summer time."""
+"""Times without a zone are in the session's zone, also when clocks change to summer time."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo

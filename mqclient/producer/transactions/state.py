@@ -24,7 +24,7 @@ Decision = TransactionState | None
 CheckHandler = (
     Callable[[ReceivedMessage], Decision] | Callable[[ReceivedMessage], Awaitable[Decision]]
 )
-"""Says what became of the local transaction of a message; None means UNKNOWN."""
+"""Returns the state of a message's local transaction; None means UNKNOWN."""
 LocalTransaction = Callable[[Message], Decision] | Callable[[Message], Awaitable[Decision]]
 """Runs the local transaction of a message and returns its state; None means UNKNOWN."""
 

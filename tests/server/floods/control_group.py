@@ -1,4 +1,4 @@
-"""A control group with a memory limit, where the test may make one."""
+"""A control group with a memory limit, if the test may create one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 
 class _Version(NamedTuple):
-    """Where a version of control groups keeps what is needed."""
+    """The files of one version of control groups."""
 
     folder: Path
     limit: str

@@ -1,4 +1,4 @@
-"""Floods of questions with large answers: what they cost the broker, a client and an operator.
+"""Floods of queries with large answers: their cost for the broker, a client and an operator.
 
 Small here; `make soak` runs them for longer and holds the p99 of a healthy client against the p99
 that it has alone. That wants an optimised build on a machine without other work.
@@ -34,14 +34,14 @@ SETTINGS = {
 }
 IN_FLIGHT = 16
 OPERATOR_SECONDS_MAX = 2.5
-"""Longest wait of an operator, who takes turns with the flooders; without turns it is 4 s."""
+"""Longest wait of an operator, who gets turns between the flooders; without turns it is 4 s."""
 IDLE_NICE = 19
 """Of a flooder's thread, which would run on another machine."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """What is asked for, and what that may cost.
+    """The queries of a flood, and the limits of their cost.
 
     p99_floor_ms: a p99 below it is good, whatever the p99 alone; None: not judged.
     """
