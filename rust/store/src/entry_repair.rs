@@ -1,5 +1,5 @@
-//! Repairs consume-queue entries that contradict the log. The log counts: their records are searched
-//! between the records of the nearest valid entries, and the entries are rebuilt.
+//! Repairs consume-queue entries that contradict the log. The log counts: their records are
+//! searched between the records of the nearest valid entries, and the entries are rebuilt.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

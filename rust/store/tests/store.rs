@@ -174,9 +174,9 @@ fn group_commit_answers_parked_puts() {
     );
     let (sender, outcomes) = mpsc::channel();
     let again = sender.clone();
-    let listener = move |completed: &[Settled]| {
-        let each = completed.iter();
-        each.for_each(|completed| sender.send(*completed).unwrap());
+    let listener = move |settled: &[Settled]| {
+        let each = settled.iter();
+        each.for_each(|settled| sender.send(*settled).unwrap());
     };
     store.on_settled(Box::new(listener)).unwrap();
     for token in 0..20 {
@@ -187,10 +187,10 @@ fn group_commit_answers_parked_puts() {
             again.send(Settled { token, outcome }).unwrap();
         }
     }
-    let completed = (0..20).map(|_| outcomes.recv_timeout(PATIENCE).unwrap());
-    let mut tokens: Vec<_> = completed
-        .inspect(|completed| assert_eq!(completed.outcome, AckOutcome::Durable))
-        .map(|completed| completed.token)
+    let settled = (0..20).map(|_| outcomes.recv_timeout(PATIENCE).unwrap());
+    let mut tokens: Vec<_> = settled
+        .inspect(|settled| assert_eq!(settled.outcome, AckOutcome::Durable))
+        .map(|settled| settled.token)
         .collect();
     tokens.sort_unstable();
     assert_eq!(tokens, (0..20).collect::<Vec<_>>(), "each once");

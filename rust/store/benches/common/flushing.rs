@@ -24,9 +24,9 @@ pub fn parked(store: &Arc<Store>, clients: usize, round: Duration) -> f64 {
         ended: sender,
     });
     let (replied, putting) = (Arc::clone(&shared), Arc::downgrade(store));
-    let listener = move |completed: &[Settled]| {
+    let listener = move |settled: &[Settled]| {
         let store = putting.upgrade().expect("the store is open");
-        for Settled { outcome, .. } in completed {
+        for Settled { outcome, .. } in settled {
             if replied.goes_on(*outcome) {
                 replied.put(&store);
             }

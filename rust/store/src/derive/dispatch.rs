@@ -131,8 +131,8 @@ impl Dispatch {
         progress.store(store_timestamp_ms, Ordering::Release);
     }
 
-    /// Dispatches all records from the scanner's position to `limit`, in batches. After a full disk it
-    /// may be called again and continues: records of the batch stay in memory and are published
+    /// Dispatches all records from the scanner's position to `limit`, in batches. After a full disk
+    /// it may be called again and continues: records of the batch stay in memory and are published
     /// once.
     pub fn follow(
         &mut self,

@@ -127,8 +127,8 @@ impl Dispatcher {
     /// Starts to follow `log` at `from`, up to which `derived` is complete.
     ///
     /// `readable_beyond(offset)` waits until records beyond `offset` may be read and returns the
-    /// end; None ends the thread. On a full disk the thread waits with `full_disk`. `arrived` is called
-    /// for each batch, `failed` once if the thread cannot continue.
+    /// end; None ends the thread. On a full disk the thread waits with `full_disk`. `arrived` is
+    /// called for each batch, `failed` once if the thread cannot continue.
     pub(crate) fn start<L: LogRead + 'static>(
         log: Arc<L>,
         mut derived: Dispatch,

@@ -339,8 +339,8 @@ fn park(rig: &Rig, number: usize) -> mpsc::Receiver<AckOutcome> {
         panic!("a put of SYNC_FLUSH waits");
     };
     let (sender, outcome) = mpsc::channel();
-    let listener = move |completed: &[Settled]| {
-        let outcomes = completed.iter().map(|completed| completed.outcome);
+    let listener = move |settled: &[Settled]| {
+        let outcomes = settled.iter().map(|settled| settled.outcome);
         outcomes.for_each(|outcome| sender.send(outcome).unwrap());
     };
     rig.store.on_settled(Box::new(listener)).unwrap();

@@ -209,9 +209,9 @@ fn a_settled_listener_that_panics_ends_no_flush_thread() {
     };
     let store = open(root.path(), settings);
     let (sender, told) = mpsc::channel();
-    let listener = move |completed: &[Settled]| {
-        assert!(completed[0].token >= PANICS, "of the listener");
-        completed.iter().for_each(|one| sender.send(*one).unwrap());
+    let listener = move |settled: &[Settled]| {
+        assert!(settled[0].token >= PANICS, "of the listener");
+        settled.iter().for_each(|one| sender.send(*one).unwrap());
     };
     store.on_settled(Box::new(listener)).unwrap();
     let park = |token| {

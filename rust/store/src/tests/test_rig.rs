@@ -135,9 +135,9 @@ impl Parked {
     /// The listener of settled puts. A token that was not parked, or that comes twice, panics.
     pub(crate) fn listener(&self) -> Box<SettledListener> {
         let parked = self.clone();
-        Box::new(move |completed: &[Settled]| {
+        Box::new(move |settled: &[Settled]| {
             parked.hook.get().inspect(|hook| hook());
-            for Settled { token, outcome } in completed {
+            for Settled { token, outcome } in settled {
                 let outcomes = parked.outcomes.lock().remove(token).unwrap();
                 outcomes.send((*outcome, Instant::now())).unwrap();
             }

@@ -1,13 +1,13 @@
 //! Acknowledgement: which puts wait for which watermark, and which thread flushes next.
 //!
-//! [`Watermarks`] says how far the log is written and flushed; [`Waiters`] holds the puts that wait
-//! for it. When a watermark moves, every waiter that it passes is settled: one call to the listener
-//! of the store tells of all tokens at once, and blocked threads are woken. Both happen after every
-//! lock is released.
+//! [`Watermarks`] says how far the log is written and flushed; [`Waiters`] holds the waiting puts.
+//! When a watermark moves, every waiter that it passes is settled: one call to the listener of the
+//! store reports all tokens, and blocked threads are woken. Both happen after every lock is
+//! released.
 //!
 //! Poison: after the first failed write or fsync, the store acknowledges no more puts. A failed
 //! fsync may have dropped the pages and marked them clean, so a second one that succeeds proves
-//! nothing. Reads go on. Only the next open helps, because recovery rewrites the end of the log.
+//! nothing. Reads continue. Only the next open helps, because recovery rewrites the end of the log.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -24,7 +24,7 @@ use mq_base::clock::Clock;
 /// flush threads look for deadlines at least this often.
 const IDLE_LOOK_MS: i64 = 500;
 
-/// Told of the puts that one flush, one deadline or the poison settled.
+/// Receives the puts that one flush, one deadline or the poison settled.
 pub type SettledListener = dyn Fn(&[Settled]) + Send + Sync;
 
 /// Watermarks, waiters and turns to flush.
@@ -44,14 +44,15 @@ pub(crate) struct Acks {
 #[derive(Default)]
 struct State {
     waiters: Waiters,
-    /// When the sleepers in [`Acks::next_turn`] will look for deadlines, monotonic milliseconds.
+    /// Time at which the threads in [`Acks::next_turn`] check deadlines next, monotonic
+    /// milliseconds.
     looks: Vec<i64>,
     is_flushing: bool,
-    /// There are flush threads: whoever ends a flush need not see to the next one.
+    /// There are flush threads, so a thread that ends a flush need not start the next one.
     is_served: bool,
-    /// A flush thread is on its way to look.
+    /// A flush thread was woken and has not checked the state yet.
     is_woken: bool,
-    /// A flush is wanted that nobody waits for.
+    /// A flush is requested for which no put waits.
     is_wanted: bool,
     /// The last flush found no room on the disk.
     is_short: bool,
@@ -71,27 +72,27 @@ impl State {
     }
 }
 
-/// What a thread that must wait for a ticket does next.
+/// The next step of a thread that waits for a ticket.
 pub(crate) enum Wait {
-    /// Nothing: the wait is over.
+    /// The wait is over.
     Over(AckOutcome),
-    /// No thread flushes: it has the turn, and asks again after its flush.
+    /// No other thread flushes. This thread has the turn, and asks again after its flush.
     Flush,
-    /// It blocks with [`Acks::block`].
+    /// Block with [`Acks::block`].
     Block(Arc<OneShot>),
 }
 
-/// What a thread does next that flushes, or ended a flush.
+/// The next step of a thread that flushes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// It has the turn: it flushes.
+    /// The thread has the turn to flush.
     Flush,
-    /// Nothing more.
+    /// The thread has nothing more to do.
     Stop,
 }
 
 impl Acks {
-    /// Nobody waits.
+    /// No waiters yet.
     pub(crate) fn new(clock: Arc<dyn Clock>, watermarks: Watermarks) -> Self {
         Self {
             clock,
@@ -104,7 +105,7 @@ impl Acks {
         }
     }
 
-    /// Log offset below which everything is durable.
+    /// Log offset up to which everything is durable.
     pub(crate) fn flushed(&self) -> u64 {
         self.watermarks.flushed()
     }
@@ -112,15 +113,15 @@ impl Acks {
     /// See [`crate::Store::park`].
     pub(crate) fn park(&self, ticket: Ticket, token: u64) -> Option<AckOutcome> {
         let mut state = self.state.lock();
-        let outcome = self.completed(&ticket);
+        let outcome = self.settled(&ticket);
         if outcome.is_none() {
             self.add(&mut state, ticket, Waiter::Token(token));
         }
         outcome
     }
 
-    /// Begins to wait for a ticket. A thread that finds nobody flushing does it itself, which saves
-    /// a lone waiter two context switches.
+    /// Starts to wait for a ticket. If no other thread flushes, this thread does it itself, which
+    /// saves a lone waiter two context switches.
     pub(crate) fn begin_wait(&self, ticket: &Ticket) -> Wait {
         let mut state = self.state.lock();
         if let Some(outcome) = self.outcome(ticket) {
@@ -135,7 +136,7 @@ impl Acks {
         Wait::Block(one_shot)
     }
 
-    /// Blocks until the ticket is settled, or its deadline.
+    /// Blocks until the ticket is settled or its deadline has passed.
     pub(crate) fn block(&self, one_shot: &OneShot, ticket: &Ticket) -> AckOutcome {
         loop {
             let told = one_shot.wait(self.until(ticket.deadline_ms));
@@ -148,34 +149,34 @@ impl Acks {
     fn add(&self, state: &mut State, ticket: Ticket, waiter: Waiter) {
         state.waiters.add(ticket, waiter);
         self.wake_flusher(state);
-        // The flush that runs may end after the deadline, or never.
+        // The running flush may end after the deadline, or never.
         let is_later = |look_ms: &i64| *look_ms > ticket.deadline_ms;
         if state.looks.iter().all(is_later) {
             self.for_flushers.notify_one();
         }
     }
 
-    /// Asks for a flush that nobody waits for.
+    /// Requests a flush for which no put waits.
     pub(crate) fn want_flush(&self) {
         let mut state = self.state.lock();
         state.is_wanted = true;
         self.wake_flusher(&mut state);
     }
 
-    /// From now on threads call [`Acks::next_turn`] until they are stopped.
+    /// From now on, flush threads call [`Acks::next_turn`] until they are stopped.
     pub(crate) fn serve(&self) {
         self.state.lock().is_served = true;
     }
 
-    /// Blocks until a flush is needed and no thread is at it. Meanwhile settles waiters whose
-    /// deadline passes, also while another thread hangs in its flush.
+    /// Blocks until a flush is needed and no other thread flushes. Meanwhile settles waiters whose
+    /// deadline has passed, even while another thread hangs in its flush.
     pub(crate) fn next_turn(&self) -> Turn {
         let mut state = self.state.lock();
         loop {
             self.expire(&mut state);
             state.is_woken = false;
             if state.is_stopped && state.is_short {
-                // There may never be room.
+                // The disk may stay full.
                 let released = state.waiters.take_all(|ticket| self.ended(ticket));
                 drop(state);
                 self.tell(released);
@@ -210,7 +211,7 @@ impl Acks {
         place.map(|place| state.looks.swap_remove(place));
     }
 
-    /// Takes the turn for a flush on the clock; false if another thread has it, or the store is
+    /// Takes the turn for an interval flush; false if another thread has it, or if the store is
     /// poisoned: a failed flush is never tried again.
     pub(crate) fn try_turn(&self) -> bool {
         let mut state = self.state.lock();
@@ -221,12 +222,12 @@ impl Acks {
         true
     }
 
-    /// Ends a turn: everything below `flushed` is durable. Settles the waiters that this covers.
+    /// Ends a turn: everything before `flushed` is durable. Settles the waiters that this covers.
     ///
-    /// A thread that `comes_back` to [`Acks::next_turn`] begins the next flush itself, after the
+    /// A thread that `comes_back` to [`Acks::next_turn`] starts the next flush itself, after the
     /// replies: a client often puts again when it has its reply, and one flush for all costs less
-    /// than two flushes for a half each. Without flush threads this thread keeps the turn while
-    /// somebody waits.
+    /// than two flushes of half the puts each. Without flush threads this thread keeps the turn
+    /// while any put waits.
     pub(crate) fn end_flush(&self, flushed: u64, comes_back: bool) -> Turn {
         self.watermarks.advance_flushed(flushed);
         let mut state = self.state.lock();
@@ -234,12 +235,12 @@ impl Acks {
         self.release(state, comes_back)
     }
 
-    /// As [`Acks::end_flush`], for a flush that found no room to write all: keeps the turn for
-    /// `pause`, or until the stop, and wants another flush.
+    /// Like [`Acks::end_flush`], for a flush that found the disk full: keeps the turn for `pause`,
+    /// or until the stop, and requests another flush.
     pub(crate) fn end_short(&self, flushed: u64, comes_back: bool, pause: Duration) -> Turn {
         self.watermarks.advance_flushed(flushed);
         let mut state = self.state.lock();
-        // A pause of this thread, not a deadline of a waiter: it needs no clock.
+        // This pause is no deadline of a waiter, so it does not use the clock.
         let goes_on = |state: &mut State| !state.is_stopped;
         self.for_room.wait_while_for(&mut state, goes_on, pause);
         (state.is_wanted, state.is_short) = (true, true);
@@ -247,32 +248,32 @@ impl Acks {
         self.release(state, comes_back)
     }
 
-    /// Poisons the store and settles every waiter. Not for a thread that holds a lock.
+    /// Poisons the store and settles every waiter. The caller must hold no lock.
     pub(crate) fn fail(&self, reason: String) {
         self.poison_silently(reason);
         self.settle_poisoned();
     }
 
-    /// Poisons the store; the first reason stays. For a thread that holds the put lock: it calls
-    /// [`Acks::settle_poisoned`] once it holds none.
+    /// Poisons the store; the first reason stays. For a thread with the put lock, which must call
+    /// [`Acks::settle_poisoned`] after releasing it.
     pub(crate) fn poison_silently(&self, reason: String) {
         tracing::error!("store poisoned, it acknowledges nothing more: {reason}");
         self.poison.get_or_init(|| reason);
     }
 
-    /// Settles every waiter of a store that is poisoned.
+    /// Settles every waiter of a poisoned store.
     pub(crate) fn settle_poisoned(&self) {
         let mut state = self.state.lock();
         state.is_flushing = false;
         self.release(state, false);
     }
 
-    /// Why the store is poisoned, None while it is well.
+    /// Why the store is poisoned; None if it is not.
     pub(crate) fn poison(&self) -> Option<&str> {
         self.poison.get().map(String::as_str)
     }
 
-    /// Wakes one flush thread, unless one flushes or is on its way.
+    /// Wakes one flush thread, unless one flushes or was woken already.
     fn wake_flusher(&self, state: &mut State) {
         if !state.is_flushing && !state.is_woken {
             state.is_woken = true;
@@ -280,7 +281,7 @@ impl Acks {
         }
     }
 
-    /// Settles the waiters whose time has come, and sees to the next flush.
+    /// Settles the waiters whose deadline has passed, and starts the next flush.
     fn release(&self, mut state: MutexGuard<'_, State>, comes_back: bool) -> Turn {
         let is_poisoned = self.poison().is_some();
         let released = match is_poisoned {
@@ -303,15 +304,15 @@ impl Acks {
         next
     }
 
-    /// Tells everybody who was taken out. The caller holds no lock.
+    /// Reports the outcomes of removed waiters. The caller must hold no lock.
     fn tell(&self, released: Released) {
-        let completed = released.wake_threads();
-        if !completed.is_empty() {
-            self.on_settled.call(|listener| listener(&completed));
+        let settled = released.wake_threads();
+        if !settled.is_empty() {
+            self.on_settled.call(|listener| listener(&settled));
         }
     }
 
-    /// Lets the flush threads end once nobody waits.
+    /// Lets the flush threads end as soon as no put waits.
     pub(crate) fn stop(&self) {
         self.state.lock().is_stopped = true;
         self.for_flushers.notify_all();
@@ -320,19 +321,19 @@ impl Acks {
 
     fn outcome(&self, ticket: &Ticket) -> Option<AckOutcome> {
         let is_late = || self.clock.monotonic_ms() >= ticket.deadline_ms;
-        let completed = self.completed(ticket);
-        completed.or_else(|| is_late().then(|| ticket.needs.timeout()))
+        let settled = self.settled(ticket);
+        settled.or_else(|| is_late().then(|| ticket.needs.timeout()))
     }
 
-    /// The outcome of a ticket that waits no longer.
+    /// The outcome of a ticket that stops waiting.
     fn ended(&self, ticket: &Ticket) -> AckOutcome {
-        let completed = self.completed(ticket);
-        completed.unwrap_or_else(|| ticket.needs.timeout())
+        let settled = self.settled(ticket);
+        settled.unwrap_or_else(|| ticket.needs.timeout())
     }
 
     /// The outcome, whatever the clock says.
-    fn completed(&self, ticket: &Ticket) -> Option<AckOutcome> {
-        // Poison first: once it is there, nothing is acknowledged, durable or not.
+    fn settled(&self, ticket: &Ticket) -> Option<AckOutcome> {
+        // Check the poison first: a poisoned store acknowledges nothing, durable or not.
         if self.poison().is_some() {
             return Some(AckOutcome::Poisoned);
         }

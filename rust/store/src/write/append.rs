@@ -172,7 +172,7 @@ impl Appender {
             Err(Refused::With(status)) => Some(PutResult::refused(status)),
             Err(Refused::NotReady) => None,
             Err(Refused::Poisoned) => {
-                // Only now: whoever is told may put, and this thread holds no lock any more.
+                // Settle only now: a listener may put, and this thread holds no lock any more.
                 self.acks.settle_poisoned();
                 Some(PutResult::refused(PutStatus::ServiceNotAvailable))
             }

@@ -27,10 +27,10 @@ const FULL_RETRY: Duration = Duration::from_millis(100);
 /// Pause of a flush thread after a round that panicked.
 const PANIC_PAUSE: Duration = Duration::from_millis(100);
 
-/// How a write of what is appended ended.
+/// The result of writing the appended bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written {
-    /// All of it is in the log.
+    /// All bytes are in the log.
     All,
     /// The disk is full: the rest is in memory, and puts are refused until it is written.
     NoRoom,
@@ -38,7 +38,7 @@ pub(crate) enum Written {
     Failed,
 }
 
-/// Flushes the log; shared by everyone who may have to.
+/// Flushes the log; shared by all threads that may have to.
 pub(crate) struct Flusher {
     pub(crate) log: Arc<Segments>,
     pub(crate) acks: Arc<Acks>,
@@ -49,7 +49,7 @@ pub(crate) struct Flusher {
     pub(crate) appended: Arc<Signal>,
     /// Store timestamp of a record below the log's end, at least as old as any above it.
     pub(crate) last_store_timestamp_ms: Arc<AtomicI64>,
-    /// Told the store timestamp up to which the log is durable.
+    /// Receives the store timestamp up to which the log is durable.
     pub(crate) on_flushed: Box<dyn Fn(i64) + Send + Sync>,
 }
 
@@ -61,16 +61,17 @@ impl Flusher {
             match self.acks.begin_wait(ticket) {
                 Wait::Over(outcome) => return outcome,
                 Wait::Block(one_shot) => return self.acks.block(&one_shot, ticket),
-                // A panic of the flush poisons the store: the next step says so.
+                // A panic of the flush poisons the store, which the next step reports.
                 Wait::Flush => drop(self.flush_while_mine(false)),
             }
         }
     }
 
-    /// Makes everything appended so far durable; false if the disk is full or the store poisoned.
+    /// Makes everything appended so far durable; false if the disk is full or the store is
+    /// poisoned.
     pub(crate) fn flush_all(&self) -> bool {
         let end_offset = self.log.appended().cast_signed();
-        // First: who waits for a flush that lacks room waits until there is some.
+        // Write first: waiting for a flush without room would block until there is room.
         if self.write_out() != Written::All {
             return false;
         }
@@ -81,8 +82,8 @@ impl Flusher {
         }) == AckOutcome::Durable
     }
 
-    /// Writes what is appended, so that it is read. Where that lacks room, a flush is wanted, which
-    /// tries again.
+    /// Writes the appended bytes, so that readers see them. On a full disk it requests a flush,
+    /// which tries again.
     pub(crate) fn write_out(&self) -> Written {
         match self.log.write_out() {
             Ok(()) => {
@@ -117,17 +118,17 @@ impl Flusher {
         turn == Turn::Flush
     }
 
-    /// Flushes, and goes on panicking where a flush panicked: the thread's service notes it.
+    /// Flushes. Passes a panic of the flush on to the thread's service, which logs it.
     fn run_turn(&self, comes_back: bool) {
         if let Err(panic) = self.flush_while_mine(comes_back) {
             resume_unwind(panic);
         }
     }
 
-    /// Flushes for as long as this thread has the turn; it `comes_back` for the next one.
+    /// Flushes as long as this thread has the turn; it `comes_back` for the next one.
     ///
-    /// After a panic it is not known what is on the disk. So a panic counts as a failed flush, and
-    /// poisons the store.
+    /// After a panic we do not know which bytes are on the disk. So a panic counts as a failed
+    /// flush and poisons the store.
     fn flush_while_mine(&self, comes_back: bool) -> thread::Result<()> {
         let flush = || while self.flush(comes_back) == Turn::Flush {};
         catch_unwind(AssertUnwindSafe(flush)).inspect_err(|panic| {
@@ -137,9 +138,10 @@ impl Flusher {
         })
     }
 
-    /// One sync for all that is appended.
+    /// Syncs everything appended so far.
     fn flush(&self, comes_back: bool) -> Turn {
-        // In this order: the timestamp's record lies below the end read after it.
+        // Read in this order, so that the timestamp's record is before the end that is read after
+        // it.
         let timestamp_ms = self.last_store_timestamp_ms.load(Ordering::Acquire);
         let written = self.write_out();
         if written == Written::Failed {
@@ -174,7 +176,7 @@ impl Flusher {
         Ok(())
     }
 
-    /// Whether a flush on the interval has enough to do.
+    /// Whether an interval flush is worth it.
     fn is_due(&self, least_pages: u64) -> bool {
         let (from, to) = (self.acks.flushed(), self.log.max_offset());
         if least_pages == 0 || self.log.next_file_start(from) <= to {
@@ -184,7 +186,7 @@ impl Flusher {
     }
 }
 
-/// When an asynchronous flush happens, RocketMQ's settings.
+/// RocketMQ's settings of asynchronous flushes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Interval {
     /// `flushIntervalCommitLog`.
@@ -195,7 +197,7 @@ pub(crate) struct Interval {
     pub(crate) thorough_ms: i64,
 }
 
-/// Flushes that come one after the other.
+/// Flushes at an interval.
 pub(crate) struct Rounds {
     flusher: Arc<Flusher>,
     interval: Interval,
@@ -204,7 +206,7 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// The thorough one is due an interval from now.
+    /// The thorough flush is due one interval from now.
     pub(crate) fn new(flusher: Arc<Flusher>, interval: Interval, clock: Arc<dyn Clock>) -> Self {
         let thorough_at_ms = clock.monotonic_ms() + interval.thorough_ms;
         Self {
@@ -215,7 +217,7 @@ impl Rounds {
         }
     }
 
-    /// Flushes if there is enough to.
+    /// Flushes if there are enough dirty pages or enough time has passed.
     pub(crate) fn next(&mut self) {
         let now_ms = self.clock.monotonic_ms();
         let is_thorough = now_ms >= self.thorough_at_ms;
@@ -233,14 +235,14 @@ impl Rounds {
     }
 }
 
-/// The flushing threads. Dropping stops them; flush first.
+/// The flush threads. Dropping stops them without a last flush.
 pub(crate) enum FlushThreads {
-    /// Group commit: whoever waits is served by the next sync, which begins as the last one ends.
+    /// Group commit: the next sync serves all waiters. It starts when the last one ends.
     GroupCommit {
         acks: Arc<Acks>,
         threads: Vec<JoinHandle<()>>,
     },
-    /// A flush every so often.
+    /// A flush at an interval.
     OnInterval {
         /// Stops when dropped.
         _thread: Periodic,
@@ -297,7 +299,7 @@ impl FlushThreads {
 
 impl Drop for FlushThreads {
     fn drop(&mut self) {
-        // The periodic thread stops by its own drop.
+        // The periodic thread stops when it is dropped.
         if let Self::GroupCommit { acks, threads } = self {
             acks.stop();
             for thread in threads.drain(..) {

@@ -1,4 +1,4 @@
-//! A put from the request to its answer: append, tell the followers, decide what is waited for.
+//! A put from the request to its result: append, wake the followers, and wait as configured.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,12 +9,12 @@ use super::flush::{Flusher, Written};
 use crate::types::{AckOutcome, Put, PutRequest, PutResult, PutStatus, Ticket, Watermark};
 use mq_base::clock::Clock;
 
-/// A put waits this long for a file that a slow disk has yet to make, as RocketMQ does.
+/// Longest wait of a put for a log file that a slow disk is creating, as in RocketMQ.
 const FILE_PATIENCE_MS: i64 = 5_000;
-/// The clock is looked at this often meanwhile: nothing wakes a thread when the clock is moved.
+/// Interval of checking the clock meanwhile, because a changed clock wakes no thread.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The way in.
+/// Appends messages and waits for their durability.
 pub(crate) struct Puts {
     pub(crate) appender: Appender,
     pub(crate) flusher: Arc<Flusher>,
@@ -50,7 +50,7 @@ impl Puts {
         put.unwrap_or_else(|| self.patiently(|| self.try_batch(request)))
     }
 
-    /// Tries whenever a slow disk may have made room.
+    /// Tries again whenever a slow disk may have created the file.
     #[cold]
     fn patiently(&self, mut put: impl FnMut() -> Option<Put>) -> Put {
         let until_ms = self.clock.monotonic_ms() + FILE_PATIENCE_MS;
@@ -92,7 +92,7 @@ impl Puts {
                 Put::Done(result)
             }
             Some(timeout_ms) if wait_store_ok => {
-                // Without room it waits for the flush as the others do.
+                // On a full disk it waits for the flush like the others.
                 if flusher.log.is_much_unwritten() && flusher.write_out() == Written::Failed {
                     return self.failed(PutStatus::ServiceNotAvailable);
                 }
@@ -104,10 +104,10 @@ impl Puts {
                 Put::Parked(result, ticket)
             }
             Some(_) => {
-                // Acknowledged now: it must not be lost if only the process ends.
+                // It is acknowledged now, so it must survive the end of the process.
                 match flusher.write_out() {
                     Written::All => flusher.acks.want_flush(),
-                    // It has its place, and is written when there is room.
+                    // It has its place in the log, and is written when the disk has room.
                     Written::NoRoom => return Put::Done(late(result)),
                     Written::Failed => return self.failed(PutStatus::ServiceNotAvailable),
                 }

@@ -1,4 +1,4 @@
-//! Pending acknowledgements: who waits for which watermark, and until when.
+//! Pending acknowledgements: the puts that wait for a watermark, with their deadlines.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -8,19 +8,19 @@ use std::time::Duration;
 use super::watermarks::Watermarks;
 use crate::types::{AckOutcome, Settled, Ticket, Watermark};
 
-/// A queue that was longer gives its memory back when it is empty.
+/// A queue that was longer frees its memory when it is empty.
 const SPARE_PENDING_MAX: usize = 4_096;
 
-/// Who learns the outcome.
+/// The receiver of the outcome.
 #[derive(Debug)]
 pub(crate) enum Waiter {
-    /// The listener of the store, which knows what the token stands for.
+    /// The listener of the store, which knows the meaning of the token.
     Token(u64),
     /// A thread that blocks.
     Thread(Arc<OneShot>),
 }
 
-/// Hands one outcome to the thread that made it.
+/// Passes one outcome to the thread that created it.
 #[derive(Debug)]
 pub(crate) struct OneShot {
     outcome: OnceLock<AckOutcome>,
@@ -42,7 +42,7 @@ impl OneShot {
         self.thread.unpark();
     }
 
-    /// Blocks for the outcome, at most that long; may come back earlier without one.
+    /// Blocks until the outcome arrives or the time is over; may return earlier without an outcome.
     pub(crate) fn wait(&self, at_most: Duration) -> Option<AckOutcome> {
         if self.outcome.get().is_none() {
             thread::park_timeout(at_most);
@@ -61,49 +61,49 @@ struct Pending {
 /// All pending acknowledgements.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    /// By watermark; each in the order of the ends.
+    /// By watermark; each list is sorted by end.
     pending: [VecDeque<Pending>; Watermark::COUNT],
-    /// While somebody waits, no deadline is earlier; monotonic milliseconds.
+    /// While there are waiters, no deadline is earlier; monotonic milliseconds.
     earliest_ms: i64,
 }
 
-/// Waiters that were taken out, and what to tell them.
+/// Removed waiters and their outcomes.
 #[derive(Debug, Default)]
 pub(crate) struct Released {
-    completed: Vec<Settled>,
+    settled: Vec<Settled>,
     threads: Vec<(Arc<OneShot>, AckOutcome)>,
 }
 
 impl Released {
-    /// Whether nobody was taken out.
+    /// Whether no waiter was removed.
     pub(crate) fn is_empty(&self) -> bool {
-        self.completed.is_empty() && self.threads.is_empty()
+        self.settled.is_empty() && self.threads.is_empty()
     }
 
     fn add(&mut self, waiter: Waiter, outcome: AckOutcome) {
         match waiter {
-            Waiter::Token(token) => self.completed.push(Settled { token, outcome }),
+            Waiter::Token(token) => self.settled.push(Settled { token, outcome }),
             Waiter::Thread(thread) => self.threads.push((thread, outcome)),
         }
     }
 
-    /// Wakes the threads; gives what the listener is to be told.
+    /// Wakes the threads; returns the outcomes for the listener.
     pub(crate) fn wake_threads(self) -> Vec<Settled> {
         for (thread, outcome) in self.threads {
             thread.set(outcome);
         }
-        self.completed
+        self.settled
     }
 }
 
 impl Waiters {
-    /// Whether somebody waits for what a flush does.
+    /// Whether any put waits for a write or a flush.
     pub(crate) fn need_flush(&self) -> bool {
         let by_flush = &self.pending[..=Watermark::Flushed as usize];
         by_flush.iter().any(|pending| !pending.is_empty())
     }
 
-    /// When to look for deadlines: none passes before, monotonic milliseconds.
+    /// Time before which no deadline passes, monotonic milliseconds.
     pub(crate) fn earliest_ms(&self) -> i64 {
         match self.pending.iter().all(VecDeque::is_empty) {
             true => i64::MAX,
@@ -111,18 +111,18 @@ impl Waiters {
         }
     }
 
-    /// Adds one.
+    /// Adds a waiter.
     pub(crate) fn add(&mut self, ticket: Ticket, waiter: Waiter) {
         self.earliest_ms = self.earliest_ms().min(ticket.deadline_ms);
         let pending = &mut self.pending[ticket.needs as usize];
-        // Puts come here nearly in the order of the log: the place is the last, or close to it.
+        // Puts arrive nearly in log order, so the position is at or near the end.
         let is_before = |other: &Pending| other.ticket.end_offset <= ticket.end_offset;
         let place = pending.iter().rposition(is_before);
         let place = place.map_or(0, |before| before + 1);
         pending.insert(place, Pending { ticket, waiter });
     }
 
-    /// Takes out everybody whose watermark has come.
+    /// Removes the waiters whose watermark has been reached.
     pub(crate) fn take_reached(&mut self, watermarks: &Watermarks) -> Released {
         let mut released = Released::default();
         for pending in &mut self.pending {
@@ -138,7 +138,7 @@ impl Waiters {
         released
     }
 
-    /// Takes out everybody whose deadline has passed.
+    /// Removes the waiters whose deadline has passed.
     pub(crate) fn take_late(
         &mut self,
         now_ms: i64,
@@ -165,7 +165,7 @@ impl Waiters {
         released
     }
 
-    /// Takes out everybody: the store is poisoned, or closes without room on the disk.
+    /// Removes all waiters: the store is poisoned, or closes while the disk is full.
     pub(crate) fn take_all(&mut self, outcome: impl Fn(&Ticket) -> AckOutcome) -> Released {
         let mut released = Released::default();
         for Pending { ticket, waiter } in self.pending.iter_mut().flat_map(std::mem::take) {
