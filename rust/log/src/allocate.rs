@@ -262,8 +262,8 @@ mod tests {
         until("this file is ready", || {
             segments.last().is_some_and(|last| last.ready() == SIZE)
         });
-        rig.disk.tape.gate(Kind::Room).close();
-        rig.disk.tape.gate(Kind::Name).close();
+        rig.disk.hook.gate(Kind::Room).close();
+        rig.disk.hook.gate(Kind::Name).close();
         let (sender, written) = mpsc::channel();
         let mut writer = rig.writer;
         let writing = thread::spawn(move || {
@@ -275,8 +275,8 @@ mod tests {
         });
         let position = written.recv_timeout(Duration::from_secs(5));
         assert_eq!(position, Ok(SIZE + 15_000), "the writer waits for the disk");
-        rig.disk.tape.gate(Kind::Room).open();
-        rig.disk.tape.gate(Kind::Name).open();
+        rig.disk.hook.gate(Kind::Room).open();
+        rig.disk.hook.gate(Kind::Name).open();
         writing.join().unwrap();
         drop(rig.allocator);
     }
@@ -284,13 +284,13 @@ mod tests {
     #[test]
     fn a_roll_gives_up_while_the_next_file_has_no_name() {
         let mut rig = rig();
-        rig.disk.tape.gate(Kind::Name).close();
+        rig.disk.hook.gate(Kind::Name).close();
         write(&mut rig.writer, 2_000);
         let error = rig.writer.roll(&[&[0; 8]]).unwrap_err();
         assert!(matches!(error, WriteError::NotReady), "{error}");
         let stall = rig.writer.stall();
         assert!(stall.is_on());
-        rig.disk.tape.gate(Kind::Name).open();
+        rig.disk.hook.gate(Kind::Name).open();
         let prealloc = Arc::clone(rig.writer.prealloc());
         until("it has its name", || prealloc.state.lock().is_named);
         rig.writer.roll(&[&[0; 8]]).unwrap();
@@ -310,7 +310,7 @@ mod tests {
                 .last()
                 .is_some_and(|last| last.ready() > SIZE / PREPARE_AFTER + 2_000)
         });
-        rig.disk.tape.gate(Kind::Room).close();
+        rig.disk.hook.gate(Kind::Room).close();
         write(&mut rig.writer, 2_000);
         rig
     }
@@ -327,7 +327,7 @@ mod tests {
         assert!(stall.lasts_ms() < 5_000);
         assert!(!stall.wait(Duration::ZERO));
         assert_eq!(rig.writer.position(), position);
-        rig.disk.tape.gate(Kind::Room).open();
+        rig.disk.hook.gate(Kind::Room).open();
         assert!(stall.wait(PATIENCE), "the stall ends with the file");
         until("it rolls", || rig.writer.prealloc().state.lock().is_named);
         rig.writer.roll(&[&[0; 8]]).unwrap();
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn a_write_gives_up_while_blocks_are_missing() {
         let disk = TestDisk::new();
-        let gate = disk.tape.gate(Kind::Room);
+        let gate = disk.hook.gate(Kind::Room);
         let segments = Arc::new(Segments::open(disk.files(), 1 << 20).unwrap());
         let mut writer = Writer::new(Arc::clone(&segments), 16 << 10, SystemClock::shared());
         writer.write(&[b"first"]).unwrap();
@@ -364,24 +364,24 @@ mod tests {
         let stall = rig.writer.stall();
         rig.writer.roll(&[&[0; 8]]).unwrap_err();
         let waiting = thread::spawn(move || stall.wait(PATIENCE));
-        rig.disk.tape.gate(Kind::Room).open();
+        rig.disk.hook.gate(Kind::Room).open();
         drop(rig.allocator);
         assert!(waiting.join().unwrap());
-        assert_eq!(rig.disk.tape.gate(Kind::Room).waiting(), 0);
+        assert_eq!(rig.disk.hook.gate(Kind::Room).waiting(), 0);
     }
 
     #[test]
     fn a_failure_ends_the_stall_and_fails_the_next_attempt() {
         const ENOSPC: i32 = 28;
         let disk = TestDisk::new();
-        let gate = disk.tape.gate(Kind::Room);
+        let gate = disk.hook.gate(Kind::Room);
         let segments = Arc::new(Segments::open(disk.files(), SIZE).unwrap());
         let mut writer = Writer::new(segments, 16 << 10, SystemClock::shared());
         gate.close();
         let allocator = Allocator::start(&writer, &Arc::default()).unwrap();
         let error = writer.write(&[b"first"]).unwrap_err();
         assert!(matches!(error, WriteError::NotReady), "{error}");
-        disk.tape.fail(Kind::Room, ENOSPC);
+        disk.hook.fail(Kind::Room, ENOSPC);
         gate.open();
         assert!(writer.stall().wait(PATIENCE));
         let error = writer.write(&[b"first"]).unwrap_err();
@@ -390,7 +390,7 @@ mod tests {
             matches!(&error, WriteError::NoRoom(cause) if is_full(cause)),
             "{error}"
         );
-        disk.tape.repair();
+        disk.hook.repair();
         writer.write(&[b"first"]).unwrap();
         drop(allocator);
     }

@@ -163,10 +163,10 @@ mod tests {
         writer.write(&[b"next"]).unwrap();
         assert_eq!((log.max_offset(), log.appended()), (0, SIZE + 4));
         assert_eq!(log.read_at(0, &mut [0]).unwrap(), 0);
-        disk.tape.take();
+        disk.hook.take();
         log.write_out().unwrap();
         assert_eq!((log.max_offset(), log.appended()), (SIZE + 4, SIZE + 4));
-        let events = disk.tape.take();
+        let events = disk.hook.take();
         let writes = events.iter().filter(|event| event.0 == Kind::Write);
         assert_eq!(writes.count(), 2);
         let mut out = [0; 1_006];
@@ -190,9 +190,9 @@ mod tests {
         let disk = TestDisk::new();
         let (log, mut writer) = log_of(&disk, SIZE);
         writer.write(&[b"lost"]).unwrap();
-        disk.tape.fail(Kind::Write, EIO);
+        disk.hook.fail(Kind::Write, EIO);
         assert_eq!(log.write_out().unwrap_err().raw_os_error(), Some(EIO));
-        disk.tape.repair();
+        disk.hook.repair();
         writer.write(&[b"behind"]).unwrap();
         assert!(log.write_out().is_err());
         assert_eq!(log.max_offset(), 0);
@@ -206,13 +206,13 @@ mod tests {
         writer.write(&[&[b'a'; 10_000]]).unwrap();
         writer.roll(&[&[b'-'; 6_384]]).unwrap();
         writer.write(&[b"second"]).unwrap();
-        disk.tape.fail(Kind::Write, ENOSPC);
+        disk.hook.fail(Kind::Write, ENOSPC);
         for _ in 0..2 {
             assert_eq!(log.write_out().unwrap_err().raw_os_error(), Some(ENOSPC));
             assert_eq!(log.max_offset(), 0);
         }
         writer.write(&[b", third"]).unwrap();
-        disk.tape.repair();
+        disk.hook.repair();
         log.write_out().unwrap();
         assert_eq!((log.max_offset(), log.appended()), (SIZE + 13, SIZE + 13));
         let mut out = [0; 13];

@@ -152,7 +152,7 @@ fn a_file_of_another_size_is_refused() {
 #[test]
 fn a_slow_removal_holds_up_neither_readers_nor_the_writer() {
     let disk = TestDisk::new();
-    let removals = disk.tape.gate(Kind::Remove);
+    let removals = disk.hook.gate(Kind::Remove);
     let mut writer = log_of(&disk, 100);
     writer.write(&[b"first"]).unwrap();
     writer.roll(&[]).unwrap();

@@ -241,7 +241,7 @@ impl IoHook for LogHook {
 pub struct TestDisk {
     root: TempDir,
     /// Delays, fails and records operations on the files.
-    pub tape: Arc<LogHook>,
+    pub hook: Arc<LogHook>,
     _watch: Watch,
 }
 
@@ -255,9 +255,9 @@ impl TestDisk {
             false => tempfile::tempdir(),
         }
         .unwrap();
-        let tape = LogHook::of(&root.path().join(LOG));
-        let _watch = watch(root.path(), Arc::clone(&tape) as Arc<dyn IoHook>);
-        Self { root, tape, _watch }
+        let hook = LogHook::of(&root.path().join(LOG));
+        let _watch = watch(root.path(), Arc::clone(&hook) as Arc<dyn IoHook>);
+        Self { root, hook, _watch }
     }
 
     /// Opens the directory of the files.
@@ -269,13 +269,13 @@ impl TestDisk {
     /// Adds a file.
     pub fn put_file(&self, start: u64, content: &[u8]) {
         self.files();
-        fs::write(self.tape.path_of(start), content).unwrap();
+        fs::write(self.hook.path_of(start), content).unwrap();
     }
 
     /// Returns the disk after a crash: every name is kept, but only synced bytes.
     pub fn after_crash(&self) -> Self {
         let crashed = Self::new();
-        let durable = self.tape.state.lock().durable.clone();
+        let durable = self.hook.state.lock().durable.clone();
         for file in self.files().list().unwrap() {
             let mut content = vec![0; file.length as usize];
             for (offset, bytes) in &durable {

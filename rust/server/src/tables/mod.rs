@@ -8,7 +8,6 @@ pub(crate) mod acl_needs;
 pub(crate) mod answers;
 pub(crate) mod bitmaps;
 pub(crate) mod broker_row;
-pub(crate) mod group_row;
 pub(crate) mod table;
 
 use std::collections::HashMap;
@@ -17,7 +16,6 @@ use std::sync::Arc;
 use crate::tables::acl::AclTable;
 use crate::tables::bitmaps::Filters;
 use crate::tables::broker_row::BrokerRow;
-use crate::tables::group_row::GroupRow;
 use crate::tables::table::{Single, Table};
 use mq_format::filter::Sql;
 use mq_store::MessageFilter;
@@ -64,6 +62,31 @@ impl TopicRow {
             write_queues: queues.1,
             multi_tag,
             plain: !special,
+        }
+    }
+}
+
+/// A subscription group's configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupRow {
+    /// `consumeEnable`.
+    pub consume_enable: bool,
+    /// `consumeBroadcastEnable`.
+    pub broadcast_enable: bool,
+    /// `brokerId`: the broker to pull from while the group keeps up, if slaves are read.
+    pub broker_id: i64,
+    /// `whichBrokerWhenConsumeSlowly`: the broker to pull from while the group lags.
+    pub slow_broker_id: i64,
+}
+
+/// RocketMQ's defaults (`SubscriptionGroupConfig`).
+impl Default for GroupRow {
+    fn default() -> Self {
+        Self {
+            consume_enable: true,
+            broadcast_enable: true,
+            broker_id: 0,
+            slow_broker_id: 1,
         }
     }
 }

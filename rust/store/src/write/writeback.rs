@@ -134,7 +134,7 @@ mod tests {
 
     fn begun(rig: &Rig) -> Vec<(u64, u64)> {
         let part = |(kind, from, to): Event| (kind == Kind::BeginSync).then_some((from, to));
-        rig.disk.tape.take().into_iter().filter_map(part).collect()
+        rig.disk.hook.take().into_iter().filter_map(part).collect()
     }
 
     fn append(rig: &Rig, bytes: u64) {

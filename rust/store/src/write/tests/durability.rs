@@ -17,7 +17,7 @@ const EMFILE: i32 = 24;
 #[test]
 fn a_full_disk_refuses_and_recovers() {
     let rig = rig(SystemClock::shared());
-    rig.disk.tape.fail(Kind::Room, ENOSPC);
+    rig.disk.hook.fail(Kind::Room, ENOSPC);
     assert_eq!(rig.put(b"x").status, PutStatus::ServiceNotAvailable);
     assert!(
         rig.appender
@@ -25,7 +25,7 @@ fn a_full_disk_refuses_and_recovers() {
             .refusal()
             .is_some_and(|why| why.contains("No space left"))
     );
-    rig.disk.tape.repair();
+    rig.disk.hook.repair();
     assert_eq!(rig.put(b"x").status, PutStatus::ServiceNotAvailable);
     rig.appender.space.refresh();
     let stored = rig.put(b"x");
@@ -33,10 +33,10 @@ fn a_full_disk_refuses_and_recovers() {
     // No room for the next file: nothing is written, not even the blank record.
     assert_eq!(rig.put(&[0; 2900]).queue_offset, 1);
     let end = rig.flusher.log.max_offset();
-    rig.disk.tape.fail(Kind::Room, ENOSPC);
+    rig.disk.hook.fail(Kind::Room, ENOSPC);
     assert_eq!(rig.put(&[0; 2900]).status, PutStatus::ServiceNotAvailable);
     assert_eq!(rig.flusher.log.max_offset(), end);
-    rig.disk.tape.repair();
+    rig.disk.hook.repair();
     rig.appender.space.refresh();
     assert_eq!(rig.put(&[0; 2900]).queue_offset, 2);
 }
@@ -44,10 +44,10 @@ fn a_full_disk_refuses_and_recovers() {
 #[test]
 fn a_file_that_cannot_be_made_is_not_a_full_disk() {
     let rig = rig(SystemClock::shared());
-    rig.disk.tape.fail(Kind::Room, EMFILE);
+    rig.disk.hook.fail(Kind::Room, EMFILE);
     assert_eq!(rig.put(b"x").status, PutStatus::CreateMappedFileFailed);
     assert_eq!(rig.appender.space.refusal(), None);
-    rig.disk.tape.repair();
+    rig.disk.hook.repair();
     assert_eq!(rig.put(b"x").physical_offset, 0);
 }
 
@@ -55,9 +55,9 @@ fn a_file_that_cannot_be_made_is_not_a_full_disk() {
 fn a_failed_write_stops_the_log() {
     let rig = rig(SystemClock::shared());
     let stored = rig.put(b"x");
-    rig.disk.tape.fail(Kind::Write, EIO);
+    rig.disk.hook.fail(Kind::Write, EIO);
     assert_eq!(rig.put(b"y").status, PutStatus::ServiceNotAvailable);
-    rig.disk.tape.repair();
+    rig.disk.hook.repair();
     assert_eq!(rig.put(b"z").status, PutStatus::ServiceNotAvailable);
     let ticket = Rig::ticket(&stored, FAR_MS);
     assert_eq!(rig.flusher.wait(&ticket), AckOutcome::Poisoned);
@@ -70,11 +70,11 @@ fn a_failed_fsync_stops_the_log_and_is_not_retried() {
     let rig = rig(SystemClock::shared());
     let threads = FlushThreads::group_commit(&rig.flusher, &rig.services).unwrap();
     let stored = rig.put(b"x");
-    rig.disk.tape.fail(Kind::Sync, EIO);
+    rig.disk.hook.fail(Kind::Sync, EIO);
     for _ in 0..3 {
         let outcome = rig.park(&stored, FAR_MS).recv_timeout(PATIENCE);
         assert_eq!(outcome.unwrap().0, AckOutcome::Poisoned);
-        rig.disk.tape.repair();
+        rig.disk.hook.repair();
     }
     assert_eq!(
         rig.flusher.wait(&Rig::ticket(&stored, FAR_MS)),
@@ -97,7 +97,7 @@ fn one_sync_releases_every_waiter_it_covers() {
         assert_eq!(outcome.0, AckOutcome::Durable);
     }
     let is_sync = |event: &Event| event.0 == Kind::Sync;
-    let events = rig.disk.tape.take();
+    let events = rig.disk.hook.take();
     assert!(
         rig.flusher.log.max_offset() > FILE_SIZE,
         "the group spans two files"
@@ -140,12 +140,12 @@ fn a_waiter_times_out_while_a_flush_hangs() {
 fn acknowledged_puts_survive_a_crash_after_any_sync() {
     for limit in 0..8 {
         let crashing = rig(SystemClock::shared());
-        crashing.disk.tape.freeze_after(limit);
+        crashing.disk.hook.freeze_after(limit);
         let mut acknowledged = Vec::new();
         for body in [[1; 900], [2; 900], [3; 900], [4; 900], [5; 900]] {
             let stored = crashing.put(&body);
             crashing.flusher.wait(&Rig::ticket(&stored, FAR_MS));
-            if crashing.disk.tape.syncs() <= limit {
+            if crashing.disk.hook.syncs() <= limit {
                 acknowledged.push((stored.physical_offset, body));
             }
         }
@@ -174,7 +174,7 @@ fn a_put_that_poisons_settles_the_others_after_the_put_lock() {
         sender.send(rig.appender.tail.is_locked()).unwrap();
     };
     assert!(rig.parked.hook.set(Box::new(look)).is_ok());
-    rig.disk.tape.fail(Kind::Write, EIO);
+    rig.disk.hook.fail(Kind::Write, EIO);
     assert_eq!(rig.put(b"y").status, PutStatus::ServiceNotAvailable);
     assert_eq!(locks.try_recv(), Ok(false));
     assert_eq!(waiting.try_recv().unwrap().0, AckOutcome::Poisoned);

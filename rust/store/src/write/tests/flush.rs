@@ -27,14 +27,14 @@ fn until(what: &str, holds: impl Fn() -> bool) {
 fn puts_during_a_flush_share_the_next_one() {
     let rig = rig(SystemClock::shared());
     let _threads = FlushThreads::group_commit(&rig.flusher, &rig.services).unwrap();
-    rig.disk.tape.gate(Kind::Sync).close();
+    rig.disk.hook.gate(Kind::Sync).close();
     let first = rig.park(&rig.put(b"first"), FAR_MS);
     until("the first flush hangs", || {
-        rig.disk.tape.gate(Kind::Sync).waiting() == 1
+        rig.disk.hook.gate(Kind::Sync).waiting() == 1
     });
     let later: Vec<_> = (0..64).map(|_| rig.park(&rig.put(b"x"), FAR_MS)).collect();
     assert!(first.try_recv().is_err());
-    rig.disk.tape.gate(Kind::Sync).open();
+    rig.disk.hook.gate(Kind::Sync).open();
     for outcome in [first].into_iter().chain(later) {
         assert_eq!(
             outcome.recv_timeout(PATIENCE).unwrap().0,
@@ -44,7 +44,7 @@ fn puts_during_a_flush_share_the_next_one() {
     // 65 records take three log files: the second flush syncs two of them.
     let spans = rig.flusher.log.max_offset().div_ceil(FILE_SIZE);
     assert!(
-        rig.disk.tape.gate(Kind::Sync).passed() as u64 <= 1 + spans,
+        rig.disk.hook.gate(Kind::Sync).passed() as u64 <= 1 + spans,
         "{spans}"
     );
 }
@@ -54,10 +54,10 @@ fn waiters_time_out_punctually_while_a_flush_hangs() {
     let clock = SystemClock::shared();
     let rig = rig(Arc::clone(&clock));
     let threads = FlushThreads::group_commit(&rig.flusher, &rig.services).unwrap();
-    rig.disk.tape.gate(Kind::Sync).close();
+    rig.disk.hook.gate(Kind::Sync).close();
     let patient = rig.park(&rig.put(b"x"), FAR_MS);
     until("the flush hangs", || {
-        rig.disk.tape.gate(Kind::Sync).waiting() == 1
+        rig.disk.hook.gate(Kind::Sync).waiting() == 1
     });
     // The other thread sleeps by now, or sees these puts before it sleeps. A timeout comes 20 ms
     // late on a quiet machine; if the sleeping thread were not woken, it would come up to 500 ms
@@ -81,7 +81,7 @@ fn waiters_time_out_punctually_while_a_flush_hangs() {
         assert!((0..20).any(|_| late(timeout_ms) < Duration::from_millis(200)));
     }
     assert!(patient.try_recv().is_err());
-    rig.disk.tape.gate(Kind::Sync).open();
+    rig.disk.hook.gate(Kind::Sync).open();
     assert_eq!(
         patient.recv_timeout(PATIENCE).unwrap().0,
         AckOutcome::Durable
@@ -94,10 +94,10 @@ fn a_listener_that_panics_at_deadlines_ends_no_flush_thread() {
     let clock = SystemClock::shared();
     let rig = rig(Arc::clone(&clock));
     let threads = FlushThreads::group_commit(&rig.flusher, &rig.services).unwrap();
-    rig.disk.tape.gate(Kind::Sync).close();
+    rig.disk.hook.gate(Kind::Sync).close();
     let patient = rig.park(&rig.put(b"x"), FAR_MS);
     until("the flush hangs", || {
-        rig.disk.tape.gate(Kind::Sync).waiting() == 1
+        rig.disk.hook.gate(Kind::Sync).waiting() == 1
     });
     for count in 1..=3 {
         // The listener knows no such token.
@@ -112,7 +112,7 @@ fn a_listener_that_panics_at_deadlines_ends_no_flush_thread() {
     let late = rig.park(&rig.put(b"z"), clock.monotonic_ms() + 1);
     let late = late.recv_timeout(PATIENCE).unwrap();
     assert_eq!(late.0, AckOutcome::FlushTimeout);
-    rig.disk.tape.gate(Kind::Sync).open();
+    rig.disk.hook.gate(Kind::Sync).open();
     let patient = patient.recv_timeout(PATIENCE).unwrap();
     assert_eq!(patient.0, AckOutcome::Durable);
     assert_eq!(rig.flusher.acks.poison(), None);
@@ -122,7 +122,7 @@ fn a_listener_that_panics_at_deadlines_ends_no_flush_thread() {
 #[test]
 fn a_waiter_flushes_if_no_other_thread_does() {
     let rig = rig(SystemClock::shared());
-    rig.disk.tape.gate(Kind::Sync).close();
+    rig.disk.hook.gate(Kind::Sync).close();
     thread::scope(|scope| {
         let wait = || {
             let ticket = Rig::ticket(&rig.put(b"x"), FAR_MS);
@@ -130,11 +130,11 @@ fn a_waiter_flushes_if_no_other_thread_does() {
         };
         let mut waiting = vec![scope.spawn(wait)];
         until("the first flush hangs", || {
-            rig.disk.tape.gate(Kind::Sync).waiting() == 1
+            rig.disk.hook.gate(Kind::Sync).waiting() == 1
         });
         waiting.extend((0..8).map(|_| scope.spawn(wait)));
         until("all are stored", || rig.appender.counters.messages() == 9);
-        rig.disk.tape.gate(Kind::Sync).open();
+        rig.disk.hook.gate(Kind::Sync).open();
         for thread in waiting {
             assert_eq!(thread.join().unwrap(), AckOutcome::Durable);
         }
@@ -157,18 +157,18 @@ fn puts_that_do_not_wait_are_flushed_too() {
         wait_store_ok: false,
         ..request("T", b"x")
     };
-    rig.disk.tape.gate(Kind::Sync).close();
+    rig.disk.hook.gate(Kind::Sync).close();
     let Put::Done(result) = puts.one(&careless) else {
         panic!("WAIT=false waits");
     };
     assert_eq!(result.status, PutStatus::Ok);
     until("the put is flushed", || {
-        rig.disk.tape.gate(Kind::Sync).waiting() == 1
+        rig.disk.hook.gate(Kind::Sync).waiting() == 1
     });
     let Put::Parked(result, ticket) = puts.one(&request("T", b"y")) else {
         panic!("a put of SYNC_FLUSH waits");
     };
-    rig.disk.tape.gate(Kind::Sync).open();
+    rig.disk.hook.gate(Kind::Sync).open();
     assert_eq!(puts.wait(Put::Parked(result, ticket)).status, PutStatus::Ok);
     assert!(puts.flusher.acks.flushed().cast_signed() >= ticket.end_offset);
 }
@@ -199,31 +199,31 @@ fn many_bytes_are_written_back_before_the_flush() {
     let clock = SystemClock::shared();
     let _threads =
         FlushThreads::on_interval(&rig.flusher, TENTH_OF_A_SECOND, clock, &Arc::default()).unwrap();
-    let begun = || rig.disk.tape.gate(Kind::BeginSync).passed() > 0;
+    let begun = || rig.disk.hook.gate(Kind::BeginSync).passed() > 0;
     put_much_until(&rig, "something was begun", begun);
 }
 
 #[test]
 fn a_hanging_writeback_is_followed_by_a_flush() {
     let rig = rig_of_files(64 << 20, SystemClock::shared());
-    rig.disk.tape.gate(Kind::BeginSync).close();
+    rig.disk.hook.gate(Kind::BeginSync).close();
     let clock = SystemClock::shared();
     let _threads =
         FlushThreads::on_interval(&rig.flusher, TENTH_OF_A_SECOND, clock, &Arc::default()).unwrap();
-    let hangs = || rig.disk.tape.gate(Kind::BeginSync).waiting() == 1;
+    let hangs = || rig.disk.hook.gate(Kind::BeginSync).waiting() == 1;
     put_much_until(&rig, "the beginning hangs", hangs);
     let hangs_since = Instant::now();
     rig.put(&[b'x'; 2_500]);
     until("the flush is late", || {
         hangs_since.elapsed() > TENTH_OF_A_SECOND.every
     });
-    rig.disk.tape.gate(Kind::Sync).close();
-    rig.disk.tape.gate(Kind::BeginSync).open();
+    rig.disk.hook.gate(Kind::Sync).close();
+    rig.disk.hook.gate(Kind::BeginSync).open();
     until("the log is flushed", || {
-        rig.disk.tape.gate(Kind::Sync).waiting() == 1
+        rig.disk.hook.gate(Kind::Sync).waiting() == 1
     });
-    let begun = rig.disk.tape.gate(Kind::BeginSync).passed();
-    rig.disk.tape.gate(Kind::Sync).open();
+    let begun = rig.disk.hook.gate(Kind::BeginSync).passed();
+    rig.disk.hook.gate(Kind::Sync).open();
     assert_eq!(begun, 1);
 }
 
