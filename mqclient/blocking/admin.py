@@ -1,4 +1,4 @@
-"""The blocking face of Admin: each method runs its asyncio twin to the end."""
+"""The blocking face of Admin: each method runs the asyncio method to its end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mqclient.admin.admin import TIMEOUT_DEFAULT
 from mqclient.admin.admin import Admin as AsyncAdmin
 from mqclient.admin.channel import Engine
 from mqclient.blocking.loop_thread import LoopThread
-from mqclient.blocking.sync_client import BlockingFace
+from mqclient.blocking.sync_client import SyncClient
 from mqclient.engine.client import TransportLike
 from mqclient.settings.checks import Duration
 from mqclient.settings.clients import ClientOptions
@@ -33,8 +33,8 @@ R = TypeVar("R")
 class BlockingRoom:
     """A family of methods: the asyncio one, and where to run its coroutines."""
 
-    def __init__(self, twin: Any, thread: Callable[[], LoopThread]) -> None:
-        self._twin = twin
+    def __init__(self, client: Any, thread: Callable[[], LoopThread]) -> None:
+        self._async = client
         self._thread = thread
 
 
@@ -45,7 +45,7 @@ def _blocking(
 
     @functools.wraps(method)
     def run(room: BlockingRoom, /, *arguments: P.args, **options: P.kwargs) -> R:
-        return room._thread().run(method(room._twin, *arguments, **options))
+        return room._thread().run(method(room._async, *arguments, **options))
 
     return run
 
@@ -166,7 +166,7 @@ class Messages(BlockingRoom):
     track = _blocking(messages.Messages.track)
 
 
-class Admin(BlockingFace[AsyncAdmin]):
+class Admin(SyncClient[AsyncAdmin]):
     """Reads and changes a cluster: `topics`, `brokers`, `groups`, `producers`, `offsets`,
     `resets`, `messages`, `namesrv`, `access`.
 
@@ -188,17 +188,17 @@ class Admin(BlockingFace[AsyncAdmin]):
         engine: Engine | None = None,
         **options: Unpack[ClientOptions],
     ) -> None:
-        twin = AsyncAdmin(namesrv, timeout=timeout, transport=transport, engine=engine, **options)
-        super().__init__(twin)
-        self.access = Access(twin.access, self._where)
-        self.brokers = Brokers(twin.brokers, self._where)
-        self.topics = Topics(twin.topics, self._where)
-        self.groups = Groups(twin.groups, self._where)
-        self.namesrv = NameServers(twin.namesrv, self._where)
-        self.producers = Producers(twin.producers, self._where)
-        self.offsets = Offsets(twin.offsets, self._where)
-        self.resets = Resets(twin.resets, self._where)
-        self.messages = Messages(twin.messages, self._where)
+        client = AsyncAdmin(namesrv, timeout=timeout, transport=transport, engine=engine, **options)
+        super().__init__(client)
+        self.access = Access(client.access, self._where)
+        self.brokers = Brokers(client.brokers, self._where)
+        self.topics = Topics(client.topics, self._where)
+        self.groups = Groups(client.groups, self._where)
+        self.namesrv = NameServers(client.namesrv, self._where)
+        self.producers = Producers(client.producers, self._where)
+        self.offsets = Offsets(client.offsets, self._where)
+        self.resets = Resets(client.resets, self._where)
+        self.messages = Messages(client.messages, self._where)
 
     def _where(self) -> LoopThread:
         return self._running

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Self, Unpack
 
 from mqclient.blocking.loop_thread import CallbackThread
-from mqclient.blocking.sync_client import BlockingFace
+from mqclient.blocking.sync_client import SyncClient
 from mqclient.consumer.context import is_async
 from mqclient.consumer.lite.consumer import Committable
 from mqclient.consumer.lite.consumer import LitePullConsumer as AsyncLitePullConsumer
@@ -21,7 +21,7 @@ from mqcommon.message import MessageQueue, ReceivedMessage
 __all__ = ["LitePullConsumer"]
 
 
-class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
+class LitePullConsumer(SyncClient[AsyncLitePullConsumer]):
     """Reads topics, or queues, when the caller asks; one thread at a time asks.
 
     group: consumer group; its members share the queues of the topics that they subscribe to. None
@@ -49,9 +49,9 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
         transport: TransportLike | None = None,
         **options: Unpack[LitePullOptions],
     ) -> None:
-        twin = AsyncLitePullConsumer(group, namesrv, transport=transport, **options)
+        client = AsyncLitePullConsumer(group, namesrv, transport=transport, **options)
         self._async_listeners = CallbackThread("mqclient-listeners")
-        super().__init__(twin, self._async_listeners)
+        super().__init__(client, self._async_listeners)
 
     # --- what to read
 
@@ -64,16 +64,16 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
         if the broker refuses it, UnreachableError or ClientTimeout when none can be asked.
         """
         if self._thread is None:
-            self._twin.subscribe(topic, expression)
+            self._async.subscribe(topic, expression)
         else:
             self._running.run(self._subscribed(topic, expression))
 
     async def _subscribed(self, topic: str, expression: str | SqlFilter) -> None:
-        await self._twin.subscribe(topic, expression)
+        await self._async.subscribe(topic, expression)
 
     def unsubscribe(self, topic: str) -> None:
         """Stop reading a topic; unknown topics are ignored."""
-        self._on_loop(self._twin.unsubscribe, topic)
+        self._on_loop(self._async.unsubscribe, topic)
 
     def assign(self, queues: Iterable[MessageQueue], expression: str | SqlFilter = "*") -> None:
         """Read exactly these queues, whatever other members do; replaces an earlier assignment.
@@ -81,7 +81,7 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
         expression: as in `subscribe`, for all their topics. Queues that were assigned before keep
         their position. Raises TypeError, ValueError, also after `subscribe`.
         """
-        self._on_loop(self._twin.assign, queues, expression)
+        self._on_loop(self._async.assign, queues, expression)
 
     def on_assignment(self, listener: AssignmentListener) -> None:
         """Call `listener(gained, lost)` in a thread when queues come or go.
@@ -96,11 +96,11 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
             await in_thread(listener, gained, lost)
 
         there = self._async_listeners.wrap(listener) if is_async(listener) else elsewhere
-        self._on_loop(self._twin.on_assignment, there)
+        self._on_loop(self._async.on_assignment, there)
 
     def assigned(self) -> list[MessageQueue]:
         """The queues that this consumer reads now."""
-        queues: list[MessageQueue] = self._running.call(self._twin.assigned)
+        queues: list[MessageQueue] = self._running.call(self._async.assigned)
         return queues
 
     def wait_assigned(self, timeout: Duration = 20.0) -> list[MessageQueue]:
@@ -110,17 +110,17 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
         Returns this consumer's queues, which may be none if the group has more members than
         queues. Raises ClientTimeout, BrokerError when a broker refuses a SqlFilter.
         """
-        return self._running.run(self._twin.wait_assigned(timeout))
+        return self._running.run(self._async.wait_assigned(timeout))
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that can be read. Raises NoRouteError if there is none."""
-        return self._running.run(self._twin.queues(topic))
+        return self._running.run(self._async.queues(topic))
 
     # --- messages
 
     def __iter__(self) -> Self:
         self._running.check_caller()
-        self._twin.check_reads()
+        self._async.check_reads()
         return self
 
     def __next__(self) -> ReceivedMessage:
@@ -130,16 +130,16 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
         """
         thread = self._thread or self._running
         if thread.usable:
-            message = self._twin.take()
+            message = self._async.take()
             if message is not None:
                 return message
         try:
-            return thread.run(self._next(), self._twin.take_back)
+            return thread.run(self._next(), self._async.take_back)
         except StopAsyncIteration:
             raise StopIteration from None
 
     async def _next(self) -> ReceivedMessage:
-        return await anext(self._twin)
+        return await anext(self._async)
 
     def poll(self, max_messages: int = 32, timeout: Duration = 5.0) -> list[ReceivedMessage]:
         """Wait for messages; returns those at hand, at most `max_messages`, in any queues' order.
@@ -148,18 +148,18 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
         them with the next `poll`. Raises as iterating does, ClosedError after a close.
         """
         thread = self._running
-        return thread.run(self._twin.poll(max_messages, timeout), self._twin.take_back)
+        return thread.run(self._async.poll(max_messages, timeout), self._async.take_back)
 
     def pause(self, queues: Iterable[MessageQueue] | None = None) -> None:
         """Hand out and pull no more messages of these queues, None means all, until `resume`.
 
         Raises ValueError for a queue that is not assigned.
         """
-        self._running.call(self._twin.pause, queues)
+        self._running.call(self._async.pause, queues)
 
     def resume(self, queues: Iterable[MessageQueue] | None = None) -> None:
         """Continue paused queues, None means all; ValueError for one that is not assigned."""
-        self._running.call(self._twin.resume, queues)
+        self._running.call(self._async.resume, queues)
 
     # --- positions
 
@@ -170,15 +170,15 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
         ValueError for another offset and for a queue that is not assigned, TypeError, BrokerError,
         UnreachableError, ClientTimeout.
         """
-        self._running.run(self._twin.seek(queue, to))
+        self._running.run(self._async.seek(queue, to))
 
     def seek_to_begin(self, queue: MessageQueue) -> None:
         """Read a queue from its first message on. Raises as `seek` does."""
-        self._running.run(self._twin.seek_to_begin(queue))
+        self._running.run(self._async.seek_to_begin(queue))
 
     def seek_to_end(self, queue: MessageQueue) -> None:
         """Read only messages that come after this call. Raises as `seek` does."""
-        self._running.run(self._twin.seek_to_end(queue))
+        self._running.run(self._async.seek_to_end(queue))
 
     def offset_for_timestamp(self, queue: MessageQueue, when: datetime) -> int:
         """Offset of the first message stored at or after a time, the queue's end if there is none.
@@ -186,14 +186,14 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
         when: an aware datetime. The queue need not be assigned. Raises TypeError, ValueError,
         BrokerError, UnreachableError, ClientTimeout.
         """
-        return self._running.run(self._twin.offset_for_timestamp(queue, when))
+        return self._running.run(self._async.offset_for_timestamp(queue, when))
 
     def position(self, queue: MessageQueue) -> int:
         """Offset of the first message that is not handled: the one in hand, or the next.
 
         Raises ValueError for a queue that is not assigned, ClientTimeout if its start is unknown.
         """
-        return self._running.run(self._twin.position(queue))
+        return self._running.run(self._async.position(queue))
 
     def committed(self, queue: MessageQueue) -> int | None:
         """The group's committed offset of a queue, None when there is none.
@@ -201,7 +201,7 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
         The queue need not be assigned. Raises ValueError without a group, BrokerError,
         UnreachableError, ClientTimeout.
         """
-        return self._running.run(self._twin.committed(queue))
+        return self._running.run(self._async.committed(queue))
 
     def commit(self, what: Committable = None) -> None:
         """Write offsets to the brokers, with or without auto_commit, and wait for their answers.
@@ -212,7 +212,7 @@ class LitePullConsumer(BlockingFace[AsyncLitePullConsumer]):
         Raises ValueError without a group, TypeError, BrokerError,
         UnreachableError, ClientTimeout.
         """
-        self._running.run(self._twin.commit(what))
+        self._running.run(self._async.commit(what))
 
     def _on_loop(self, function: Any, *arguments: Any) -> None:
         if self._thread is None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from typing import Unpack
 
-from mqclient.blocking.sync_client import BlockingFace
+from mqclient.blocking.sync_client import SyncClient
 from mqclient.engine.client import TransportLike
 from mqclient.producer.producer import Producer as AsyncProducer
 from mqclient.producer.queue_choice import OrderKey, Selector, queue_choice
@@ -16,7 +16,7 @@ from mqcommon.message import Message, MessageQueue, ReceivedMessage
 __all__ = ["Producer"]
 
 
-class Producer(BlockingFace[AsyncProducer]):
+class Producer(SyncClient[AsyncProducer]):
     """Sends messages; safe to share among threads.
 
     namesrv: NameServer "host:port", several by ";" or as a list; None means NAMESRV_ADDR, else
@@ -63,7 +63,7 @@ class Producer(BlockingFace[AsyncProducer]):
         thread = self._thread or self._running
         if queue is not None or order_key is not None or selector is not None:
             return thread.run(
-                self._twin.send(
+                self._async.send(
                     message,
                     queue=queue,
                     order_key=order_key,
@@ -72,7 +72,7 @@ class Producer(BlockingFace[AsyncProducer]):
                 )
             )
         thread.check_caller()
-        outcome = self._twin.send_from_thread(message, timeout)
+        outcome = self._async.send_from_thread(message, timeout)
         return outcome if isinstance(outcome, SendResult) else thread.run(outcome)
 
     def send_async(
@@ -90,12 +90,12 @@ class Producer(BlockingFace[AsyncProducer]):
         BackPressureTimeout if none comes within the timeout.
         """
         thread = self._running
-        if self._twin.limited:
+        if self._async.limited:
             choice = queue_choice(queue, order_key, selector)
-            thread.run(self._twin.admit(message, timeout))
-            return thread.submit(self._twin.send_admitted(message, choice, timeout))
+            thread.run(self._async.admit(message, timeout))
+            return thread.submit(self._async.send_admitted(message, choice, timeout))
         return thread.submit(
-            self._twin.send(
+            self._async.send(
                 message, queue=queue, order_key=order_key, selector=selector, timeout=timeout
             )
         )
@@ -113,7 +113,7 @@ class Producer(BlockingFace[AsyncProducer]):
         queue, order_key, selector: as for `send`.
         """
         self._running.run(
-            self._twin.send_oneway(message, queue=queue, order_key=order_key, selector=selector)
+            self._async.send_oneway(message, queue=queue, order_key=order_key, selector=selector)
         )
 
     def request(
@@ -133,7 +133,7 @@ class Producer(BlockingFace[AsyncProducer]):
         Raises ClientTimeout when no reply comes, else as `send` does.
         """
         return self._running.run(
-            self._twin.request(
+            self._async.request(
                 message, queue=queue, order_key=order_key, selector=selector, timeout=timeout
             )
         )
@@ -149,11 +149,11 @@ class Producer(BlockingFace[AsyncProducer]):
     ) -> "Future[ReceivedMessage]":
         """Like `request`, but return at once: the future gets the reply or the exception."""
         return self._running.submit(
-            self._twin.request(
+            self._async.request(
                 message, queue=queue, order_key=order_key, selector=selector, timeout=timeout
             )
         )
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that accept sends; raises NoRouteError if there is none."""
-        return self._running.run(self._twin.queues(topic))
+        return self._running.run(self._async.queues(topic))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Unpack
 
 from mqclient.blocking.loop_thread import CallbackThread
-from mqclient.blocking.sync_client import BlockingFace
+from mqclient.blocking.sync_client import SyncClient
 from mqclient.consumer.context import Handler, MessageFunction
 from mqclient.consumer.push.consumer import PushConsumer as AsyncPushConsumer
 from mqclient.consumer.subscription import (
@@ -25,7 +25,7 @@ from mqcommon.signals import catching_signals
 __all__ = ["PushConsumer"]
 
 
-class PushConsumer(BlockingFace[AsyncPushConsumer]):
+class PushConsumer(SyncClient[AsyncPushConsumer]):
     """Reads topics for a group and calls handlers in threads.
 
     group: consumer group; its members share the queues. namesrv: NameServer "host:port", several
@@ -48,9 +48,9 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
         transport: TransportLike | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
-        twin = AsyncPushConsumer(group, namesrv, transport=transport, **options)
+        client = AsyncPushConsumer(group, namesrv, transport=transport, **options)
         self._async_handlers = CallbackThread("mqclient-handlers")
-        super().__init__(twin, self._async_handlers)
+        super().__init__(client, self._async_handlers)
 
     def close(self, timeout: Duration = 20.0) -> None:
         """Stop pulling, let running handlers end, commit, leave the group. May be called twice.
@@ -58,7 +58,7 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
         timeout: seconds for the handlers. Inside a handler it returns at once, and the rest
         happens when that handler has ended. In a forked child it only forgets the client.
         """
-        if self._twin.in_handler:
+        if self._async.in_handler:
             self._over.set()
             closing = threading.Thread(target=super().close, args=(timeout,), name="mqclient-close")
             closing.start()
@@ -102,27 +102,27 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
 
     def _subscribe(self, subscription: Subscription) -> None:
         if self._thread is None:
-            self._twin.add(subscription)
+            self._async.add(subscription)
         else:
             self._running.run(self._added(subscription))
 
     async def _added(self, subscription: Subscription) -> None:
-        await self._twin.add(subscription)
+        await self._async.add(subscription)
 
     def unsubscribe(self, topic: str) -> None:
         """Stop reading a topic; unknown topics are ignored."""
-        self._on_loop(self._twin.unsubscribe, topic)
+        self._on_loop(self._async.unsubscribe, topic)
 
     def suspend(self) -> None:
         """Pull no more messages until `resume`; messages already pulled are still handled.
 
         The consumer stays in its group, and keeps its queues.
         """
-        self._on_loop(self._twin.suspend)
+        self._on_loop(self._async.suspend)
 
     def resume(self) -> None:
         """Pull again after `suspend`."""
-        self._on_loop(self._twin.resume)
+        self._on_loop(self._async.resume)
 
     def wait_assigned(self, timeout: Duration = 20.0) -> list[MessageQueue]:
         """Wait until every subscribed topic has been shared out among the group once.
@@ -130,11 +130,11 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
         Returns this member's queues, which may be none if the group has more members than queues.
         Raises ClientTimeout naming the topics that are still waiting.
         """
-        return self._running.run(self._twin.wait_assigned(timeout))
+        return self._running.run(self._async.wait_assigned(timeout))
 
     def assigned(self) -> list[MessageQueue]:
         """The queues that this member reads now, the retry topic's left out."""
-        queues: list[MessageQueue] = self._running.call(self._twin.assigned)
+        queues: list[MessageQueue] = self._running.call(self._async.assigned)
         return queues
 
     def run(self) -> None:
@@ -147,10 +147,10 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
             with catching_signals(lambda _number: self._over.set()):
                 if self._thread is None:
                     self.start()
-                self._twin.check_subscribed()
+                self._async.check_subscribed()
                 thread = self._running
                 while not self._over.wait(0.5):
-                    self._twin.raise_failure()
+                    self._async.raise_failure()
                     if not thread.usable:
                         raise ClosedError("the consumer's thread ended; see the log")
         finally:

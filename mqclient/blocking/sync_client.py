@@ -12,15 +12,15 @@ from mqclient.errors import ClosedError
 from mqclient.settings.checks import Duration
 from mqcommon.signals import SignalSafeEvent
 
-__all__ = ["BlockingFace"]
+__all__ = ["SyncClient"]
 
 A = TypeVar("A", bound=Any)
 
 
-class BlockingFace(Generic[A]):
-    """Base of every blocking client: a twin with async start() and close(), and its loop.
+class SyncClient(Generic[A]):
+    """Base of every blocking client: an asyncio client, and the loop that it runs on.
 
-    callbacks: where the twin's `async def` callbacks run, if it has some.
+    callbacks: where the client's `async def` callbacks run, if it has some.
     """
 
     _unclosed_timeout = 0.0
@@ -29,8 +29,8 @@ class BlockingFace(Generic[A]):
     """Whether it works until it is closed; its work when it ends without close() is the handlers
     that run and the last commit."""
 
-    def __init__(self, twin: A, callbacks: CallbackThread | None = None) -> None:
-        self._twin = twin
+    def __init__(self, client: A, callbacks: CallbackThread | None = None) -> None:
+        self._async = client
         self._callbacks = callbacks
         self._thread: LoopThread | None = None
         self._lock = threading.RLock()  # a signal handler may close while another call starts
@@ -43,7 +43,7 @@ class BlockingFace(Generic[A]):
         A client that is started stays so. Of several threads at once one starts it, and the others
         wait.
         """
-        self._open(self._twin.start)
+        self._open(self._async.start)
 
     def _open(self, begin: Callable[[], Coroutine[Any, Any, object]]) -> None:
         with self._lock:
@@ -76,7 +76,7 @@ class BlockingFace(Generic[A]):
         if thread is None or not thread.usable:
             return
         try:
-            thread.run(self._twin.close(timeout))
+            thread.run(self._async.close(timeout))
         except ClosedError:
             if thread.usable:  # else another call has closed it meanwhile
                 raise
@@ -86,7 +86,7 @@ class BlockingFace(Generic[A]):
                 self._callbacks.stop()
 
     def __enter__(self) -> Self:
-        self._open(self._twin.__aenter__)
+        self._open(self._async.__aenter__)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -107,15 +107,15 @@ class BlockingFace(Generic[A]):
             return None
         limit = self._unclosed_timeout
         # A thread may wait in a consumer's poll for ever: only the close ends that.
-        return thread.stop_after(self._twin.close(limit), 0.0 if self._is_consumer else limit)
+        return thread.stop_after(self._async.close(limit), 0.0 if self._is_consumer else limit)
 
     def __repr__(self) -> str:
-        return repr(self._twin)
+        return repr(self._async)
 
     @property
     def client_id(self) -> str:
         """The id under which brokers know this client."""
-        return str(self._twin.client_id)
+        return str(self._async.client_id)
 
     @property
     def _running(self) -> LoopThread:

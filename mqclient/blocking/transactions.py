@@ -31,12 +31,12 @@ class Transaction:
     is final.
     """
 
-    def __init__(self, twin: aio.Transaction, thread: LoopThread) -> None:
-        self._twin = twin
+    def __init__(self, client: aio.Transaction, thread: LoopThread) -> None:
+        self._async = client
         self._thread = thread
 
     def __enter__(self) -> Self:
-        self._thread.run(self._twin.__aenter__())
+        self._thread.run(self._async.__aenter__())
         return self
 
     def __exit__(
@@ -45,37 +45,37 @@ class Transaction:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._thread.run(self._twin.__aexit__(kind, error, trace))
+        self._thread.run(self._async.__aexit__(kind, error, trace))
 
     @property
     def message(self) -> Message:
         """The message; its transaction_id is set when the block begins."""
-        return self._twin.message
+        return self._async.message
 
     @property
     def state(self) -> TransactionState:
         """The decision; UNKNOWN until it is made."""
-        return self._twin.state
+        return self._async.state
 
     @property
     def result(self) -> SendResult:
         """The stored half message. Raises ClosedError before the block begins."""
-        return self._twin.result
+        return self._async.result
 
     def commit(self) -> None:
         """Let consumers have the message. Raises ClosedError if the transaction has ended.
 
         If the broker cannot be reached, it asks `check` later.
         """
-        self._thread.run(self._twin.commit())
+        self._thread.run(self._async.commit())
 
     def rollback(self) -> None:
         """Drop the message. Raises like `commit`."""
-        self._thread.run(self._twin.rollback())
+        self._thread.run(self._async.rollback())
 
     def end(self, state: TransactionState, remark: str | None = None) -> None:
         """End the transaction once; for the producer's own use."""
-        self._thread.run(self._twin.end(state, remark))
+        self._thread.run(self._async.end(state, remark))
 
 
 class TransactionProducer(Producer):
@@ -93,7 +93,7 @@ class TransactionProducer(Producer):
                 tx.commit()
     """
 
-    _twin: aio.TransactionProducer
+    _async: aio.TransactionProducer
 
     def __init__(
         self,
@@ -106,8 +106,10 @@ class TransactionProducer(Producer):
     ) -> None:
         self._async_functions = CallbackThread("mqclient-transactions")
         check = self._async_functions.wrap(check)
-        twin = aio.TransactionProducer(group, namesrv, check=check, transport=transport, **options)
-        super(Producer, self).__init__(twin, self._async_functions)
+        client = aio.TransactionProducer(
+            group, namesrv, check=check, transport=transport, **options
+        )
+        super(Producer, self).__init__(client, self._async_functions)
 
     def transaction(self, message: Message, *, timeout: Duration | None = None) -> Transaction:
         """A transaction for `with`, which sends the half message when the block begins.
@@ -116,7 +118,7 @@ class TransactionProducer(Producer):
         the block raises as `send` does, and NotDurable if the half message is stored less durably
         than asked: it is rolled back then. ValueError for a delayed message.
         """
-        return Transaction(self._twin.transaction(message, timeout=timeout), self._running)
+        return Transaction(self._async.transaction(message, timeout=timeout), self._running)
 
     def send_in_transaction(
         self, message: Message, execute: LocalTransaction, *, timeout: Duration | None = None

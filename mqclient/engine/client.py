@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from mqclient.engine.heartbeat_backup import Sending, Standby
+from mqclient.engine.heartbeat_backup import HeartbeatBackup, Sending
 from mqclient.engine.instance import Instance, Member, RequestHandler, TransportLike, every, join
 from mqclient.engine.namespace import Namespace
 from mqclient.engine.outages import Outages
@@ -215,13 +215,13 @@ class Client:
         await self._instance.oneway(address, request, timeout)
 
     def sending(self, address: str, call: Call[R]) -> Sending:
-        """A request for `standby`. address: the broker's, as advertised."""
+        """A request for `heartbeat_backup`. address: the broker's, as advertised."""
         return self._instance.sending(address, call)
 
     @property
-    def standby(self) -> Standby:
+    def heartbeat_backup(self) -> HeartbeatBackup:
         """Sends in our place while the event loop is busy."""
-        return self._instance.standby
+        return self._instance.heartbeat_backup
 
     @property
     def outages(self) -> Outages:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from mqcommon.wire.frame import Frame
 
-__all__ = ["Sending", "Standby"]
+__all__ = ["HeartbeatBackup", "Sending"]
 
 log = logging.getLogger(__name__)
 LATE = 1.5
@@ -39,7 +39,7 @@ class _Vital:
         self.due = time.monotonic() + LATE * interval
 
 
-class Standby:
+class HeartbeatBackup:
     """The thread of one instance; it starts with the first `keep` and ends with `stop`.
 
     It also ends when the loop is closed or the instance is garbage-collected.
@@ -73,7 +73,7 @@ class Standby:
             self._is_started = True
             wake = self._wake
             arguments = weakref.ref(self, lambda _: wake.set()), wake
-            name = "mqclient-standby"
+            name = "mqclient-backup"
             threading.Thread(target=_run, args=arguments, name=name, daemon=True).start()
         elif is_new:  # else the thread looks soon enough
             self._wake.set()
@@ -119,12 +119,12 @@ class Standby:
                 log.warning("request %d to %s failed: %s", code, address, error)
 
 
-def _run(standby: "weakref.ref[Standby]", wake: threading.Event) -> None:
-    """The thread. It does not keep the standby, and with it a whole client, alive."""
+def _run(heartbeat_backup: "weakref.ref[HeartbeatBackup]", wake: threading.Event) -> None:
+    """The thread. It does not keep the heartbeat backup, and with it a whole client, alive."""
     pause: float | None = 0.0
     while pause is not None:
         wake.wait(pause)
         wake.clear()
-        known = standby()
+        known = heartbeat_backup()
         pause = None if known is None else known.send_what_is_due()
         del known

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 from weakref import WeakSet
 
-from mqclient.engine.heartbeat_backup import Sending, Standby
+from mqclient.engine.heartbeat_backup import HeartbeatBackup, Sending
 from mqclient.engine.outages import Outages
 from mqclient.engine.process import other_loop, process_id
 from mqclient.engine.routes import NameServers, RouteTable
@@ -108,7 +108,7 @@ class Instance:
         self.members: list[Member] = []
         self._beating = asyncio.Lock()
         self.outages = Outages(quiet=1.2 * settings.heartbeat_interval)
-        self.standby = Standby(self.loop, self._send_in_place)
+        self.heartbeat_backup = HeartbeatBackup(self.loop, self._send_in_place)
         poll, beat = settings.route_poll_interval, settings.heartbeat_interval
         self._tasks = [
             self.loop.create_task(every(poll, self.routes.poll, first=poll)),
@@ -165,7 +165,7 @@ class Instance:
         try:
             async with asyncio.timeout(timeout):
                 if is_last:
-                    self.standby.stop()
+                    self.heartbeat_backup.stop()
                 else:
                     self._keep_alive()
                 await self._unregister(member)
@@ -183,7 +183,7 @@ class Instance:
 
     async def _unregister(self, member: Member) -> None:
         """Unregister between two heartbeats, because these would register the groups again."""
-        await self.standby.quiet()
+        await self.heartbeat_backup.quiet()
         async with self._beating:
             goodbyes = [
                 group_calls.unregister_client(self.client_id, producer_group=group)
@@ -223,7 +223,7 @@ class Instance:
             raise self.unreachable(address, error) from error
 
     def sending(self, address: str, call: Call[R]) -> Sending:
-        """A request that the standby may send to a broker."""
+        """A request that the heartbeat backup may send to a broker."""
         call.request.serialize = self.settings.serialize or SerializeType.JSON
         return Sending(self.mapped(address), call.request)
 
@@ -275,7 +275,7 @@ class Instance:
             await asyncio.gather(*(self._beat(address, data) for address in addresses))
 
     def _keep_alive(self) -> tuple[HeartbeatData, list[str]]:
-        """What to tell brokers of our groups, and at which addresses; noted for the standby."""
+        """What to tell brokers of our groups, and at which addresses; noted for the backup."""
         data, addresses = self._heartbeat_data(), set[str]()
         if data.producer_data_set or data.consumer_data_set:
             addresses = {
@@ -288,7 +288,7 @@ class Instance:
         def again() -> list[Sending]:
             return [self.sending(address, group_calls.heartbeat(data)) for address in addresses]
 
-        self.standby.keep("heartbeat", self.settings.heartbeat_interval, again)
+        self.heartbeat_backup.keep("heartbeat", self.settings.heartbeat_interval, again)
         return data, sorted(addresses)
 
     async def introduce(self, topic: str, timeout: float) -> None:

@@ -52,9 +52,9 @@ def instrument(client: C, tracer_provider: trace.TracerProvider | None = None) -
         "poll": tracing.around_poll,
     }
     found = [name for name in wrappers if hasattr(client, name)]
-    twin = getattr(client, "_twin", client)
-    if hasattr(twin, "wrap_handlers"):
-        twin.wrap_handlers(tracing.around_handler)
+    inner = getattr(client, "_async", client)
+    if hasattr(inner, "wrap_handlers"):
+        inner.wrap_handlers(tracing.around_handler)
     elif not found:
         raise TypeError(f"instrument takes a producer or a consumer, not {type(client).__name__}")
     for name in found:
@@ -246,7 +246,7 @@ def _tracer(provider: trace.TracerProvider | None) -> trace.Tracer:
 
 
 def _settings(client: Any) -> Any:
-    return getattr(client, "_twin", client).settings
+    return getattr(client, "_async", client).settings
 
 
 def _messages(given: object) -> Iterable[Message]:

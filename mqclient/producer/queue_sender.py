@@ -16,12 +16,12 @@ from mqcommon.wire.codes import RequestCode
 from mqcommon.wire.frame import Frame
 from mqcommon.wire.reply_bounds import check_fields
 
-__all__ = ["SendPath"]
+__all__ = ["QueueSender"]
 
 _REPLY = str(Pair("MSG_TYPE", "reply"))
 
 
-class SendPath:
+class QueueSender:
     """Sends to one queue, one try per call. Replaced when the topic's route changes.
 
     Sending raises UnreachableError when the queue's broker has no master.

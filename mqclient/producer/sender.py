@@ -23,7 +23,7 @@ from mqclient.errors import (
 )
 from mqclient.producer.latency_fault import LatencyFaults
 from mqclient.producer.outgoing import Outgoing, Prepare, into_namespace, prepare, prepare_batch
-from mqclient.producer.queue_sender import SendPath
+from mqclient.producer.queue_sender import QueueSender
 from mqclient.producer.results import SendResult
 from mqclient.producer.retry import Failure, Tries, may_be_mended
 from mqclient.settings.producers import ProducerSettings
@@ -63,8 +63,8 @@ class _SendPaths:
 
     def __init__(self, route: TopicRoute | None) -> None:
         self.route = route
-        self.by_queue: dict[MessageQueue, SendPath] = {}
-        self.in_turn: list[SendPath] = []
+        self.by_queue: dict[MessageQueue, QueueSender] = {}
+        self.in_turn: list[QueueSender] = []
         """The route's queues, in its order: hashing a queue costs as much as its request.
         Empty until a send rotates over the queues."""
 
@@ -154,7 +154,7 @@ class Sender:
             self.on_sent(outgoing, result, started_ms)
         return result
 
-    def judge(self, path: SendPath, outgoing: Outgoing, answer: Any) -> SendResult | Failure:
+    def judge(self, path: QueueSender, outgoing: Outgoing, answer: Any) -> SendResult | Failure:
         """The result of the first try. answer: the broker's, or the error of the send.
 
         Raises errors that another try would not cure.
@@ -275,7 +275,7 @@ class Sender:
         """Whether another broker must store a message too, because one stored it less durably."""
         return result.lesser and self.settings.retry_not_durable
 
-    def next_path(self, topic: str) -> SendPath | None:
+    def next_path(self, topic: str) -> QueueSender | None:
         """The path of the topic's next queue; None if its route must be fetched."""
         paths = self._paths.get(topic)
         in_turn = paths.in_turn if paths is not None else ()
@@ -283,7 +283,7 @@ class Sender:
             return self._first_path(topic)
         return in_turn[paths.turn() % len(in_turn)]
 
-    def _first_path(self, topic: str) -> SendPath | None:
+    def _first_path(self, topic: str) -> QueueSender | None:
         """The same, for a route that no send has used. None too if a send must be watched."""
         if self._faults is not None or self.on_sent is not None:
             return None
@@ -300,7 +300,7 @@ class Sender:
             paths.in_turn = in_turn
         return in_turn[turn() % len(in_turn)]
 
-    def _path(self, queue: MessageQueue) -> SendPath:
+    def _path(self, queue: MessageQueue) -> QueueSender:
         """The path of a queue, replaced if the topic's route has changed."""
         route = self._client.routes.known(queue.topic)
         paths = self._paths.get(queue.topic)
@@ -308,13 +308,13 @@ class Sender:
             paths = self._paths[queue.topic] = _SendPaths(route)
         path = paths.by_queue.get(queue)
         if path is None:
-            path = SendPath(self._client, self.settings, queue)
+            path = QueueSender(self._client, self.settings, queue)
             if route is not None and queue.broker_name in route.brokers:
                 paths.by_queue[queue] = path  # else the address comes from another topic's route
         return path
 
 
-def _judge(path: SendPath, error: Exception) -> Failure:
+def _judge(path: QueueSender, error: Exception) -> Failure:
     """Classify a failed try: raise errors that another try would not mend."""
     if not may_be_mended(error):
         raise error

@@ -35,7 +35,7 @@ def pair_broker(settings: Mapping[str, str], origin: str = ORIGIN, namesrv: str 
     )
 
 
-class Pair:
+class InProcessServers:
     """Both servers; the broker gets the NameServer's address."""
 
     def __init__(

@@ -29,9 +29,9 @@ from mqcommon.wire.frame import Frame
 from mqcommon.wire.headers.admin import CreateTopicRequestHeader
 from mqcommon.wire.headers.offsets import QueryConsumerOffsetRequestHeader, QueueRequestHeader
 from mqcommon.wire.headers.pull import PullMessageRequestHeader
-from mqserver.embedded.in_process import Pair
+from mqserver.embedded.in_process import InProcessServers
 from mqserver.embedded.raw_client import Probe
-from mqserver.embedded.subprocess_servers import Child
+from mqserver.embedded.subprocess_servers import SubprocessServers
 
 SMALL_STORE = {
     "mappedFileSizeCommitLog": str(16 << 20),
@@ -125,9 +125,9 @@ class Standalone:
         """
         servers: Servers
         if self._process:
-            servers = Child(self.data, self.namesrv_settings, self.broker_settings)
+            servers = SubprocessServers(self.data, self.namesrv_settings, self.broker_settings)
         else:
-            servers = Pair(self.namesrv_settings, self.broker_settings)
+            servers = InProcessServers(self.namesrv_settings, self.broker_settings)
         try:
             servers.start()
         except BaseException:
@@ -165,7 +165,7 @@ class Standalone:
 
     def kill(self) -> None:
         """SIGKILL the process of both; only with `process=True`. `start` starts them again."""
-        if not isinstance(self.servers, Child):
+        if not isinstance(self.servers, SubprocessServers):
             raise RuntimeError("only a Standalone(process=True) can be killed")
         self.servers.kill()
         self._servers = None
@@ -180,7 +180,7 @@ class Standalone:
 
     @property
     def servers(self) -> Servers:
-        """The running servers: a `Pair` in this process, or a `Child`."""
+        """The running servers: `InProcessServers` or `SubprocessServers`."""
         if self._servers is None:
             raise RuntimeError("not started: use it in a with statement, or call start()")
         return self._servers

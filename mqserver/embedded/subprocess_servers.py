@@ -17,7 +17,7 @@ START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 
 
-class Child:
+class SubprocessServers:
     """The process of both servers. data: the store's directory."""
 
     def __init__(

@@ -328,9 +328,9 @@ def test_a_blocking_admin_that_is_not_started_says_so() -> None:
 def test_the_blocking_rooms_have_every_method() -> None:
     admin = BlockingAdmin(NAMESRV, transport=TwoBrokers())
     rooms = {name: room for name, room in vars(admin).items() if isinstance(room, BlockingRoom)}
-    assert rooms.keys() == {n for n, room in vars(admin._twin).items() if isinstance(room, Room)}
+    assert rooms.keys() == {n for n, room in vars(admin._async).items() if isinstance(room, Room)}
     for room, blocking in rooms.items():
-        names = {name for name in dir(blocking._twin) if not name.startswith("_")}
+        names = {name for name in dir(blocking._async) if not name.startswith("_")}
         assert names == {name for name in dir(blocking) if not name.startswith("_")}, (
             f"each method of mqclient/admin/{room}.py has a line in mqclient/blocking/admin.py"
         )

@@ -23,7 +23,7 @@ from mqclient import (
 )
 from mqclient import aio as mqaio
 from mqclient.cli import main as mqclient_main
-from mqclient.producer.queue_sender import SendPath
+from mqclient.producer.queue_sender import QueueSender
 from mqcommon.wire import SerializeType
 from mqserver.embedded.standalone import Standalone
 from mqserver.embedded.testing import free_port
@@ -162,7 +162,7 @@ def test_a_send_outlasts_a_restart_of_the_only_broker(tmp_path, monkeypatch):
     enough = threading.Event()
     tries = []
 
-    def counted(path, outgoing, timeout, send=SendPath.send):
+    def counted(path, outgoing, timeout, send=QueueSender.send):
         tries.append(timeout)
         if len(tries) == 5:
             enough.set()
@@ -175,7 +175,7 @@ def test_a_send_outlasts_a_restart_of_the_only_broker(tmp_path, monkeypatch):
         topic = both.topic(queues=1)
         producer.send(Message(topic, b"before"))
         both.stop()
-        monkeypatch.setattr(SendPath, "send", counted)
+        monkeypatch.setattr(QueueSender, "send", counted)
         future = producer.send_async(Message(topic, b"after"))
         assert enough.wait(60)
         both.start()

@@ -322,7 +322,7 @@ async def test_heartbeats_go_on_while_a_loop_with_clients_is_blocked() -> None:
         assert last.client_id == cluster.members[0]
         assert [data.group_name for data in last.consumer_data_set] == ["g"]
     beats = len(cluster.heartbeats)
-    assert until(lambda: "mqclient-standby" not in {one.name for one in threading.enumerate()})
+    assert until(lambda: "mqclient-backup" not in {one.name for one in threading.enumerate()})
     assert len(cluster.heartbeats) == beats
 
 
@@ -366,7 +366,7 @@ FORGOTTEN = """
         loop = asyncio.new_event_loop()
         loop.set_exception_handler(lambda loop, context: None)  # tasks that never end
         loop.run_until_complete(start())
-        return [one for one in threading.enumerate() if one.name == "mqclient-standby"]
+        return [one for one in threading.enumerate() if one.name == "mqclient-backup"]
 
     (thread,) = leave_a_client_behind()
     gc.collect()

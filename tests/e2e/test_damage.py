@@ -15,7 +15,7 @@ from mqclient.aio import LitePullConsumer
 from mqcommon.wire.frame import Frame
 from mqserver.embedded.raw_client import Probe
 from mqserver.embedded.standalone import Standalone
-from mqserver.embedded.subprocess_servers import Child
+from mqserver.embedded.subprocess_servers import SubprocessServers
 from mqstore import ReceivedMessage, decode_messages
 from tests.waiting import until
 
@@ -105,7 +105,7 @@ async def test_a_client_gets_the_neighbours_of_damaged_messages_alone(mq: Standa
 
 
 def alive(mq: Standalone) -> bool:
-    assert isinstance(mq.servers, Child)
+    assert isinstance(mq.servers, SubprocessServers)
     with Probe(mq.broker_address) as probe:
         return probe.call(Frame(28)).code == 0
 

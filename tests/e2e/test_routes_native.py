@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 
 from mqcommon.wire.frame import Frame
-from mqserver.embedded.in_process import Pair
+from mqserver.embedded.in_process import InProcessServers
 from mqserver.embedded.raw_client import Probe
 from mqserver.embedded.standalone import Standalone
 
 
 def served(mq: Standalone) -> tuple[int, int]:
     """Route requests answered natively, and by Python."""
-    assert isinstance(mq.servers, Pair)
+    assert isinstance(mq.servers, InProcessServers)
     assert mq.servers.names is not None
     counters = mq.servers.names.counters()
     return counters.get("native.105", 0), counters.get("python.105", 0)

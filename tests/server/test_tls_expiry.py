@@ -11,7 +11,7 @@ from urllib.request import urlopen
 import pytest
 
 from mqclient import Admin, Message, Producer, Tls, UnreachableError
-from mqserver.embedded.in_process import Pair
+from mqserver.embedded.in_process import InProcessServers
 from mqserver.tls.certificates import CertificateWatch
 from mqserver.tls.expiry import AGAIN_S, Expiry
 from tests.certificates import Authority
@@ -44,7 +44,9 @@ def test_both_servers_have_rows_for_tls(authority: Authority, tmp_path: Path):
     tls = {"tls.server.certPath": shown.cert, "tls.server.keyPath": shown.key}
     store = {"storePathRootDir": str(tmp_path / "store"), "mappedFileSizeCommitLog": str(1 << 20)}
     names = {**LISTEN, **tls, "kvConfigPath": f"{tmp_path}/kv.json"}
-    pair = Pair(names, {**LISTEN, **tls, **store, "maxHashSlotNum": "100", "maxIndexNum": "400"})
+    pair = InProcessServers(
+        names, {**LISTEN, **tls, **store, "maxHashSlotNum": "100", "maxIndexNum": "400"}
+    )
     pair.start()
     try:
         assert pair.server is not None and pair.names is not None

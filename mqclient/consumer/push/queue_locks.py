@@ -59,7 +59,7 @@ class QueueLocks:
         """Give locks back and wait for the answers; an error is logged."""
         queues = set(queues)
         self._keep(self._ours - queues)
-        await self._client.standby.quiet()  # a broker might take a renewal after it
+        await self._client.heartbeat_backup.quiet()  # a broker might take a renewal after it
         await asyncio.gather(*(self._unlock_at(group) for group in _by_broker(queues)))
 
     def forget(self) -> None:
@@ -67,7 +67,7 @@ class QueueLocks:
         self._keep(frozenset())
 
     def _keep(self, ours: frozenset[MessageQueue]) -> None:
-        """Store the queues locked for us; the standby renews the locks if the loop is late."""
+        """Store the queues locked for us; the backup renews the locks if the loop is late."""
         self._ours = ours
 
         def again() -> Iterator[Sending]:
@@ -77,7 +77,7 @@ class QueueLocks:
                     call = offset_calls.lock_queues(self._group, self._client.client_id, queues)
                     yield self._client.sending(master, call)
 
-        self._client.standby.keep(("locks", self._group), LOCK_INTERVAL, again)
+        self._client.heartbeat_backup.keep(("locks", self._group), LOCK_INTERVAL, again)
 
     async def _lock_at(self, queues: list[MessageQueue]) -> set[MessageQueue] | None:
         broker = queues[0].broker_name

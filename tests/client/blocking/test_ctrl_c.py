@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from mqserver.embedded.standalone import Standalone
-from mqserver.embedded.subprocess_servers import Child
+from mqserver.embedded.subprocess_servers import SubprocessServers
 from tests.client.programs import Program, run
 from tests.waiting import until
 
@@ -142,7 +142,7 @@ def test_ctrl_c_ends_a_send_to_a_broker_that_hangs() -> None:
     )
     with Standalone(process=True) as mq, Program(text, mq.namesrv, mq.topic()) as running:
         running.wait_for("sent")
-        assert isinstance(mq.servers, Child)
+        assert isinstance(mq.servers, SubprocessServers)
         os.kill(mq.servers.pid, signal.SIGSTOP)
         threads = list(Path(f"/proc/{mq.servers.pid}/task").iterdir())
         assert until(lambda: all(" T " in (one / "stat").read_text() for one in threads))

@@ -162,8 +162,8 @@ def test_transactions_trace_the_half_message_and_its_end(mq) -> None:
 def test_a_client_without_trace_sends_no_record(mq) -> None:
     with Producer(mq.namesrv) as sender:
         assert isinstance(sender.send(Message(mq.topic(), b"x")), SendResult)
-        assert sender._twin._trace is None  # type: ignore[attr-defined]
-        assert sender._twin._sender.on_sent is None  # type: ignore[attr-defined]
+        assert sender._async._trace is None  # type: ignore[attr-defined]
+        assert sender._async._sender.on_sent is None  # type: ignore[attr-defined]
 
 
 async def test_trace_records_beyond_the_backlog_are_dropped(caplog) -> None:

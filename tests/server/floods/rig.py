@@ -15,7 +15,7 @@ from typing import Self
 
 from mqclient.cli.bench import run_latency, run_produce
 from mqserver.embedded.standalone import Standalone
-from mqserver.embedded.subprocess_servers import Child
+from mqserver.embedded.subprocess_servers import SubprocessServers
 from tests.server.floods.control_group import ControlGroup
 from tests.server.raw import Raw, Reply
 
@@ -114,7 +114,7 @@ class Rig:
 
     def memory_mb(self) -> float:
         """The servers' own memory now."""
-        assert isinstance(self.mq.servers, Child)
+        assert isinstance(self.mq.servers, SubprocessServers)
         lines = Path(f"/proc/{self.mq.servers.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon:")) / 1024
 
