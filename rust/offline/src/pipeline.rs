@@ -2,8 +2,8 @@
 //!
 //! One thread at a time reads the next chunk; all threads process their chunks in parallel. The
 //! caller takes the results in log order. A thread ends at the end of the log, or after its current
-//! chunk once the [`Pipeline`] is dropped. Dropping does not join the threads, so a [`Work`] must not
-//! block.
+//! chunk once the [`Pipeline`] is dropped. Dropping does not join the threads, so a [`Work`] must
+//! not block.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -181,8 +181,8 @@ impl Scan {
         Ok(found)
     }
 
-    /// Like `select` if every record passes, but without copying the bytes. None if `read_range` finds
-    /// no chunk, for example before a record that is longer than the chunk.
+    /// Like `select` if every record passes, but without copying the bytes. None if `read_range`
+    /// finds no chunk, for example before a record that is longer than the chunk.
     fn select_all(
         &self,
         start: u64,

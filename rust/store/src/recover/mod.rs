@@ -41,7 +41,7 @@ use crate::derive::dispatch::Dispatch;
 use crate::derive::index::files::IndexFiles;
 use crate::derive::index::writer::IndexWriter;
 use crate::derive::queues::table::ConsumeQueues;
-use crate::directory::log_facts::LogFacts;
+use crate::directory::log_facts::{LogFacts, QueueEnd};
 use crate::directory::queue_ends::QueueEnds;
 use crate::files::io_error;
 use crate::records::log_scanner::LogScanner;
@@ -208,12 +208,7 @@ impl Recovery<'_> {
             lacks_entries,
         } = checked;
         self.repair_contradicted(&mut check, queues, &seen, start)?;
-        if !self.was_clean {
-            let unsafe_from = check.first_after(self.safe_timestamp_ms());
-            let unsafe_from = unsafe_from.unwrap_or(log_end);
-            self.rewrite(unsafe_from, log_end)?;
-            queues.set_durable_to(unsafe_from);
-        }
+        self.rewrite_unsafe(&check, queues, log_end)?;
 
         let mut dispatch_from = missing.dispatch_start(&seen).unwrap_or(log_end);
         if self.was_clean && clean_stop.is_none() {
@@ -225,10 +220,7 @@ impl Recovery<'_> {
         }
         let (changes, repaired) = self.changes(&check, &facts, start, &missing)?;
         self.repair_entries(queues, &changes, log_end)?;
-        let mut ends = self.lost_tails(queues);
-        ends.extend(self.lost_durable_ends(queues, &check, log_end));
-        ends.extend(facts.queue_ends);
-        LogFacts::note_ends(self.root, &ends)?;
+        let ends = self.note_lost_ends(&check, queues, facts.queue_ends, log_end)?;
         // Entries after this offset may be lost, torn or wrong, and are derived again.
         let trusted_to = match self.was_clean {
             true if lacks_entries => self.log.min_offset(),
@@ -254,15 +246,7 @@ impl Recovery<'_> {
         } = feed;
         let mut derived = self.derived(queues, writer)?;
         derived.follow(self.log, &mut LogScanner::from(from), log_end, None)?;
-        Self::put_back(queues, ends)?;
-        Self::reach_known_ends(queues, &known_ends)?;
-        queues.flush()?;
-        queues.clear_stale()?;
-        Self::remove_unused(queues)?;
-        let ends_now = queues.ends(log_end);
-        if ends_now != known_ends {
-            ends_now.save(self.root)?;
-        }
+        self.finish_queues(queues, ends, &known_ends, log_end)?;
         let last_ms = check.last_store_timestamp_ms();
         self.checkpoint.lower_to(last_ms)?;
         LogFacts::complete(self.root)?;
@@ -274,6 +258,58 @@ impl Recovery<'_> {
             Arc::clone(queues),
             index,
         )
+    }
+
+    /// Writes the part of the log again that may not be on the disk, after an unclean stop.
+    fn rewrite_unsafe(
+        &self,
+        check: &LogCheck<'_>,
+        queues: &ConsumeQueues,
+        log_end: u64,
+    ) -> Result<(), StoreError> {
+        if !self.was_clean {
+            let unsafe_from = check.first_after(self.safe_timestamp_ms());
+            let unsafe_from = unsafe_from.unwrap_or(log_end);
+            self.rewrite(unsafe_from, log_end)?;
+            queues.set_durable_to(unsafe_from);
+        }
+        Ok(())
+    }
+
+    /// Collects the former ends of queues that are truncated, and records them until the queues
+    /// have reached them again.
+    fn note_lost_ends(
+        &self,
+        check: &LogCheck<'_>,
+        queues: &ConsumeQueues,
+        earlier: Vec<QueueEnd>,
+        log_end: u64,
+    ) -> Result<Vec<QueueEnd>, StoreError> {
+        let mut ends = self.lost_tails(queues);
+        ends.extend(self.lost_durable_ends(queues, check, log_end));
+        ends.extend(earlier);
+        LogFacts::note_ends(self.root, &ends)?;
+        Ok(ends)
+    }
+
+    /// Brings the queues to their former ends, flushes them and saves their ends.
+    fn finish_queues(
+        &self,
+        queues: &ConsumeQueues,
+        ends: Vec<QueueEnd>,
+        known_ends: &QueueEnds,
+        log_end: u64,
+    ) -> Result<(), StoreError> {
+        Self::put_back(queues, ends)?;
+        Self::reach_known_ends(queues, known_ends)?;
+        queues.flush()?;
+        queues.clear_stale()?;
+        Self::remove_unused(queues)?;
+        let ends_now = queues.ends(log_end);
+        if ends_now != *known_ends {
+            ends_now.save(self.root)?;
+        }
+        Ok(())
     }
 
     /// The changes that queues and index must follow, and the number of ranges that this start and
