@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from mqserver.broker.broker import Broker
 from mqserver.broker.context import BrokerContext
-from mqserver.embedded.in_process import Pair
+from mqserver.embedded.in_process import InProcessServers
 from mqserver.embedded.standalone import Standalone
 from mqstore import Store
 
 
 def broker_of(mq: Standalone) -> Broker:
     """The broker."""
-    assert isinstance(mq.servers, Pair)
+    assert isinstance(mq.servers, InProcessServers)
     assert mq.servers.server is not None
     return mq.servers.server
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mqserver.embedded.in_process import Pair
+from mqserver.embedded.in_process import InProcessServers
 from mqserver.embedded.raw_client import Probe
 from mqserver.embedded.standalone import Standalone
 from tests.acl.signing import home_with
@@ -26,18 +26,18 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def pair(plane: str, home: Path, tmp_path: Path) -> Iterator[Pair]:
+def pair(plane: str, home: Path, tmp_path: Path) -> Iterator[InProcessServers]:
     """A NameServer and a broker that knows the accounts."""
     settings = {"dataPlane": plane, "aclEnable": "true", "rocketmqHome": str(home)}
     wanted = Standalone(tmp_path / "store", settings=settings)
-    running = Pair(wanted.namesrv_settings, wanted.broker_settings)
+    running = InProcessServers(wanted.namesrv_settings, wanted.broker_settings)
     running.start()
     yield running
     running.stop()
 
 
 @pytest.fixture
-def probe(pair: Pair) -> Iterator[Probe]:
+def probe(pair: InProcessServers) -> Iterator[Probe]:
     """A connection to that broker."""
     with Probe(pair.broker, timeout=60) as probe:
         yield probe

@@ -10,20 +10,20 @@ import pytest
 from click.testing import CliRunner
 
 from mqclient.cli.bench import bench
-from mqserver.embedded.in_process import Pair
+from mqserver.embedded.in_process import InProcessServers
 from tests.acl.signing import ADMIN, USER
 
 DENIED = 4
 
 
-def run(pair: Pair, keys: Path | None, *arguments: str) -> tuple[int, str, str]:
+def run(pair: InProcessServers, keys: Path | None, *arguments: str) -> tuple[int, str, str]:
     """Run the command with the account in `keys`; return its exit code, stdout and stderr."""
     named = ("--credentials", str(keys)) if keys else ()
     result = CliRunner().invoke(bench, [*arguments, "-n", pair.namesrv, *named])
     return result.exit_code, result.stdout, result.stderr
 
 
-def report(pair: Pair, keys: Path, *arguments: str) -> dict[str, Any]:
+def report(pair: InProcessServers, keys: Path, *arguments: str) -> dict[str, Any]:
     """The report of a run that must be a good one."""
     code, out, words = run(pair, keys, *arguments, "--output", "json")
     assert (code, words) == (0, ""), out
@@ -47,7 +47,7 @@ def keys_file(tmp_path: Path, account: tuple[str, str]) -> Path:
         "--oneway --in-flight 8 --rate 5000",
     ],
 )
-def test_every_load_is_signed(pair: Pair, tmp_path: Path, mode: str) -> None:
+def test_every_load_is_signed(pair: InProcessServers, tmp_path: Path, mode: str) -> None:
     keys = keys_file(tmp_path, ADMIN)
     words = mode.split()
     topics = ("-t", "Signed", *(words[2:4] if "--topics" in words else ()))
@@ -60,7 +60,7 @@ def test_every_load_is_signed(pair: Pair, tmp_path: Path, mode: str) -> None:
     assert sent["settings"]["load"]["signed"] is True
 
 
-def test_both_ends_and_heartbeats_are_signed(pair: Pair, tmp_path: Path) -> None:
+def test_both_ends_and_heartbeats_are_signed(pair: InProcessServers, tmp_path: Path) -> None:
     keys = keys_file(tmp_path, ADMIN)
     rate = ("--duration", "0.3", "--warmup", "0", "--rate", "500", "--queues", "4")
     found = report(pair, keys, "latency", "-t", "Signed", *rate)
@@ -81,7 +81,7 @@ def test_both_ends_and_heartbeats_are_signed(pair: Pair, tmp_path: Path) -> None
 )
 @pytest.mark.parametrize("load", ["produce --count 5", "connect --connections 2 --duration 0.3"])
 def test_what_is_wrong_with_an_account_is_said(
-    pair: Pair, tmp_path: Path, account: tuple[str, str] | None, words: str, load: str
+    pair: InProcessServers, tmp_path: Path, account: tuple[str, str] | None, words: str, load: str
 ) -> None:
     if account == USER:
         load, words = "produce --count 5 -t AclDeny", "No default permission for topic:AclDeny"

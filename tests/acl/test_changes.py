@@ -17,7 +17,7 @@ from mqserver.broker.broker import Broker
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load, pairs
 from mqserver.config.loaded import SettingsError
-from mqserver.embedded.in_process import Pair
+from mqserver.embedded.in_process import InProcessServers
 from mqserver.embedded.raw_client import Probe
 from mqserver.embedded.standalone import Standalone
 from mqserver.runtime.data_plane import Tables
@@ -128,7 +128,7 @@ def test_what_administrators_see_has_no_secret(probe: Probe) -> None:
 
 
 def test_edits_by_hand_are_taken_and_bad_ones_are_not(
-    pair: Pair, probe: Probe, home: Path, caplog: pytest.LogCaptureFixture
+    pair: InProcessServers, probe: Probe, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path, acl = home / "conf" / "plain_acl.yml", pair_acl(pair)
     path.write_text(PLAIN_ACL.replace("AclDeny=DENY", "AclDeny=PUB"))
@@ -149,7 +149,7 @@ def test_edits_by_hand_are_taken_and_bad_ones_are_not(
 
 
 def test_a_file_that_is_empty_for_a_moment_keeps_its_rules(
-    pair: Pair, probe: Probe, home: Path, caplog: pytest.LogCaptureFixture
+    pair: InProcessServers, probe: Probe, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path, acl = home / "conf" / "plain_acl.yml", pair_acl(pair)
     for text in ("", "# being saved\n"):
@@ -183,7 +183,7 @@ def test_the_watch_finds_a_change_by_itself(tmp_path: Path) -> None:
 
 
 def test_an_account_is_changed_in_the_file_that_has_it(
-    pair: Pair, probe: Probe, home: Path
+    pair: InProcessServers, probe: Probe, home: Path
 ) -> None:
     folder = home / "conf" / "acl"
     folder.mkdir()
@@ -197,7 +197,7 @@ def test_an_account_is_changed_in_the_file_that_has_it(
 
 
 def test_a_key_that_two_files_have_is_refused_with_its_line(
-    pair: Pair, probe: Probe, home: Path, caplog: pytest.LogCaptureFixture
+    pair: InProcessServers, probe: Probe, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = home / "conf" / "acl"
     folder.mkdir()

@@ -12,14 +12,14 @@ from mqclient import BrokerError, Message, Producer, PushConsumer
 from mqclient.engine.credentials import read_credentials
 from mqclient.settings.clients import ClientSettings
 from mqcommon.wire.codes import SerializeType
-from mqserver.embedded.in_process import Pair
+from mqserver.embedded.in_process import InProcessServers
 
 KEYS = {"access_key": "rocketuser", "secret_key": "12345678"}
 BOTH = "AclBoth"
 
 
 @pytest.fixture
-def served(pair: Pair) -> Pair:
+def served(pair: InProcessServers) -> InProcessServers:
     """The pair, with a topic that the user may send to and read."""
     assert pair.server is not None and pair.server.context.acl is not None
     pair.server.context.acl.put_account(
@@ -29,7 +29,9 @@ def served(pair: Pair) -> Pair:
 
 
 @pytest.mark.parametrize("serialize", [None, SerializeType.JSON, SerializeType.ROCKETMQ])
-def test_every_request_of_a_client_is_signed(served: Pair, serialize: SerializeType | None) -> None:
+def test_every_request_of_a_client_is_signed(
+    served: InProcessServers, serialize: SerializeType | None
+) -> None:
     got, done = [], threading.Event()
 
     def take(messages: list, _context: object) -> None:
@@ -58,7 +60,9 @@ def test_every_request_of_a_client_is_signed(served: Pair, serialize: SerializeT
         ({**KEYS, "access_key": "nosuchuser"}, "No acl config for nosuchuser"),
     ],
 )
-def test_a_client_without_the_right_keys(served: Pair, keys: dict[str, str], wanted: str) -> None:
+def test_a_client_without_the_right_keys(
+    served: InProcessServers, keys: dict[str, str], wanted: str
+) -> None:
     with (
         Producer(served.namesrv, **keys) as producer,
         pytest.raises(BrokerError, match=wanted) as caught,
@@ -68,7 +72,10 @@ def test_a_client_without_the_right_keys(served: Pair, keys: dict[str, str], wan
 
 
 def test_mqadmin_signs_with_tools_yml(
-    pair: Pair, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    pair: InProcessServers,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.delenv("ROCKETMQ_HOME", raising=False)
     at = ["-n", pair.namesrv, "-b", pair.broker]

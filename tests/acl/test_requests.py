@@ -9,7 +9,7 @@ import pytest
 
 from mqcommon.wire.codes import FrameFlag
 from mqcommon.wire.frame import Frame, encode
-from mqserver.embedded.in_process import Pair
+from mqserver.embedded.in_process import InProcessServers
 from mqserver.embedded.raw_client import Probe
 from mqserver.runtime.guard import ACCOUNT_CODES, ADMIN_CODES
 from tests.acl.signing import ADMIN, USER, send, signed
@@ -70,7 +70,7 @@ CASES: list[tuple[int, dict[str, str], bytes, str]] = [
 ]  # fmt: skip
 
 
-def test_each_code_asks_for_its_permissions(pair: Pair, probe: Probe) -> None:
+def test_each_code_asks_for_its_permissions(pair: InProcessServers, probe: Probe) -> None:
     acl = pair_acl(pair)
     acl.put_account({"accessKey": "rocketuser", "groupPerms": ["shut=DENY"]})
     found = [refusal(probe.call(signed(code, fields, body))) for code, fields, body, _ in CASES]
@@ -127,7 +127,7 @@ def test_one_way_requests_are_refused_in_silence(probe: Probe) -> None:
     assert reply.fields.get("offset", "0") == "0"
 
 
-def test_nothing_is_stored_for_the_refused(pair: Pair, probe: Probe) -> None:
+def test_nothing_is_stored_for_the_refused(pair: InProcessServers, probe: Probe) -> None:
     context = pair_context(pair)
     before = context.store.max_physical_offset()
     for fields in (send("AclDeny"), send("AclOther")):
@@ -137,7 +137,7 @@ def test_nothing_is_stored_for_the_refused(pair: Pair, probe: Probe) -> None:
 
 
 def test_refusals_are_one_line_in_the_log(
-    pair: Pair, probe: Probe, caplog: pytest.LogCaptureFixture
+    pair: InProcessServers, probe: Probe, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(50):
         probe.call(signed(310, {**send("AclPub"), "AccessKey": "x\nERROR forged"}, b"x"))
@@ -150,12 +150,12 @@ def test_refusals_are_one_line_in_the_log(
     assert "refused 50 requests" in text and "\n" not in text and "s3cret" not in text
 
 
-def pair_context(pair: Pair):  # type: ignore[no-untyped-def]
+def pair_context(pair: InProcessServers):  # type: ignore[no-untyped-def]
     assert pair.server is not None
     return pair.server.context
 
 
-def pair_acl(pair: Pair):  # type: ignore[no-untyped-def]
+def pair_acl(pair: InProcessServers):  # type: ignore[no-untyped-def]
     acl = pair_context(pair).acl
     assert acl is not None
     return acl
@@ -178,7 +178,7 @@ def test_the_codes_of_administration_are_one_table(probe: Probe) -> None:
 @pytest.mark.parametrize("where", ["account", "global"])
 @pytest.mark.parametrize("skips", [False, True])
 def test_a_white_address_makes_nobody_an_admin(
-    pair: Pair, probe: Probe, where: str, skips: bool
+    pair: InProcessServers, probe: Probe, where: str, skips: bool
 ) -> None:
     acl = pair_acl(pair)
     acl._white_skips_signature = skips
@@ -196,7 +196,7 @@ def test_a_white_address_makes_nobody_an_admin(
 
 
 def test_an_admin_may_step_down_and_then_nobody_administers(
-    pair: Pair, probe: Probe, caplog: pytest.LogCaptureFixture
+    pair: InProcessServers, probe: Probe, caplog: pytest.LogCaptureFixture
 ) -> None:
     me = {"accessKey": ADMIN[0], "secretKey": ADMIN[1], "admin": "false"}
     with caplog.at_level(logging.WARNING, logger="mqserver.broker.acl"):

@@ -8,7 +8,7 @@ from pathlib import Path
 from mqcommon.wire.frame import Frame
 from mqserver.broker.acl.rights import RIGHTS, Right, page_rows
 from mqserver.broker.table import PROCESSORS
-from mqserver.embedded.in_process import Pair
+from mqserver.embedded.in_process import InProcessServers
 from mqserver.embedded.raw_client import Probe
 from tests.acl.signing import ADMIN, USER, send, signed
 from tests.acl.test_requests import refusal
@@ -59,7 +59,9 @@ def offset_of(probe: Probe, topic: str) -> tuple[str, str]:
     return str(int(msg_id[16:], 16)), msg_id
 
 
-def test_viewing_or_copying_a_message_needs_its_topics_right(pair: Pair, probe: Probe) -> None:
+def test_viewing_or_copying_a_message_needs_its_topics_right(
+    pair: InProcessServers, probe: Probe
+) -> None:
     offset, msg_id = offset_of(probe, "AclPub")  # the user may send there, not read
     back = {"group": "acl_group", "offset": offset, "delayLevel": "1", "originTopic": "AclSub"}
     direct = {"consumerGroup": "acl_group", "clientId": "c", "msgId": msg_id}

@@ -291,7 +291,7 @@ def test_the_blocking_face_waits_for_the_same() -> None:
         with pytest.raises(NoRouteError):
             admin.topics.route("Nowhere")
         assert "Reads" in (BlockingAdmin.__doc__ or "")
-        assert (admin.topics.route.__doc__ or "").startswith("Where a topic lives")
+        assert (admin.topics.route.__doc__ or "").startswith("The route of a topic")
     assert cluster.closed
 
 

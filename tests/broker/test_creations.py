@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from mqserver import Standalone
 from mqserver.broker.creations import Creations, Done
-from mqserver.embedded.in_process import Pair
+from mqserver.embedded.in_process import InProcessServers
 from tests.waiting import DEADLINE
 
 
@@ -72,7 +72,7 @@ def test_a_failed_announcement_and_a_stop_leave_nobody_behind() -> None:
 
 def test_topics_made_together_share_a_save_before_the_reply() -> None:
     with Standalone() as mq:
-        assert isinstance(mq.servers, Pair)
+        assert isinstance(mq.servers, InProcessServers)
         assert mq.servers.server is not None
         saver = mq.servers.server.context.saver
         saves, save = [], saver._save

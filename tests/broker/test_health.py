@@ -21,7 +21,7 @@ from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load, pairs
 from mqserver.config.loaded import SettingsError
 from mqserver.config.namesrv_table import NAMESRV
-from mqserver.embedded.in_process import Pair
+from mqserver.embedded.in_process import InProcessServers
 from mqserver.embedded.raw_client import Probe
 from mqserver.embedded.testing import free_port
 from mqserver.health import http_listener
@@ -36,10 +36,10 @@ COMMON = {'cluster="DefaultCluster"', 'node_id="watched"', 'node_type="broker"'}
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> Iterator[Pair]:
+def pair(tmp_path: Path) -> Iterator[InProcessServers]:
     store = {"storePathRootDir": str(tmp_path), "mappedFileSizeCommitLog": str(1 << 20)}
     store |= {"maxHashSlotNum": "100", "maxIndexNum": "400", "brokerName": "watched"}
-    pair = Pair({**LISTEN, "kvConfigPath": f"{tmp_path}/kv.json"}, {**LISTEN, **store})
+    pair = InProcessServers({**LISTEN, "kvConfigPath": f"{tmp_path}/kv.json"}, {**LISTEN, **store})
     pair.start()
     yield pair
     pair.stop()
@@ -58,7 +58,7 @@ def figures(text: str) -> dict[str, float]:
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 
 
-def use(pair: Pair) -> None:
+def use(pair: InProcessServers) -> None:
     """Three messages, one of them consumed, and a producer."""
     letters = {"a": "p", "b": "Watched", "c": "TBW102", "d": "1", "e": "0", "f": "0", "g": "1"}
     send = Frame(310, {**letters, "h": "0", "i": "", "m": "false"}, b"x")
@@ -78,7 +78,7 @@ def _is_dispatched(probe: Probe) -> bool:
 
 
 def test_refusals_are_counted_by_setting_not_by_name(
-    pair: Pair,
+    pair: InProcessServers,
 ) -> None:
     assert pair.server is not None
     use(pair)
@@ -95,7 +95,7 @@ def test_refusals_are_counted_by_setting_not_by_name(
     assert 'consumer_group="g"' in text
 
 
-def test_a_brokers_metrics(pair: Pair) -> None:
+def test_a_brokers_metrics(pair: InProcessServers) -> None:
     assert pair.server is not None
     with Probe(pair.broker):
         use(pair)
@@ -123,7 +123,7 @@ def test_a_brokers_metrics(pair: Pair) -> None:
     assert row("storage_refuses_messages") == [0]
 
 
-def test_producers_are_counted_while_they_are_there(pair: Pair) -> None:
+def test_producers_are_counted_while_they_are_there(pair: InProcessServers) -> None:
     assert pair.server is not None
     with Probe(pair.broker) as probe:
         body = {"clientID": "c", "producerDataSet": [{"groupName": "p"}], "consumerDataSet": []}
@@ -134,7 +134,7 @@ def test_producers_are_counted_while_they_are_there(pair: Pair) -> None:
     assert line.endswith(" 1.0")
 
 
-def test_probes(pair: Pair) -> None:
+def test_probes(pair: InProcessServers) -> None:
     assert pair.server is not None
     port = pair.server.metrics_port
     assert read(port, "/live") == (200, "live\n")
@@ -210,7 +210,7 @@ def test_metrics_that_fail_are_logged(caplog: pytest.LogCaptureFixture) -> None:
         listener.stop()
 
 
-def test_long_metrics_are_compressed_for_clients_that_accept_it(pair: Pair) -> None:
+def test_long_metrics_are_compressed_for_clients_that_accept_it(pair: InProcessServers) -> None:
     assert pair.server is not None
     address = f"http://127.0.0.1:{pair.server.metrics_port}/metrics"
     asked = UrlRequest(address, headers={"Accept-Encoding": "gzip"})
@@ -219,7 +219,7 @@ def test_long_metrics_are_compressed_for_clients_that_accept_it(pair: Pair) -> N
         assert b"rocketmq_broker_permission" in gzip.decompress(answer.read())
 
 
-def test_a_name_servers_metrics(pair: Pair) -> None:
+def test_a_name_servers_metrics(pair: InProcessServers) -> None:
     assert pair.names is not None
     assert read(pair.names.metrics_port, "/ready")[0] == 200
     found = figures(read(pair.names.metrics_port, "/metrics")[1])

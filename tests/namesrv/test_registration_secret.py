@@ -17,7 +17,7 @@ from mqserver.config.load import load, pairs
 from mqserver.config.loaded import Loaded, SettingsError
 from mqserver.config.namesrv_table import NAMESRV
 from mqserver.config.settings import broker_settings, namesrv_settings
-from mqserver.embedded.in_process import Pair
+from mqserver.embedded.in_process import InProcessServers
 from mqserver.embedded.raw_client import ask
 from mqserver.embedded.standalone import Standalone
 from mqserver.namesrv.server import NameServer
@@ -143,7 +143,7 @@ def test_the_secret_is_shown_nowhere(
         settings={"registrationSecret": SECRET},
         namesrv_settings={"registrationSecret": SECRET},
     )
-    running = Pair(wanted.namesrv_settings, wanted.broker_settings)
+    running = InProcessServers(wanted.namesrv_settings, wanted.broker_settings)
     with caplog.at_level(logging.DEBUG):
         running.start()
     try:

@@ -314,7 +314,7 @@ def test_dump_goes_on_behind_damage_and_exits_5(run, golden_store, tmp_path):
     code, out, err = run("dump", root, "--topic", "TopicTest", "--body", "none")
     assert (code, [row["commitLogOffset"] for row in lines(out)][:2]) == (5, [0, 380])
     assert err == (
-        "mqstore: 190 bytes of the log from 190 on are unreadable; to see more: "
+        "mqstore: skipped 190 unreadable bytes of the log at offset 190; for details: "
         f"mqstore verify {root}\n"
     )
     assert run("dump", root, "--count", 1)[0] == 0  # it ended before

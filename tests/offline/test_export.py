@@ -318,5 +318,5 @@ def test_a_file_of_any_bytes_is_messages_or_a_value_error(
 def test_formats_by_name() -> None:
     assert [format_of(Path(f"a.b.{name}")) for name in FORMATS] == list(FORMATS)
     assert format_of(Path("a.csv"), "parquet") == "parquet"
-    with pytest.raises(ValueError, match="none of jsonl"):
+    with pytest.raises(ValueError, match="not one of jsonl"):
         format_of(Path("a"), "xml")

@@ -146,7 +146,7 @@ def test_a_request_dropped_unanswered_is_1(servers):
     reply = raw.ask(json_frame(1, 1))
     gc.collect()
     assert reply.code == 1
-    assert "without an answer" in (reply.remark or "")
+    assert "without a reply" in (reply.remark or "")
     assert listener.counters()["unanswered"] == 1
 
 

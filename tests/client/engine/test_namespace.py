@@ -63,8 +63,8 @@ def test_a_name_that_grows_too_long_is_refused() -> None:
     with pytest.raises(ValueError, match="at most 255"):
         Producer("h:1", namespace="shop", group="g" * 252)
     consumer = PushConsumer("g", "h:1", namespace="shop")
-    with pytest.raises(ValueError, match="at most 127"):
-        consumer.subscribe("T" * 125, "*", lambda _messages, _context: None)
+    # A topic to read may have a name that can no longer be created.
+    consumer.subscribe("T" * 125, "*", lambda _messages, _context: None)
 
 
 @pytest.mark.parametrize("orderly", [False, True])
