@@ -224,9 +224,9 @@ def test_a_name_servers_metrics(pair: InProcessServers) -> None:
     assert read(pair.names.metrics_port, "/ready")[0] == 200
     found = figures(read(pair.names.metrics_port, "/metrics")[1])
     assert found["rocketmq_namesrv_topics"] > 0
-    pair.names.names.routes.bounds.check_ids("b", 99)
+    pair.names.names.routes.bounds.check_ids("b", "10.0.0.1", 0, 99)
     with pytest.raises(Refused):
-        pair.names.names.routes.bounds.check_ids("b", 100)
+        pair.names.names.routes.bounds.check_ids("b", "10.0.0.1", 0, 100)
     found = figures(read(pair.names.metrics_port, "/metrics")[1])
     assert found['rocketmq_namesrv_bounds_reached_total{setting="brokerIdMax"}'] == 1
     assert found["rocketmq_namesrv_connections_refused_total"] == 0
