@@ -108,6 +108,7 @@ def test_exit_codes_and_broken_pipes_have_one_home() -> None:
 OWN_LOOP = re.compile(r"time\.sleep\(|monotonic\(\) (?:<|>) \w*deadline")
 FOR_GOOD_REASON = {
     "tests/waiting.py": "the home",
+    "tests/server/floods/test_queries.py": "sends at a pace, for a time",
     "tests/server/floods/wire_floods.py": "sends at a pace",
     "tests/bad_input/test_signals.py": "a program that is interrupted, and the length of a burst",
     "tests/interop/differential/stand.py": "asks again on a connection that may close",
