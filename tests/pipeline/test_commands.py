@@ -91,7 +91,7 @@ def test_what_is_not_installed_is_named(run, mq, topic, tmp_path, monkeypatch):
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr("mqpipeline.jobs.session.version", none)
-    assert "pip install 'pyspark>=4.2'" in run("to-lake", *words)[2]
+    assert "'mqstack[pipeline]' 'pyspark>=4.2'" in run("to-lake", *words)[2]
     monkeypatch.setattr("mqpipeline.jobs.session.version", lambda name: "4.1.2")
     assert "PySpark 4.1.2 is too old" in run("to-lake", *words)[2]
 
