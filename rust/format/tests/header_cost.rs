@@ -1,11 +1,10 @@
-//! The memory for reading the longest allowed headers. The allocator counts the whole process, so
+//! The memory for reading the longest allowed headers. The allocator counts for each thread, so
 //! these tests have their own binary.
 
 #![allow(clippy::unwrap_used)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::cell::Cell;
 
 use mq_format::remoting::{Frame, FrameError, HeaderLimits};
 
@@ -20,12 +19,21 @@ const PROPERTIES_BYTES: usize = 32_764;
 /// Memory for the list of a header's fields, which even the shortest header needs.
 const FIELDS_BYTES: usize = 1_024;
 
-/// Held by a test while it counts.
-static ALONE: Mutex<()> = Mutex::new(());
-static BYTES: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    /// Bytes in use that this thread allocated. A thread that frees what another allocated counts
+    /// below zero.
+    static BYTES: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
+}
 
-/// The system's allocator, with the largest number of bytes that were in use.
+/// Adds to the bytes in use of this thread.
+fn count(bytes: isize) {
+    let now = BYTES.get() + bytes;
+    BYTES.set(now);
+    PEAK.set(PEAK.get().max(now));
+}
+
+/// The system's allocator, with the largest number of bytes that a thread had in use.
 struct Counting;
 
 #[global_allocator]
@@ -34,14 +42,13 @@ static ALLOCATOR: Counting = Counting;
 // SAFETY: every call goes to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = BYTES.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        PEAK.fetch_max(now, Ordering::Relaxed);
+        count(layout.size().cast_signed());
         // SAFETY: the caller keeps the contract of `GlobalAlloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
+        count(-layout.size().cast_signed());
         // SAFETY: the caller keeps the contract of `GlobalAlloc`.
         unsafe { System.dealloc(at, layout) }
     }
@@ -81,10 +88,10 @@ fn filled(piece: &str) -> String {
 
 /// Returns the largest number of bytes in use during decoding, and whether decoding succeeded.
 fn cost(frame: &[u8]) -> (usize, Result<(), FrameError>) {
-    let before = BYTES.load(Ordering::Relaxed);
-    PEAK.store(before, Ordering::Relaxed);
+    let before = BYTES.get();
+    PEAK.set(before);
     let read = Frame::decode_within(frame, LIMITS).map(drop);
-    (PEAK.load(Ordering::Relaxed) - before, read)
+    ((PEAK.get() - before).unsigned_abs(), read)
 }
 
 fn longest() -> Vec<(&'static str, Vec<u8>)> {
@@ -137,7 +144,6 @@ fn longest() -> Vec<(&'static str, Vec<u8>)> {
 
 #[test]
 fn the_longest_headers_cost_at_most_twice_their_size() {
-    let _alone = ALONE.lock().unwrap();
     for (what, frame) in longest() {
         assert!(
             frame.len() > HEADER_BYTES - 8_192,
@@ -178,7 +184,6 @@ fn the_longest_headers_cost_at_most_twice_their_size() {
 /// Java replaces each byte that is not UTF-8 with three.
 #[test]
 fn text_that_is_not_utf_8_is_replaced_up_to_a_length() {
-    let _alone = ALONE.lock().unwrap();
     let texts = |size: usize| {
         let one_bad_byte = ["x".repeat(size - 1).into_bytes(), vec![0xFF]].concat();
         [one_bad_byte, vec![0xFF; size]]
@@ -213,7 +218,6 @@ fn text_that_is_not_utf_8_is_replaced_up_to_a_length() {
 
 #[test]
 fn a_legal_message_of_many_short_properties_passes() {
-    let _alone = ALONE.lock().unwrap();
     let mut properties = String::new();
     while properties.len() + 4 <= PROPERTIES_BYTES {
         properties.push_str("a\u{1}b\u{2}");
