@@ -337,6 +337,7 @@ class Broker:
             context.acl.stop()
         context.relay.close()
         listener.stop(timeout=DRAIN_S)
+        context.relay.join()
         context.creations.stop()
         context.topic_changes.stop()
         self._scanner.join(timeout=1.0)

@@ -159,9 +159,12 @@ class Relay:
     def close(self) -> None:
         """Send no more requests to clients; the waiting ones fail."""
         self._stopping.set()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def join(self) -> None:
+        """Wait for the thread to end. Call it after the listener's stop, which wakes the thread."""
         if self._thread.ident is not None:
             self._thread.join(timeout=2 * LOOK_S)
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _run(self) -> None:
         assert self._clients is not None

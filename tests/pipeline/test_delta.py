@@ -123,7 +123,7 @@ def test_plain_files_and_tables_do_not_mix(mq, orders, plain, tmp_path):
         compact(table)
     with pytest.raises(UsageError, match="holds plain Parquet and is no Delta table"):
         to_lake(files, ["Other"], **job, name="other", file_format="delta")
-    with pytest.raises(UsageError, match="ran with format = parquet, now it is delta"):
+    with pytest.raises(UsageError, match="ran with format = parquet before, not delta"):
         to_lake(files, [orders], **job, file_format="delta")
     with pytest.raises(UsageError, match="--format delta needs a local path"):
         to_lake("mock://bucket/lake", [orders], **job, file_format="delta")
