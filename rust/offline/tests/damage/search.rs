@@ -282,7 +282,9 @@ fn search(seeds: std::ops::Range<u64>) {
 /// misplaced entries that made sound records look damaged.
 #[test]
 fn damages_that_once_hid_messages() {
-    for seed in [193, 566, 862, 1_152, 3_677, 13_916, 16_383] {
+    for seed in [
+        193, 566, 862, 1_152, 3_677, 13_916, 16_383, 30_633, 44_333, 49_664,
+    ] {
         search(seed..seed + 1);
     }
 }

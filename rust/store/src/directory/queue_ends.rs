@@ -48,6 +48,17 @@ pub(crate) struct EndOfQueue<'a> {
     pub(crate) end_physical: i64,
 }
 
+/// What a start found of the file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Recorded ends.
+    Ends(QueueEnds),
+    /// There is no file: the store is new, or RocketMQ's.
+    Missing,
+    /// The file has another length, checksum or content than was written.
+    Damaged,
+}
+
 impl QueueEnds {
     /// An empty list for a log that ends at `log_end`.
     pub(crate) fn at(log_end: u64) -> Self {
@@ -57,12 +68,12 @@ impl QueueEnds {
         }
     }
 
-    /// Reads the recorded ends; None if the file is missing or damaged.
-    pub(crate) fn read(root: &Path) -> Result<Option<Self>, StoreError> {
+    /// Reads the recorded ends.
+    pub(crate) fn read(root: &Path) -> Result<Found, StoreError> {
         let path = path_of(root);
         match fs::read_own(&path, BYTES_MAX) {
-            Ok(bytes) => Ok(Self::parse(&bytes)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Ok(bytes) => Ok(Self::parse(&bytes).map_or(Found::Damaged, Found::Ends)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Missing),
             Err(error) => Err(io_error(&path)(error)),
         }
     }
@@ -154,7 +165,7 @@ mod tests {
     #[test]
     fn each_end_is_found_and_no_damaged_file_is_believed() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(QueueEnds::read(root.path()).unwrap(), None);
+        assert_eq!(QueueEnds::read(root.path()).unwrap(), Found::Missing);
         let mut ends = QueueEnds::at(7_000);
         let row = |topic, queue_id, end| EndOfQueue {
             topic,
@@ -165,7 +176,8 @@ mod tests {
         let rows = [row("A", 0, 3), row("A", 11, 5), row("Ä-topic", 2, 70)];
         rows.iter().for_each(|row| ends.push(*row));
         ends.save(root.path()).unwrap();
-        assert_eq!(QueueEnds::read(root.path()).unwrap().as_ref(), Some(&ends));
+        let found = QueueEnds::read(root.path()).unwrap();
+        assert_eq!(found, Found::Ends(ends.clone()));
         assert!(ends.all().eq(rows));
         for row in rows {
             assert_eq!(ends.of(row.topic, row.queue_id), Some(row));
@@ -177,6 +189,8 @@ mod tests {
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(QueueEnds::parse(&damaged), None, "bit {bit}");
         }
+        std::fs::write(path_of(root.path()), &bytes[1..]).unwrap();
+        assert_eq!(QueueEnds::read(root.path()).unwrap(), Found::Damaged);
         for length in 0..bytes.len() {
             assert_eq!(QueueEnds::parse(&bytes[..length]), None, "{length}");
         }

@@ -5,20 +5,30 @@ use super::recovery::Recovery;
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::directory::log_facts::LogFacts;
-use crate::directory::queue_ends::{EndOfQueue, QueueEnds};
+use crate::directory::queue_ends::{EndOfQueue, Found, QueueEnds};
 use crate::types::StoreError;
 
 impl Recovery<'_> {
-    /// The recorded ends; empty if the file is missing or damaged.
-    pub(super) fn known_ends(&self) -> Result<QueueEnds, StoreError> {
-        let ends = QueueEnds::read(self.root)?;
-        if ends.is_none() && LogFacts::is_there(self.root) && !self.log.starts().is_empty() {
+    /// The recorded ends, empty if there are none, and whether their file is damaged.
+    pub(super) fn known_ends(&self) -> Result<(QueueEnds, bool), StoreError> {
+        let found = QueueEnds::read(self.root)?;
+        let is_ours = LogFacts::is_there(self.root) && !self.log.starts().is_empty();
+        if matches!(found, Found::Missing) && is_ours {
             tracing::warn!(
-                "mqstack/queue_ends is missing or damaged: the start cannot tell whether the \
-                 last entries of quiet consume queues are there; mqstore verify can"
+                "mqstack/queue_ends is missing: the start cannot tell whether the last entries of \
+                 quiet consume queues are there; mqstore verify can"
             );
         }
-        Ok(ends.unwrap_or_default())
+        if matches!(found, Found::Damaged) {
+            tracing::warn!(
+                "mqstack/queue_ends is damaged: the consume queues are completed from the whole log"
+            );
+        }
+        Ok(match found {
+            Found::Ends(ends) => (ends, false),
+            Found::Missing => (QueueEnds::default(), false),
+            Found::Damaged => (QueueEnds::default(), true),
+        })
     }
 
     /// Whether a queue lacks entries before its recorded end whose records are in the log.

@@ -79,7 +79,7 @@ struct CheckedLog<'a> {
     seen: SeenQueues,
     /// The ends of the queues that an earlier run recorded.
     ends: QueueEnds,
-    /// Whether a clean stop recorded more entries than exist.
+    /// Whether a clean stop recorded more entries than exist, or the recorded ends are damaged.
     lacks_entries: bool,
 }
 
@@ -117,7 +117,7 @@ impl Recovery<'_> {
         let index = settings.index_enabled.then(|| Arc::new(index));
         let clean_stop = self.clean_stop()?;
         let facts = LogFacts::read(self.root)?;
-        let ends = self.known_ends()?;
+        let (ends, are_ends_damaged) = self.known_ends()?;
         let is_as_left = match &clean_stop {
             Some(clean_stop) if facts.is_complete() && self.is_index_whole(index.as_deref())? => {
                 clean_stop
@@ -127,9 +127,10 @@ impl Recovery<'_> {
             _ => false,
         };
         // Check this before entries that contradict the log are cut off.
-        let lacks_entries = clean_stop
-            .as_ref()
-            .is_some_and(|clean_stop| clean_stop.lacks_entries(&queues));
+        let lacks_entries = are_ends_damaged
+            || clean_stop
+                .as_ref()
+                .is_some_and(|clean_stop| clean_stop.lacks_entries(&queues));
         let start = self.check_start(self.safe_timestamp_ms())?;
         let limit = self.log.max_offset();
         let to = clean_stop
@@ -223,7 +224,7 @@ impl Recovery<'_> {
         let ends = self.note_lost_ends(&check, queues, facts.queue_ends, log_end)?;
         // Entries after this offset may be lost, torn or wrong, and are derived again.
         let trusted_to = match self.was_clean {
-            true if lacks_entries => self.log.min_offset(),
+            _ if lacks_entries => self.log.min_offset(),
             true => log_end,
             false => start,
         };
