@@ -33,7 +33,7 @@ PUBLIC = {
     "mqstore.spark": "register",
 }
 """Module: names that README, docs/ or examples/ import from it, or a program may."""
-EXTRAS = {"mqclient.otel": "opentelemetry", "mqstore.spark": "pyspark"}
+EXTRAS = {"mqclient.otel": "opentelemetry", "mqpipeline": "pyspark", "mqstore.spark": "pyspark"}
 
 
 @pytest.mark.parametrize("module", PUBLIC)
