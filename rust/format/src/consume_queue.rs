@@ -36,8 +36,8 @@ impl QueueEntry {
     pub const HOLE_TAGS_CODE: i64 = i64::from_be_bytes(*b"mqstack\0");
 
     /// Returns the entry for a queue offset whose record was lost to damage, before this entry. It
-    /// points to the same record. If it pointed nowhere, RocketMQ would take it for the last entry
-    /// of its log file and skip the rest of that file in the pull; so it reads this record twice.
+    /// points to the same record, which RocketMQ therefore reads twice. If it pointed nowhere,
+    /// RocketMQ would take it for the last entry of its log file and skip the rest of that file.
     pub fn hole_before(&self) -> Self {
         Self {
             tags_code: Self::HOLE_TAGS_CODE,

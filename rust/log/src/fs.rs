@@ -188,8 +188,8 @@ impl File {
         self.doing(&Operation::Sync(0, u64::MAX), || self.inner.sync_data())
     }
 
-    /// Starts writing `[from, to)` to the disk; only a hint. A later sync still returns any error
-    /// of these writes.
+    /// Starts writing `[from, to)` to the disk; only a hint. If such a write fails, the next
+    /// sync returns the error.
     pub fn begin_sync(&self, from: u64, to: u64) {
         let length = to.saturating_sub(from).cast_signed();
         // SAFETY: a system call on an open file; it uses no memory of this process.

@@ -33,7 +33,7 @@ fn settings() -> Settings {
         allocate_step_bytes: LOG_FILE_BYTES as u64,
         index_slots: Some(INDEX_SLOTS),
         index_entries: Some(INDEX_ENTRIES),
-        // Delays so long that no delayed message is delivered during the test.
+        // With delays of 1,000 days no delayed message is delivered during the test.
         delay_levels: "1000d 1000d 1000d".into(),
         ..Settings::default()
     }

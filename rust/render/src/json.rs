@@ -287,8 +287,8 @@ fn write_pairs(text: &[u8], pairs: &[Pair], is_plain: bool, out: &mut Sink) {
     out.push(b'}');
 }
 
-/// For names that occur twice, or may be equal once they are text. Like a Python dict: the position
-/// of the first and the value of the last.
+/// Writes properties whose names occur twice, or may be equal after decoding. As in a Python dict,
+/// a name keeps its first position and takes its last value.
 fn write_properties_slowly(text: &[u8], out: &mut Sink) {
     out.push(b'{');
     for (at, (name, value)) in pairs::distinct(text).iter().enumerate() {

@@ -9,8 +9,8 @@ const SHAPES: usize = 8;
 const BLOCK: usize = 8;
 /// Longest text that is remembered, bytes.
 const TEXT_BYTES_MAX: usize = 2 << 10;
-/// Of the texts without a known shape, one in this many replaces a shape. If every text has a shape
-/// of its own, remembering all of them would cost more than it saves.
+/// One in this number of texts without a known shape replaces a known shape. If all texts have
+/// different shapes, storing each shape costs more time than it saves.
 const LEARN_EVERY: usize = 4;
 /// If more pairs are stored, all pairs and shapes are dropped.
 const PAIRS_MAX: usize = 16 << 10;

@@ -28,7 +28,7 @@ use mq_base::services;
 
 /// If many queues receive messages, they are flushed once per this many rounds.
 const MANY_QUEUES_ROUNDS: u32 = 3;
-/// Interval of saving the ends of the queues, milliseconds. It takes about 10 ms for 40,000 queues.
+/// Interval of saving the ends of the queues, milliseconds.
 const SAVE_ENDS_MS: u64 = 60_000;
 
 /// Writes all files other than the log.

@@ -152,8 +152,8 @@ impl<'a> Alike<'a> {
         Self { like, head }
     }
 
-    /// Appends a record and returns its size; the properties come in pieces. The limits are those
-    /// in [`RecordView::encode`].
+    /// Appends a record and returns its size; the properties come in pieces. It has the same limits
+    /// as [`RecordView::encode`].
     #[expect(clippy::cast_possible_truncation, reason = "limits are the caller's")]
     pub fn encode(&self, flag: i32, body: &[u8], properties: &[&[u8]], out: &mut Vec<u8>) -> usize {
         let start = out.len();

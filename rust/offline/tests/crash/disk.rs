@@ -21,7 +21,7 @@ const SECTOR: usize = 512;
 pub enum Names {
     /// All names later than one moment, as in a journaling file system.
     Journal,
-    /// In each directory, all names later than a moment of its own.
+    /// All names later than one moment, which differs between directories.
     Loose,
 }
 

@@ -14,7 +14,7 @@ pub(crate) fn is_full(peers: &Peers, outbound_bytes: usize) -> bool {
         && (outbound_bytes >= UNREAD_BYTES_PAUSE || is_budget_short(peers))
 }
 
-/// Whether the unread replies of all clients are so many that each client may have only its share.
+/// Whether all clients together have too many bytes of unread replies, so that each gets its share.
 fn is_budget_short(peers: &Peers) -> bool {
     peers.outbound_bytes() > peers.reply_bytes_max / OUTBOUND_PARTS
 }

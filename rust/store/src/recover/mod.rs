@@ -223,10 +223,10 @@ impl Recovery<'_> {
         self.repair_entries(queues, &changes, log_end)?;
         let ends = self.note_lost_ends(&check, queues, facts.queue_ends, log_end)?;
         // Entries after this offset may be lost, torn or wrong, and are derived again.
-        let trusted_to = match self.was_clean {
-            _ if lacks_entries => self.log.min_offset(),
-            true => log_end,
-            false => start,
+        let trusted_to = match (lacks_entries, self.was_clean) {
+            (true, _) => self.log.min_offset(),
+            (false, true) => log_end,
+            (false, false) => start,
         };
         let truncated_to =
             self.truncate_queues(queues, (&seen, &known_ends), trusted_to, log_end)?;
