@@ -16,6 +16,7 @@ from mqserver.commands.command_runtime import (
     keep_what_is_there,
     print_settings,
     say,
+    serve_until,
     set_up_log,
     warn,
 )
@@ -24,6 +25,7 @@ from mqserver.config.load import load, pairs
 from mqserver.config.loaded import Loaded
 from mqserver.config.paths import broker_override
 from mqserver.config.settings import broker_settings, store_settings
+from mqserver.registration.advertised import ENVIRONMENT, advertised_keys
 
 _UNIT_HOURS = {"s": 1 / 3600, "m": 1 / 60, "h": 1, "d": 24}
 
@@ -55,7 +57,7 @@ def run_broker(
         warn(warning)
     for address, why in server.away.items():
         warn(f"NameServer {address} does not answer ({why}); the broker tries again")
-    stopped.wait()
+    serve_until(stopped)
     server.stop()
     if server.poisoned:
         fail_poisoned()
@@ -87,6 +89,7 @@ def load_broker(file: str | None, namesrv: str | None, settings: Mapping[str, st
         for key, name in (("namesrvAddr", "NAMESRV_ADDR"), ("rocketmqHome", "ROCKETMQ_HOME"))
         if os.environ.get(name)
     ]
+    environment += pairs(advertised_keys(os.environ.get(ENVIRONMENT)), f"environment {ENVIRONMENT}")
     flags = pairs({"namesrvAddr": namesrv}, "-n") if namesrv else []
     loaded = load(
         BROKER,

@@ -13,8 +13,10 @@ from typing import NoReturn
 from mqcommon.cli.error_line import end
 from mqcommon.cli.exit_codes import FAILED, POISONED, USAGE
 from mqcommon.cli.running import Failure, failure_of
+from mqcommon.signals import SignalSafeEvent
 from mqserver.config.loaded import Loaded, SettingsError
 from mqserver.runtime.logs import ANNOUNCED, set_up
+from mqserver.runtime.service_manager import READY, STOPPING, notify
 from mqstore.errors import StoreError
 
 
@@ -98,6 +100,16 @@ def announce_broker(
     announce(f"clients will be told {address} (from: {origin})")
     free = shutil.disk_usage(root).free / (1 << 30)
     announce(f"store: {shown_root or root} ({free:.1f} GiB free)")
+
+
+def serve_until(stopped: SignalSafeEvent) -> None:
+    """Report to the service manager that the server is ready, wait for a signal, report the stop.
+
+    stopped: set by SIGTERM or Ctrl-C.
+    """
+    notify(READY)
+    stopped.wait()
+    notify(STOPPING)
 
 
 def keep_what_is_there() -> None:

@@ -101,7 +101,10 @@ def broker_check(file: str | None, settings: tuple[str, ...], strict: bool) -> N
 @cli.command("standalone")
 @click.option("--data", type=click.Path(), help="Store directory; without it a temporary one.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--advertise", metavar="HOST[:PORT]", help="Broker address that clients are given.")
+@click.option(
+    "--advertise", metavar="HOST[:PORT]", envvar="MQSTACK_ADVERTISE", show_envvar=True,
+    help="Broker address that clients are given.",
+)  # fmt: skip
 @_set
 @click.option(
     "--set-namesrv", "namesrv_settings", multiple=True, metavar="KEY=VALUE",

@@ -12,6 +12,7 @@ from mqserver.commands.command_runtime import (
     announce_namesrv,
     keep_what_is_there,
     print_settings,
+    serve_until,
     set_up_log,
     warn,
 )
@@ -40,7 +41,7 @@ def run_namesrv(file: str | None, settings: Mapping[str, str], show: str = "") -
     announce(f"listening on {server.settings.bind_address}:{server.port}")
     for warning in server.warnings:
         warn(warning)
-    stopped.wait()
+    serve_until(stopped)
     server.stop()
     return None
 

@@ -13,6 +13,7 @@ from mqserver.commands.command_runtime import (
     fail_poisoned,
     keep_what_is_there,
     say,
+    serve_until,
     warn,
     warn_of,
 )
@@ -46,7 +47,7 @@ def run_standalone(
     if folder:
         say(f"log: {folder}/standalone.log")
     announce(f"ready: {both.namesrv} {both.broker_address}")
-    stopped.wait()
+    serve_until(stopped)
     servers = both.servers
     both.stop()
     if servers.poisoned:

@@ -21,7 +21,8 @@ A configuration file is a Java properties file with RocketMQ's keys. A value may
 places; the last of this list wins:
 
 1. the default
-2. the environment (`NAMESRV_ADDR`, `ROCKETMQ_HOME`)
+2. the environment (`NAMESRV_ADDR`, `ROCKETMQ_HOME`; for `brokerIP1` and `advertisedPort`
+   `MQSTACK_ADVERTISE`, as host or host:port)
 3. the configuration file (`-c FILE`)
 4. changes made while the server ran (`config/broker.override.properties` in the store, and
    `config/namesrv.override.properties` beside the NameServer's `kvConfigPath`)

@@ -32,6 +32,7 @@ from mqcommon.wire.headers.pull import PullMessageRequestHeader
 from mqserver.embedded.in_process import InProcessServers
 from mqserver.embedded.raw_client import Probe
 from mqserver.embedded.subprocess_servers import SubprocessServers
+from mqserver.registration.advertised import advertised_keys
 
 SMALL_STORE = {
     "mappedFileSizeCommitLog": str(16 << 20),
@@ -101,7 +102,7 @@ class Standalone:
             "listenPort": str(port),
             "fastPortEnable": "false",
             "storePathRootDir": str(self.data),
-            **_advertising(advertise),
+            **advertised_keys(advertise),
             **ALWAYS,
             **({} if (self.data / "commitlog").exists() else SMALL_STORE),
             **(settings or {}),
@@ -269,16 +270,6 @@ class Standalone:
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"{group} is behind in {topic} after {timeout} s: {behind}")
                 time.sleep(0.02)
-
-
-def _advertising(advertise: str | None) -> dict[str, str]:
-    """The settings for the address that clients are given."""
-    if not advertise:
-        return {}
-    name, _, port = advertise.rpartition(":")
-    if name and port.isdigit():
-        return {"brokerIP1": name, "advertisedPort": port}
-    return {"brokerIP1": advertise}
 
 
 def _queues(broker: Probe, topic: str) -> int:

@@ -14,6 +14,20 @@ ANY = ("0.0.0.0", "::", "")
 _CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
 
 
+ENVIRONMENT = "MQSTACK_ADVERTISE"
+"""The environment variable with the address that clients are given, as host or host:port."""
+
+
+def advertised_keys(address: str | None) -> dict[str, str]:
+    """The settings for an address that clients are given, "host" or "host:port"; None: none."""
+    if not address:
+        return {}
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit():
+        return {"brokerIP1": host, "advertisedPort": port}
+    return {"brokerIP1": address}
+
+
 class Advertised(Struct, frozen=True):
     """The broker host that clients are given, and its IP address, which message ids need.
 
@@ -49,7 +63,7 @@ def _resolved(host: str) -> str:
 
 def _warnings(ip: str, bind_address: str, candidates: tuple[str, ...] | list[str]) -> list[str]:
     address = ipaddress.ip_address(ip)
-    set_it = "set brokerIP1 to the address that clients can reach"
+    set_it = f"set brokerIP1 or {ENVIRONMENT} to the address that clients can reach"
     warnings: list[str] = []
     if address.is_loopback and bind_address in ANY:
         warnings.append(

@@ -48,7 +48,7 @@ def test_one_of_several_is_a_warning(machine: pytest.MonkeyPatch) -> None:
     (warning,) = advertised("", "0.0.0.0").warnings
     assert warning == (
         "192.0.2.7 is one of several addresses (also 198.51.100.7); "
-        "set brokerIP1 to the address that clients can reach"
+        "set brokerIP1 or MQSTACK_ADVERTISE to the address that clients can reach"
     )
 
 

@@ -1,0 +1,92 @@
+"""What a service manager hears of a server, and the variable with the advertised address."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mqserver.commands.broker import load_broker
+from mqserver.embedded.testing import free_port
+from mqserver.runtime.service_manager import READY, STOPPING, notify
+from scripts.server_process import ServerProcess
+from tests.server.raw import DEADLINE
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(DEADLINE)
+        yield manager
+
+
+def arguments(command: str, folder: Path) -> list[str]:
+    """The words of a server command on free ports."""
+    both = [f"listenPort={free_port()}", "fastPortEnable=false"]
+    if command == "standalone":
+        names = ["--set-namesrv", f"listenPort={free_port()}"]
+        return ["--data", str(folder / "store"), "--set", both[0], "--set", both[1], *names]
+    paths = {"namesrv start": f"kvConfigPath={folder / 'kv.json'}"}
+    path = paths.get(command, f"storePathRootDir={folder / 'store'}")
+    settings = [both[0], "bindAddress=127.0.0.1", path]
+    settings += [both[1]] * (command == "broker start")
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+@pytest.mark.parametrize("command", ["namesrv start", "broker start", "standalone"])
+def test_it_hears_when_a_server_is_ready_and_stops(
+    command: str, manager: socket.socket, tmp_path: Path
+):
+    run = [sys.executable, "-m", "mqserver.cli", *command.split(), *arguments(command, tmp_path)]
+    told = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
+    process = ServerProcess(run, cwd=tmp_path, ready="boot success", env=told)
+    try:
+        assert manager.recv(100) == b"READY=1"
+        process.stop()
+        assert manager.recv(100) == b"STOPPING=1"
+    finally:
+        process.kill()
+
+
+def test_an_abstract_socket(monkeypatch: pytest.MonkeyPatch):
+    name = f"mqstack-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(f"\0{name}")
+        manager.settimeout(DEADLINE)
+        monkeypatch.setenv("NOTIFY_SOCKET", f"@{name}")
+        notify(READY)
+        assert manager.recv(100) == b"READY=1"
+
+
+def test_a_manager_that_is_away_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
+    with caplog.at_level(logging.WARNING, "mqserver"):
+        notify(STOPPING)
+    (record,) = caplog.records
+    assert "STOPPING=1" in record.getMessage()
+    assert str(tmp_path / "nobody") in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    ("address", "keys"),
+    [
+        ("mq.example", {"brokerIP1": "mq.example"}),
+        ("203.0.113.9:30911", {"brokerIP1": "203.0.113.9", "advertisedPort": "30911"}),
+    ],
+)
+def test_the_variable_with_the_advertised_address(
+    monkeypatch: pytest.MonkeyPatch, address: str, keys: dict[str, str]
+):
+    monkeypatch.setenv("MQSTACK_ADVERTISE", address)
+    loaded = load_broker(None, None, {})
+    assert {key: str(loaded.values[key]) for key in keys} == keys
+    assert all(loaded.origins[key] == "environment MQSTACK_ADVERTISE" for key in keys)
+    assert load_broker(None, None, {"brokerIP1": "192.0.2.1"}).values["brokerIP1"] == "192.0.2.1"
