@@ -11,7 +11,7 @@ unexport MAKEFLAGS
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup quickstart check docs unit unit-rust unit-python test test-rust test-python jars lint lint-rust lint-python
-.PHONY: format wheel newest-python bench bench-all bench-smoke optimised soak clean
+.PHONY: format wheel wheels newest-python bench bench-all bench-smoke optimised soak clean
 
 $(VENV)/.tools: pyproject.toml
 	@command -v cargo >/dev/null || { echo "there is no cargo: install Rust, https://rustup.rs" >&2; exit 1; }
@@ -109,6 +109,10 @@ wheel: $(VENV)/.tools
 	rm -rf dist
 	$(BIN)/python -m build $(WHEEL_BUILD) --outdir dist .
 	scripts/smoke-wheel $(PYTHON)
+
+# What a release publishes for this kind of machine: zig links it for older systems.
+wheels:
+	scripts/wheels
 
 # The pages of docs/ and the API, in build/site. Fails on a broken link; needs no network.
 docs: setup

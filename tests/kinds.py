@@ -29,6 +29,7 @@ FOLDERS = {
     "tests/client/integrations": "unit",
     "tests/client/producer": "unit",
     "tests/client/trace": "unit",
+    "tests/deploy": "unit",
     "tests/e2e": "server",
     "tests/common": "unit",
     "tests/hostile": "unit",

@@ -19,7 +19,7 @@ import pytest
 from tests.waiting import until
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LONG = {"pipeline.md"}
 """Pages that take minutes, as each command starts Spark: run by `make soak`."""
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -30,7 +30,7 @@ PATIENCE = ("--set", "waitTimeMillsInSendQueue=60000", "--set", "osPageCacheBusy
 """On a busy machine no send is refused because it waited."""
 # Commands that run in another check of the same run, or that take as long as one.
 RUN_ELSEWHERE = re.compile(
-    r"^(make|cargo|maturin|python setup.py|docker|git clone|cd |pip install)"
+    r"^(make|cargo|maturin|python setup.py|docker|kubectl|sudo |git clone|cd |pip install)"
 )
 MAKE_TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
@@ -130,7 +130,7 @@ def is_in_use(port: int) -> bool:
 @pytest.mark.parametrize(
     "page",
     [pytest.param(p, marks=[pytest.mark.soak] if p.name in LONG else []) for p in PAGES],
-    ids=lambda p: p.name,
+    ids=lambda p: str(p.relative_to(ROOT)),
 )
 def test_page_runs(page: Path, tmp_path: Path) -> None:
     run = Page(tmp_path)

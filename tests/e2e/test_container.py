@@ -79,7 +79,7 @@ def check(nat: Nat) -> None:
 
 
 def test_the_containers_command(nat: Nat, tmp_path: Path) -> None:
-    assert instruction("EXPOSE") == f"{NAMES} {BROKER}"
+    assert instruction("EXPOSE") == f"{NAMES} {BROKER - 2} {BROKER} {BROKER + 1}"
     words = json.loads(instruction("CMD"))
     folder = words[words.index("--data") + 1]
     assert folder == "/data"

@@ -1,0 +1,1 @@
+"""The files that install mqstack: image, compose file, Kubernetes, systemd, release."""
