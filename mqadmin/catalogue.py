@@ -1,54 +1,64 @@
-"""The sub-commands: RocketMQ 4.9's in RocketMQ's order, then our own.
+"""The sub-commands by family, RocketMQ's descriptions of its own, and where each is implemented.
 
-A command is a module of `commands/`. One of RocketMQ's goes into `BUILT`, one that RocketMQ lacks
-into `OWN`; nothing else has to know of it.
+A command is a module `commands/FAMILY/NAME.py`, with its name in snake case. The module defines one
+`Command` of that name; MODULES lists the modules that define several.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 
 from mqadmin.command import Command
-from mqadmin.commands.acl.accounts import (
-    CLUSTER_ACL_CONFIG_VERSION,
-    DELETE_ACL_CONFIG,
-    GET_ACL_CONFIG,
-    UPDATE_ACL_CONFIG,
-    UPDATE_GLOBAL_WHITE_ADDR,
-)
-from mqadmin.commands.broker.broker_consume_stats import BROKER_CONSUME_STATS
-from mqadmin.commands.broker.broker_status import BROKER_STATUS
-from mqadmin.commands.broker.cluster_list import CLUSTER_LIST
-from mqadmin.commands.group.consumer_progress import CONSUMER_PROGRESS
-from mqadmin.commands.message.query_msg_by_id import QUERY_MSG_BY_ID
-from mqadmin.commands.topic.stats_all import STATS_ALL
-from mqadmin.commands.topic.topic_list import TOPIC_LIST
-from mqadmin.commands.topic.topic_route import TOPIC_ROUTE
-from mqadmin.commands.topic.update_topic import UPDATE_TOPIC
 
-BUILT: dict[str, Command] = {
-    command.name.lower(): command
-    for command in (
-        BROKER_CONSUME_STATS,
-        BROKER_STATUS,
-        CLUSTER_ACL_CONFIG_VERSION,
-        CLUSTER_LIST,
-        CONSUMER_PROGRESS,
-        DELETE_ACL_CONFIG,
-        GET_ACL_CONFIG,
-        QUERY_MSG_BY_ID,
-        STATS_ALL,
-        TOPIC_LIST,
-        TOPIC_ROUTE,
-        UPDATE_ACL_CONFIG,
-        UPDATE_GLOBAL_WHITE_ADDR,
-        UPDATE_TOPIC,
-    )
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "topic": (
+        "updateTopic", "deleteTopic", "updateTopicPerm", "updateOrderConf", "topicList",
+        "topicRoute", "topicStatus", "topicClusterList", "statsAll", "allocateMQ",
+    ),
+    "message": (
+        "queryMsgById", "queryMsgByKey", "queryMsgByUniqueKey", "queryMsgByOffset",
+        "queryMsgTraceById", "printMsg", "printMsgByQueue", "queryCq", "consumeMessage",
+        "sendMessage", "sendMsgStatus", "checkMsgSendRT",
+    ),
+    "group": (
+        "updateSubGroup", "deleteSubGroup", "getConsumerConfig", "consumerProgress",
+        "consumerConnection", "consumerStatus", "producerConnection", "producer",
+        "startMonitoring",
+    ),
+    "offset": ("resetOffsetByTime", "skipAccumulatedMessage", "cloneGroupOffset"),
+    "broker": (
+        "clusterList", "clusterRT", "brokerStatus", "brokerConsumeStats", "getBrokerConfig",
+        "updateBrokerConfig", "cleanExpiredCQ", "cleanUnusedTopic", "deleteExpiredCommitLog",
+    ),
+    "namesrv": (
+        "getNamesrvConfig", "updateNamesrvConfig", "updateKvConfig", "deleteKvConfig",
+        "wipeWritePerm", "addWritePerm",
+    ),
+    "acl": (
+        "updateAclConfig", "deleteAclConfig", "getAclConfig", "clusterAclConfigVersion",
+        "updateGlobalWhiteAddr",
+    ),
+    "export": ("exportMetadata", "exportConfigs", "exportMetrics"),
+}  # fmt: skip
+"""The names of all commands by family, RocketMQ's and ours."""
+
+FAMILY_TITLES = {
+    "topic": "Topics",
+    "message": "Messages",
+    "group": "Groups and clients",
+    "offset": "Offsets of groups",
+    "broker": "Clusters and brokers",
+    "namesrv": "NameServers",
+    "acl": "Accounts and permissions",
+    "export": "Exports",
 }
-"""RocketMQ's commands that work, by lower-case name."""
 
-OWN: dict[str, Command] = {}
-"""Commands that RocketMQ lacks, by lower-case name. Their own texts are their descriptions."""
+MODULES = dict.fromkeys(FAMILIES["acl"], "accounts")
+"""Modules that are not named after their command."""
 
 DESCRIPTIONS: dict[str, str] = {
     "updateTopic": "Update or create topic",
@@ -109,7 +119,10 @@ DESCRIPTIONS: dict[str, str] = {
     "exportConfigs": "export configs",
     "exportMetrics": "export metrics",
 }
-"""RocketMQ's name and description of each command."""
+"""RocketMQ's name and description of each command, in RocketMQ's order."""
+
+OWN: dict[str, str] = {}
+"""Name and description of each command that RocketMQ lacks."""
 
 ALIASES = {"deleteaccessconfig": "deleteAclConfig"}
 """Other names that RocketMQ accepts, in lower case."""
@@ -120,26 +133,67 @@ def full_name(word: str) -> str | None:
     wanted = word.lower()
     if wanted in ALIASES:
         return ALIASES[wanted]
-    names = (*DESCRIPTIONS, *(command.name for command in OWN.values()))
-    return next((name for name in names if name.lower() == wanted), None)
+    return next((name for name in (*DESCRIPTIONS, *OWN) if name.lower() == wanted), None)
 
 
+def description(name: str) -> str:
+    """What a command does, in one line."""
+    return DESCRIPTIONS.get(name) or OWN[name]
+
+
+def is_rocketmqs(name: str) -> bool:
+    """Whether RocketMQ has a command of this full name."""
+    return name in DESCRIPTIONS
+
+
+def family_of(name: str) -> str:
+    """The family of a full name."""
+    return next(family for family, names in FAMILIES.items() if name in names)
+
+
+@cache
 def command_of(name: str) -> Command | None:
     """The command of a full name; None for one of RocketMQ's that is not built."""
-    return BUILT.get(name.lower()) or OWN.get(name.lower())
+    module = f"mqadmin.commands.{family_of(name)}.{MODULES.get(name) or _snake_case(name)}"
+    try:
+        if find_spec(module) is None:
+            return None
+    except ModuleNotFoundError:  # the family has no folder
+        return None
+    found = vars(import_module(module)).values()
+    return next(one for one in found if isinstance(one, Command) and one.name == name)
+
+
+def built() -> list[str]:
+    """The names of the commands that work."""
+    return [name for name in (*DESCRIPTIONS, *OWN) if command_of(name) is not None]
+
+
+def _snake_case(name: str) -> str:
+    """resetOffsetByTime -> reset_offset_by_time, allocateMQ -> allocate_mq."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
 def listing() -> str:
     """What `mqadmin` prints without arguments: RocketMQ's text, then our own commands if any."""
-    own = {command.name: command.description for command in OWN.values()}
     return "\n".join(
         [
             "The most commonly used mqadmin commands are:",
             *_lines(DESCRIPTIONS),
-            *(["", "Commands that RocketMQ does not have:", *_lines(own)] if own else []),
+            *(["", "Commands that RocketMQ does not have:", *_lines(OWN)] if OWN else []),
             "",
             "See 'mqadmin help <command>' for more information on a specific command.",
         ]
+    )
+
+
+def groups() -> str:
+    """What `mqadmin` prints on a terminal without arguments: the commands by family."""
+    parts = []
+    for family, names in FAMILIES.items():
+        parts += [f"{FAMILY_TITLES[family]}:", *_lines({n: description(n) for n in names}), ""]
+    return "\n".join(
+        [*parts, "See 'mqadmin help <command>' for more information on a specific command."]
     )
 
 

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from mqadmin.report import FORMATS, Report, Stream
 from mqclient.admin import Admin
 from mqclient.cli import connection
-from mqcommon.cli.output import FORMATS, Report
 
 
 class UsageError(Exception):
@@ -72,20 +72,21 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A sub-command.
+    """A sub-command; `catalogue` has its description.
 
     either: short names of options of which exactly one must be given. interval_option: the
     option, in seconds, that makes the command repeat until it is stopped. more_options: ours, which
-    RocketMQ's usage text does not have.
+    RocketMQ's usage text does not have. effect: for a destructive command, says what it is about to
+    destroy, as the end of the sentence "This will ...".
     """
 
     name: str
-    description: str
-    run: Callable[[Admin, Arguments], Awaitable[Report]]
+    run: Callable[[Admin, Arguments], Awaitable[Report | Stream]]
     options: Sequence[Option] = ()
     either: Sequence[str] = ()
     interval_option: str | None = None
     more_options: Sequence[Option] = ()
+    effect: Callable[[Admin, Arguments], Awaitable[str]] | None = None
     all_options: tuple[Option, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -110,6 +111,8 @@ class Command:
         for own in connection.OPTIONS:
             parser.add_argument(own.flag, dest=own.argument)
         parser.add_argument("--output", choices=FORMATS)
+        if self.effect is not None:
+            parser.add_argument("--yes", action="store_true")
         parser.add_argument("--debug", action="store_true")
         return parser
 

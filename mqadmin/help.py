@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from mqadmin.command import Command, Option
+from mqadmin.report import FORMATS
 from mqclient.cli import connection
 
 WIDTH = 110
@@ -64,14 +65,16 @@ def full_help(command: Command) -> str:
         f"Also: -{option.short},--{option.long} <arg>   {option.help}\n"
         for option in command.more_options
     )
-    return f"{usage(command)}\n\n{''.join(ours)}{CONNECTION_NOTE}{OUTPUT_NOTE}"
+    confirmed = YES_NOTE if command.effect is not None else ""
+    return f"{usage(command)}\n\n{''.join(ours)}{CONNECTION_NOTE}{confirmed}{OUTPUT_NOTE}"
 
 
 CONNECTION_NOTE = "".join(
     f"Also: {option.flag} {option.value}   {option.help}\n" for option in connection.OPTIONS
 )
+YES_NOTE = "Also: --yes   do not ask for confirmation on a terminal\n"
 OUTPUT_NOTE = (
-    "Also: --output table|json|jsonl|csv (table, RocketMQ's own text, unless given);"
+    f"Also: --output {'|'.join(FORMATS)} (table on a terminal, otherwise RocketMQ's text);"
     "\n--debug shows the traceback of a defect;"
     "\nwithout -n the address comes from NAMESRV_ADDR, else 127.0.0.1:9876."
 )

@@ -1,6 +1,6 @@
 """Reads the command line, runs one sub-command, prints its result, returns an exit code.
 
-Exit codes: 0 ok, 1 failed, 2 usage, 3 unreachable, 4 denied.
+Exit codes: 0 ok, 1 failed, 2 usage, 3 unreachable, 4 denied, 70 a defect of ours.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ import asyncio
 import sys
 from collections.abc import Callable, Sequence
 
-from mqadmin.catalogue import BUILT, command_of, full_name, listing
+from mqadmin.catalogue import built, command_of, full_name, groups, is_rocketmqs, listing
 from mqadmin.command import Arguments, Command, UsageError
+from mqadmin.confirmation import is_confirmed, require_address
 from mqadmin.help import full_help, usage
+from mqadmin.report import write
 from mqclient.admin import Admin
 from mqclient.cli import connection
 from mqclient.cli.failures import failure_of
 from mqcommon.cli import exit_codes, running
-from mqcommon.cli.output import write_report
 from mqcommon.cli.running import Failure
 from mqcommon.version import version
 
@@ -42,7 +43,7 @@ def main(argv: Sequence[str] | None = None, connect: AdminMaker = _connected) ->
 def _show(words: list[str]) -> int:
     """Show a list, a help or the version, or say which command there is not; the exit code."""
     if not words or words in (["help"], ["-h"], ["--help"]):
-        print(listing())
+        print(groups() if sys.stdout.isatty() else listing())
         return exit_codes.OK
     if words == ["--version"]:
         print(f"mqadmin {version()}")
@@ -55,8 +56,7 @@ def _show(words: list[str]) -> int:
         return exit_codes.USAGE
     command = command_of(name)
     if command is None:
-        built = ", ".join(sorted(command.name for command in BUILT.values()))
-        print(f"mqadmin {name}: not built yet. Built: {built}", file=sys.stderr)
+        print(f"mqadmin {name}: not built yet. Built: {', '.join(built())}", file=sys.stderr)
         return exit_codes.USAGE
     print(full_help(command))
     return exit_codes.OK
@@ -65,14 +65,14 @@ def _show(words: list[str]) -> int:
 def _run(command: Command, words: Sequence[str], connect: AdminMaker) -> int:
     """Run one command; every failure becomes one line on standard error and an exit code."""
 
-    def work() -> None:
+    def work() -> int:
         arguments = command.parse(words)
         if arguments.flag("help"):
             print(full_help(command))
-        else:
-            if arguments.flag("debug"):
-                running.show_tracebacks()
-            asyncio.run(_execute(command, arguments, connect))
+            return exit_codes.OK
+        if arguments.flag("debug"):
+            running.show_tracebacks()
+        return asyncio.run(_execute(command, arguments, connect))
 
     def judge(error: Exception) -> Failure | None:
         if isinstance(error, UsageError):
@@ -82,18 +82,29 @@ def _run(command: Command, words: Sequence[str], connect: AdminMaker) -> int:
     return running.run("mqadmin", work, judge, label=f"mqadmin {command.name}")
 
 
-async def _execute(command: Command, arguments: Arguments, connect: AdminMaker) -> None:
-    form = arguments.text("output") or "table"  # scripts read RocketMQ's text from a pipe
+async def _execute(command: Command, arguments: Arguments, connect: AdminMaker) -> int:
+    """Run a command until it ends; with an interval, until it is stopped. Returns the exit code."""
     interval_s = 0
     if command.interval_option is not None:
         interval_s = arguments.number(command.interval_option, 0)
+    require_address(command, arguments)
     try:
         admin = connect(arguments)
     except ValueError as error:
         raise UsageError(str(error)) from error
     async with admin:
+        if not await is_confirmed(command, admin, arguments):
+            return exit_codes.FAILED
+        form = arguments.text("output") or _usual_form(command)
         while True:
-            write_report(await command.run(admin, arguments), form)
+            await write(await command.run(admin, arguments), form)
             if interval_s <= 0:
-                return
+                return exit_codes.OK
             await asyncio.sleep(interval_s)
+
+
+def _usual_form(command: Command) -> str:
+    """The output without --output. Scripts read RocketMQ's text from a pipe."""
+    if sys.stdout.isatty():
+        return "table"
+    return "rocketmq" if is_rocketmqs(command.name) else "jsonl"

@@ -1,7 +1,4 @@
-"""Writes rows as a table, JSON, JSON lines or CSV; by default a table on a terminal, else jsonl.
-
-A `Report` has its own text instead of a table, for RocketMQ's commands.
-"""
+"""Writes rows as a table, JSON, JSON lines or CSV; by default a table on a terminal, else jsonl."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import itertools
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
@@ -21,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMATS",
-    "Report",
     "Row",
     "RowStream",
     "chosen_format",
@@ -29,7 +24,6 @@ __all__ = [
     "printable",
     "write_bytes",
     "write_lines",
-    "write_report",
     "write_rows",
 ]
 
@@ -114,36 +108,6 @@ def _csv_cell(value: object) -> object:
     if isinstance(value, bool | dict | list):
         return json.dumps(value, ensure_ascii=False)
     return "" if value is None else value
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The result of a command that has its own text format instead of a table.
-
-    rows: the results as values that JSON can represent. table: renders the text; called only for
-    this format. single: the JSON output is one object, not a list.
-    """
-
-    rows: Sequence[Row]
-    table: Callable[[], str]
-    single: bool = False
-
-
-def write_report(report: Report, output: str) -> None:
-    """Write a report to standard output at once. output: one of FORMATS."""
-    if output == "table":
-        text = report.table()
-        sys.stdout.write(text if not text or text.endswith("\n") else text + "\n")
-    elif output == "json" and report.single and report.rows:
-        _json_object(report.rows[0])
-    else:
-        columns = list(dict.fromkeys(name for row in report.rows for name in row))
-        write_rows(report.rows, columns, output)
-    sys.stdout.flush()
-
-
-def _json_object(row: Row) -> None:
-    sys.stdout.write(json.dumps(row, ensure_ascii=False, indent=2) + "\n")
 
 
 def write_bytes(text: Buffer) -> None:

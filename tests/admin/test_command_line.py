@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import pkgutil
+import sys
 from importlib import import_module
 
 import pytest
@@ -10,12 +12,13 @@ import pytest
 from mqadmin import catalogue, commands, main
 from mqadmin.command import Arguments, Command, Option
 from mqadmin.java_text import fixed, hash_order, java_map
+from mqadmin.report import Report
 from mqclient.admin import Admin
 from mqclient.admin.versions import VERSION_NAMES, version_name
-from mqcommon.cli.output import Report
 from mqcommon.names import java_hash
 from tests.admin.golden import GOLDEN, text
 
+main_module = sys.modules["mqadmin.main"]
 CATALOGUE = "mqadmin/catalogue.py"
 HELP = GOLDEN / "help-commands.txt"
 HELP_BLOCKS = dict(block.split("\n", 1) for block in HELP.read_text().split("$ mqadmin help ")[1:])
@@ -41,50 +44,111 @@ def commands_in_modules() -> dict[str, Command]:
 
 
 def test_every_command_is_in_the_catalogue() -> None:
-    listed = [*catalogue.BUILT.values(), *catalogue.OWN.values()]
     for where, command in commands_in_modules().items():
-        assert command in listed, f"{where}: add it to BUILT or OWN of {CATALOGUE}"
-
-
-def test_the_catalogue_knows_rocketmqs_commands_from_ours() -> None:
-    known = {name.lower() for name in catalogue.DESCRIPTIONS} | set(catalogue.ALIASES)
-    for name, command in catalogue.BUILT.items():
-        assert name in known, (
-            f"RocketMQ has no command {command.name}: list it in OWN of {CATALOGUE}"
+        assert catalogue.full_name(command.name) == command.name, (
+            f"{where}: add it to FAMILIES and OWN of {CATALOGUE}"
         )
-    for name, command in catalogue.OWN.items():
-        assert name not in known, f"RocketMQ has {command.name}: list it in BUILT of {CATALOGUE}"
+        assert catalogue.command_of(command.name) is command, (
+            f"{where}: name the module after the command, or list it in MODULES of {CATALOGUE}"
+        )
 
 
-def test_a_command_that_rocketmq_lacks(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_families_hold_every_command_once() -> None:
+    names = [name for names in catalogue.FAMILIES.values() for name in names]
+    assert sorted(names) == sorted([*catalogue.DESCRIPTIONS, *catalogue.OWN])
+    assert catalogue.FAMILY_TITLES.keys() == catalogue.FAMILIES.keys()
+
+
+@pytest.fixture
+def say_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that RocketMQ lacks."""
+
     async def run(_admin: Admin, arguments: Arguments) -> Report:
-        return Report([{"word": arguments.required("word")}], lambda: "said")
+        return Report([{"word": arguments.required("word")}], lambda: "said", columns=("word",))
+
+    async def effect(_admin: Admin, arguments: Arguments) -> str:
+        return f"destroy {arguments.text('word')}"
 
     options = [Option("w", "word", "What to say", required=True)]
-    own = Command("sayWord", "Say a word", run, options)
-    monkeypatch.setattr(catalogue, "OWN", {"sayword": own})
+    own = Command("sayWord", run, options, effect=effect)
+    monkeypatch.setattr(catalogue, "OWN", {"sayWord": "Say a word"})
+    monkeypatch.setattr(main_module, "command_of", {"sayWord": own}.get)
+
+
+@pytest.mark.usefixtures("say_word")
+def test_a_command_that_rocketmq_lacks(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     ours = "\nCommands that RocketMQ does not have:\n   sayWord              Say a word\n"
     assert ours in capsys.readouterr().out
     assert main(["help", "SAYWORD"]) == 0
     assert capsys.readouterr().out.startswith("usage: mqadmin sayWord [-h] [-n <arg>] -w <arg>\n")
-    assert main(["sayword", "-n", "127.0.0.1:1", "-w", "hello", "--output", "jsonl"]) == 0
+    words = ["sayword", "-n", "127.0.0.1:1", "-w", "hello", "--yes"]
+    assert main(words) == 0
     assert capsys.readouterr().out == '{"word": "hello"}\n'
 
 
-@pytest.mark.parametrize("name", sorted(command.name for command in catalogue.BUILT.values()))
+@pytest.mark.usefixtures("say_word")
+def test_a_destructive_command_needs_an_address_and_a_yes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("NAMESRV_ADDR", raising=False)
+    assert main(["sayWord", "-w", "a", "--yes"]) == 2
+    assert "needs an address: give -n HOST:PORT, or set NAMESRV_ADDR" in capsys.readouterr().err
+    monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:1")
+    assert main(["sayWord", "-w", "a"]) == 2
+    assert "confirm it with --yes" in capsys.readouterr().err
+    assert main(["sayWord", "-w", "a", "--yes"]) == 0
+
+
+@pytest.mark.usefixtures("say_word")
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("\n", 1), ("n\n", 1), ("", 1)])
+def test_on_a_terminal_the_user_sees_the_effect_and_says_yes(
+    answer: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Terminal(monkeypatch, answer)
+    assert main(["sayWord", "-n", "127.0.0.1:1", "-w", "a"]) == code
+    assert screen.errors.startswith("This will destroy a.\nContinue? [y/N] ")
+    assert screen.text == ("" if code else "word\na\n")
+
+
+class Terminal:
+    """Standard streams that are a terminal; the user types `answer`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, answer: str = "") -> None:
+        self._out, self._err = TerminalText(), TerminalText()
+        monkeypatch.setattr("sys.stdin", TerminalText(answer))
+        monkeypatch.setattr("sys.stdout", self._out)
+        monkeypatch.setattr("sys.stderr", self._err)
+
+    @property
+    def text(self) -> str:
+        return self._out.getvalue()
+
+    @property
+    def errors(self) -> str:
+        return self._err.getvalue()
+
+
+class TerminalText(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_the_commands_are_listed_by_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal(monkeypatch)
+    assert main([]) == 0
+    first, *_ = screen.text.split("\n\n")
+    assert first.splitlines()[:2] == ["Topics:", "   updateTopic          Update or create topic"]
+    assert all(f"   {name} " in screen.text for name in catalogue.DESCRIPTIONS)
+
+
+@pytest.mark.parametrize("name", sorted(catalogue.built()))
 def test_help_is_java_s(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help", name]) == 0
     output = capsys.readouterr().out
     assert name in HELP_BLOCKS, f"record RocketMQ's help of {name} in {HELP}"
     assert output.startswith(HELP_BLOCKS[name].rstrip("\n") + "\n")
-    assert "--output" in output
-    described = catalogue.DESCRIPTIONS[name]
-    assert catalogue.BUILT[name.lower()].description == described, (
-        f"see DESCRIPTIONS of {CATALOGUE}"
-    )
+    assert "--output rocketmq|table|json|jsonl|csv" in output
 
 
 def test_names_are_not_case_sensitive(capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,7 +161,7 @@ def test_an_unknown_command_is_said_in_java_s_words(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == text("unknown-command")
 
 
-NOT_BUILT = set(catalogue.DESCRIPTIONS) - {command.name for command in catalogue.BUILT.values()}
+NOT_BUILT = set(catalogue.DESCRIPTIONS) - set(catalogue.built())
 
 
 @pytest.mark.parametrize("name", sorted(NOT_BUILT))

@@ -75,7 +75,7 @@ def test_a_pipe_gets_rocketmqs_text_unless_told_otherwise(
     mq_broker: Standalone, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["topicRoute", "-t", topic, "-n", mq_broker.namesrv]
-    assert main([*words, "--output", "table"]) == 0
+    assert main([*words, "--output", "rocketmq"]) == 0
     text = capsys.readouterr().out
     assert main(words) == 0
     assert capsys.readouterr().out == text

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mqadmin import main
-from mqadmin.catalogue import BUILT
+from mqadmin.catalogue import built
 from mqclient.admin import Admin
 from mqcommon.wire import RequestCode
 from tests.admin.golden import GOLDEN, RecordedCluster, text
@@ -56,7 +56,7 @@ COMPARED_LIVE = {
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Run a command line against a recorded session: exit code, output, errors."""
 
-    def run_one(session: str, line: str, form: str = "table") -> tuple[int, str, str]:
+    def run_one(session: str, line: str, form: str = "rocketmq") -> tuple[int, str, str]:
         cluster = RecordedCluster(session)
         words = [*shlex.split(line), "-n", "127.0.0.1:9876", "--output", form]
         code = main(words, lambda given: Admin(given.text("namesrvAddr"), transport=cluster))
@@ -80,7 +80,7 @@ def test_text_is_java_s(
     assert (code, errors) == (0, "")
 
 
-@pytest.mark.parametrize("name", sorted(command.name for command in BUILT.values()))
+@pytest.mark.parametrize("name", sorted(built()))
 def test_a_command_is_compared_with_java_s(name: str) -> None:
     if name in COMPARED_LIVE:
         return

@@ -73,7 +73,7 @@ def at_ours(our_cluster: Cluster, java_driver: JavaDriver) -> Prepared:
 def ours(line: list[str]) -> str:
     output = io.StringIO()
     with redirect_stdout(output):
-        assert main([*line, "--output", "table"]) == 0
+        assert main([*line, "--output", "rocketmq"]) == 0
     return output.getvalue()
 
 

@@ -7,8 +7,8 @@ import json
 from datetime import UTC, datetime
 
 from mqadmin.command import Arguments, Command, Option
+from mqadmin.report import Report, Row
 from mqclient.admin import Admin
-from mqcommon.cli.output import Report, Row
 from mqcommon.wire.bodies.acl import AclConfig, PlainAccessConfig
 
 HEADINGS = (
@@ -156,7 +156,6 @@ def _where(broker: str, cluster: str) -> list[Option]:
 _KEPT = "acl config file"
 UPDATE_ACL_CONFIG = Command(
     "updateAclConfig",
-    "Update acl config yaml file in broker",
     update,
     [
         *_where(f"update {_KEPT} to which broker", f"update {_KEPT} to which cluster"),
@@ -173,7 +172,6 @@ UPDATE_ACL_CONFIG = Command(
 )
 DELETE_ACL_CONFIG = Command(
     "deleteAclConfig",
-    "Delete Acl Config Account in broker",
     delete,
     [
         *_where(
@@ -190,14 +188,12 @@ _QUERY = _where(
 )
 CLUSTER_ACL_CONFIG_VERSION = Command(
     "clusterAclConfigVersion",
-    "List all of acl config version information in cluster",
     versions,
     _QUERY,
     either=("b", "c"),
 )
 UPDATE_GLOBAL_WHITE_ADDR = Command(
     "updateGlobalWhiteAddr",
-    "Update global white address for acl Config File in broker",
     white,
     [
         *_where(
@@ -213,7 +209,6 @@ UPDATE_GLOBAL_WHITE_ADDR = Command(
 )  # fmt: skip
 GET_ACL_CONFIG = Command(
     "getAclConfig",
-    "List all of acl config information in cluster",
     show,
     _QUERY,
     either=("b", "c"),

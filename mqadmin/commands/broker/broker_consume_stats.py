@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from mqadmin.command import Arguments, Command, Option
 from mqadmin.java_text import front, seconds_text
+from mqadmin.report import Report
 from mqclient.admin import Admin
-from mqcommon.cli.output import Report
 from mqcommon.wire.bodies.groups import ConsumeStatsList
 
+COLUMNS = (
+    "topic", "group", "brokerName", "queueId", "brokerOffset", "consumerOffset", "diff",
+    "lastTimestamp",
+)  # fmt: skip
 TIMEOUT_MS = 50_000
 """RocketMQ's: a broker with many groups takes long."""
 
@@ -21,7 +25,7 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
         timeout=timeout_ms / 1000,
     )
     rows = _rows(stats, arguments.number("level", 0))
-    return Report(rows, lambda: _table(rows, stats.total_diff))
+    return Report(rows, lambda: _table(rows, stats.total_diff), columns=COLUMNS)
 
 
 def _rows(stats: ConsumeStatsList, level: int) -> list[dict[str, object]]:
@@ -68,7 +72,6 @@ def _table(rows: list[dict[str, object]], total_diff: int) -> str:
 
 BROKER_CONSUME_STATS = Command(
     "brokerConsumeStats",
-    "Fetch broker consume stats data",
     run,
     [
         Option("b", "brokerAddr", "Broker address", required=True),

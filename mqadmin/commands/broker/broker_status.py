@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mqadmin.command import Arguments, Command, Option, UsageError
+from mqadmin.report import Report
 from mqclient.admin import Admin
-from mqcommon.cli.output import Report
 
 
 async def run(admin: Admin, arguments: Arguments) -> Report:
@@ -32,7 +32,6 @@ def _table(rows: list[dict[str, object]], *, with_address: bool) -> str:
 
 BROKER_STATUS = Command(
     "brokerStatus",
-    "Fetch broker runtime status data",
     run,
     [
         Option("b", "brokerAddr", "Broker address"),

@@ -9,11 +9,17 @@ from dataclasses import dataclass
 
 from mqadmin.command import Arguments, Command, Option
 from mqadmin.java_text import fixed, in_hash_order
+from mqadmin.report import Report
 from mqclient.admin import Admin
 from mqclient.errors import RocketMQError
-from mqcommon.cli.output import Report
 
 MS_PER_HOUR = 3_600_000
+TOTALS = ("inTotalYesterday", "outTotalYesterday", "inTotalToday", "outTotalToday")
+TOTALS_COLUMNS = ("cluster", "brokerName", "addr", *TOTALS)
+LOAD_COLUMNS = (
+    "cluster", "brokerName", "brokerId", "addr", "version", "inTps", "outTps", "hours",
+    "commitLogDiskRatio", "up",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +37,11 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
     """Ask every broker for its runtime figures."""
     brokers = await _brokers(admin)
     if arguments.flag("moreStats"):
-        return Report([_totals_row(broker) for broker in brokers], lambda: _totals_table(brokers))
+        totals = [_totals_row(broker) for broker in brokers]
+        return Report(totals, lambda: _totals_table(brokers), columns=TOTALS_COLUMNS)
     now_ms = int(time.time() * 1000)
     rows = [_load_row(broker, now_ms) for broker in brokers]
-    return Report(rows, lambda: _load_table(brokers, now_ms))
+    return Report(rows, lambda: _load_table(brokers, now_ms), columns=LOAD_COLUMNS)
 
 
 async def _brokers(admin: Admin) -> list[Broker]:
@@ -128,9 +135,8 @@ def _totals(broker: Broker) -> tuple[int, int, int, int]:
 
 
 def _totals_row(broker: Broker) -> dict[str, object]:
-    names = ("inTotalYesterday", "outTotalYesterday", "inTotalToday", "outTotalToday")
     head = {"cluster": broker.cluster, "brokerName": broker.name, "addr": broker.address}
-    return {**head, **dict(zip(names, _totals(broker), strict=True))}
+    return {**head, **dict(zip(TOTALS, _totals(broker), strict=True))}
 
 
 def _totals_table(brokers: list[Broker]) -> str:
@@ -144,7 +150,6 @@ def _totals_table(brokers: list[Broker]) -> str:
 
 CLUSTER_LIST = Command(
     "clusterList",
-    "List all of clusters",
     run,
     [
         Option("m", "moreStats", "Print more stats", takes_value=False),

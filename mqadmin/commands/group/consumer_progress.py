@@ -7,14 +7,18 @@ from contextlib import suppress
 from mqadmin.command import Arguments, Command, Option
 from mqadmin.java_text import fixed, front, hash_order, seconds_text
 from mqadmin.notes import note_unreadable
+from mqadmin.report import Report
 from mqclient.admin import Admin
 from mqclient.admin.versions import version_name
 from mqclient.errors import RocketMQError
-from mqcommon.cli.output import Report
 from mqcommon.message import MessageQueue
 from mqcommon.names import is_of_a_group, retry_groups
 from mqcommon.wire.bodies.groups import ConsumerConnection, ConsumeStats
 
+GROUP_COLUMNS = ("group", "count", "version", "type", "model", "tps", "diffTotal")
+QUEUE_COLUMNS = (
+    "topic", "brokerName", "queueId", "brokerOffset", "consumerOffset", "diff", "lastTimestamp",
+)  # fmt: skip
 CONSUME_TYPES = {"CONSUME_ACTIVELY": "PULL", "CONSUME_PASSIVELY": "PUSH"}
 
 
@@ -23,14 +27,17 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
     group = arguments.text("groupName")
     if group is None:
         rows = [await _summary(admin, name) for name in await _groups(admin)]
-        return Report(rows, lambda: _groups_table(rows))
+        return Report(rows, lambda: _groups_table(rows), columns=GROUP_COLUMNS)
     stats = await admin.offsets.progress(group)
     with_clients = arguments.is_true("showClientIP")
     clients = await _clients(admin, group) if with_clients else None
     rows = _queue_rows(stats, clients)
     topics = {queue.topic for queue in stats.offset_table}
     await note_unreadable(admin, sorted(t for t in topics if not is_of_a_group(t)))
-    return Report(rows, lambda: _queue_table(rows, stats.consume_tps, with_clients))
+    columns = (*QUEUE_COLUMNS, "clientIP") if with_clients else QUEUE_COLUMNS
+    return Report(
+        rows, lambda: _queue_table(rows, stats.consume_tps, with_clients), columns=columns
+    )
 
 
 async def _groups(admin: Admin) -> list[str]:
@@ -129,7 +136,6 @@ def _groups_table(rows: list[dict[str, object]]) -> str:
 
 CONSUMER_PROGRESS = Command(
     "consumerProgress",
-    "Query consumers's progress, speed",
     run,
     [
         Option("g", "groupName", "consumer group name"),

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from mqadmin.command import Arguments, Command, Option, UsageError
 from mqadmin.java_text import java_map, millis_text
+from mqadmin.report import Report
 from mqclient.admin import Admin
 from mqclient.admin.messages import MessageTrack
-from mqcommon.cli.output import Report
 from mqcommon.cli.running import refusing_arguments
 from mqcommon.message import ReceivedMessage, parse_offset_msg_id
 from mqcommon.wire.bodies.running import ConsumeMessageDirectlyResult
@@ -148,7 +148,6 @@ def save_body(message: ReceivedMessage) -> Path:
 
 QUERY_MSG_BY_ID = Command(
     "queryMsgById",
-    "Query Message by Id",
     run,
     [
         Option("i", "msgId", "Message Id", required=True),

@@ -7,13 +7,16 @@ from contextlib import suppress
 from mqadmin.command import Arguments, Command, Option
 from mqadmin.java_text import fixed, front, hash_order
 from mqadmin.notes import note_unreadable
+from mqadmin.report import Report
 from mqclient.admin import Admin
 from mqclient.errors import RocketMQError
-from mqcommon.cli.output import Report
 from mqcommon.names import is_of_a_group
 from mqcommon.wire.bodies.groups import BrokerStatsData
 
 Row = dict[str, object]
+COLUMNS = (
+    "topic", "group", "accumulation", "inTps", "outTps", "inMsg24Hour", "outMsg24Hour",
+)  # fmt: skip
 
 
 async def run(admin: Admin, arguments: Arguments) -> Report:
@@ -28,7 +31,7 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
                 await note_unreadable(admin, [topic])
     if arguments.flag("activeTopic"):
         rows = [row for row in rows if row["inMsg24Hour"] or row["outMsg24Hour"]]
-    return Report(rows, lambda: _table(rows))
+    return Report(rows, lambda: _table(rows), columns=COLUMNS)
 
 
 async def _rows(admin: Admin, topic: str) -> list[Row]:
@@ -102,7 +105,6 @@ def _rate(value: object) -> str:
 
 STATS_ALL = Command(
     "statsAll",
-    "Topic and Consumer tps stats",
     run,
     [
         Option("a", "activeTopic", "print active topic only", takes_value=False),

@@ -6,9 +6,9 @@ from contextlib import suppress
 
 from mqadmin.command import Arguments, Command, Option
 from mqadmin.java_text import front, hash_order
+from mqadmin.report import Report
 from mqclient.admin import Admin
 from mqclient.errors import RocketMQError
-from mqcommon.cli.output import Report
 from mqcommon.names import is_of_a_group
 
 
@@ -16,12 +16,13 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
     """List the topics."""
     topics = hash_order(await admin.topics.names())
     if not arguments.flag("clusterModel"):
-        return Report([{"topic": topic} for topic in topics], lambda: "\n".join(topics))
+        rows = [{"topic": topic} for topic in topics]
+        return Report(rows, lambda: "\n".join(topics), columns=("topic",))
     found = [await _describe(admin, topic) for topic in topics if not is_of_a_group(topic)]
     rows = [
         {"cluster": cluster, "topic": topic, "groups": groups} for cluster, topic, groups in found
     ]
-    return Report(rows, lambda: _table(found))
+    return Report(rows, lambda: _table(found), columns=("cluster", "topic", "groups"))
 
 
 async def _describe(admin: Admin, topic: str) -> tuple[str, str, list[str]]:
@@ -46,7 +47,6 @@ def _table(found: list[tuple[str, str, list[str]]]) -> str:
 
 TOPIC_LIST = Command(
     "topicList",
-    "Fetch all topic list from name server",
     run,
     [Option("c", "clusterModel", "clusterModel", takes_value=False)],
 )

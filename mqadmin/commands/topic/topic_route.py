@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from mqadmin.command import Arguments, Command, Option
+from mqadmin.report import Report
 from mqclient.admin import Admin
 from mqcommon import fastjson
-from mqcommon.cli.output import Report
 from mqcommon.wire.bodies.route import BrokerData, TopicRouteData
+
+COLUMNS = ("cluster", "brokerName", "brokerAddrs", "readQueueNums", "writeQueueNums", "perm")
 
 
 async def run(admin: Admin, arguments: Arguments) -> Report:
     """Show a topic's route."""
     route = await admin.topics.route(arguments.required("topic"))
     if arguments.flag("list"):
-        return Report(_rows(route), lambda: _table(route))
+        return Report(_rows(route), lambda: _table(route), columns=COLUMNS)
     return Report(
         [route.to_plain()], lambda: fastjson.dumps(route.to_plain(), pretty=True), single=True
     )
@@ -62,7 +64,6 @@ def _addresses(addresses: object) -> str:
 
 TOPIC_ROUTE = Command(
     "topicRoute",
-    "Examine topic route info",
     run,
     [
         Option("t", "topic", "topic name", required=True),

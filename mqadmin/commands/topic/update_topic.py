@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mqadmin.command import Arguments, Command, Option
 from mqadmin.java_text import perm_text
+from mqadmin.report import Report
 from mqclient.admin import Admin
-from mqcommon.cli.output import Report
 from mqcommon.wire.bodies.topics import TopicConfig
 
 QUEUES_DEFAULT = 8
@@ -56,7 +56,6 @@ def _table(addresses: list[str], config: TopicConfig, order_line: str, one_broke
 
 UPDATE_TOPIC = Command(
     "updateTopic",
-    "Update or create topic",
     run,
     [
         Option("b", "brokerAddr", "create topic to which broker"),

@@ -4,7 +4,7 @@ import click
 import pytest
 
 from mqadmin import main as mqadmin
-from mqadmin.catalogue import BUILT
+from mqadmin.catalogue import command_of
 from mqadmin.main import _connected
 from mqclient.admin import Admin
 from mqclient.cli import connection
@@ -100,7 +100,9 @@ def test_mqadmin_takes_the_connection_options_of_mqclient(tmp_path):
         "--tls-config",
         str(tls),
     ]
-    arguments = BUILT["topiclist"].parse([*words, "-n", "ns:1"])
+    command = command_of("topicList")
+    assert command is not None
+    arguments = command.parse([*words, "-n", "ns:1"])
     options = connection.options_of(arguments.text)
     assert options["address_map"] == {"b:1": "localhost:2"}
     assert (options["access_key"], options["secret_key"]) == ("a", "s")

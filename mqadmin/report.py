@@ -1,0 +1,129 @@
+"""Results of commands, and how they are written: RocketMQ's text, an aligned table, or JSON or CSV.
+
+A command returns a `Report`, or a `Stream` if its result may be long or never ends.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mqadmin.java_text import millis_text
+from mqcommon.cli.output import FORMATS as ROW_FORMATS
+from mqcommon.cli.output import Row, RowStream, printable, write_rows
+
+__all__ = ["FORMATS", "Piece", "Report", "Row", "Stream", "write"]
+
+FORMATS = ("rocketmq", *ROW_FORMATS)
+"""The values of --output."""
+TIME_FIELD = "Timestamp"
+"""End of the names of fields that hold a time in milliseconds; a table shows the local time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The result of a command.
+
+    rows: the results as values that JSON can represent. text: renders RocketMQ's text; called only
+    when this text is shown. single: the JSON output is one object, not a list. columns: the fields
+    that `--output table` aligns, in this order; a command without columns shows its text there too.
+    """
+
+    rows: Sequence[Row]
+    text: Callable[[], str]
+    single: bool = False
+    columns: Sequence[str] = ()
+
+
+class Piece(NamedTuple):
+    """A part of a stream: a row, its lines of RocketMQ's text, or both."""
+
+    text: str | None = None
+    row: Row | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A result that is written piece by piece. columns: the fields of the rows."""
+
+    pieces: AsyncIterator[Piece]
+    columns: Sequence[str]
+
+
+async def write(result: Report | Stream, form: str) -> None:
+    """Write a result to standard output. form: one of FORMATS."""
+    if isinstance(result, Stream):
+        await _write_stream(result, form)
+    else:
+        _write_report(result, form)
+        sys.stdout.flush()
+
+
+def _write_report(report: Report, form: str) -> None:
+    if form == "table" and report.columns:
+        sys.stdout.write(_aligned(report.rows, report.columns))
+    elif form in ("rocketmq", "table"):
+        _write_text(report.text())
+    elif form == "json" and report.single and report.rows:
+        sys.stdout.write(json.dumps(report.rows[0], ensure_ascii=False, indent=2) + "\n")
+    else:
+        columns = dict.fromkeys(name for row in report.rows for name in row)
+        write_rows(report.rows, list(columns) or report.columns, form)
+
+
+async def _write_stream(stream: Stream, form: str) -> None:
+    if form in ("rocketmq", "table"):
+        async for piece in stream.pieces:
+            if piece.text is not None:
+                _write_text(piece.text)
+                sys.stdout.flush()
+        return
+    rows = RowStream(stream.columns, form)
+    async for piece in stream.pieces:
+        if piece.row is not None:
+            rows.write(piece.row)
+            sys.stdout.flush()
+    rows.finish()
+    sys.stdout.flush()
+
+
+def _write_text(text: str) -> None:
+    sys.stdout.write(text if not text or text.endswith("\n") else text + "\n")
+
+
+def _aligned(rows: Sequence[Row], columns: Sequence[str]) -> str:
+    """A heading and a line for each row; numbers are aligned on the right."""
+    cells = [[_cell(name, row.get(name)) for name in columns] for row in rows]
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    on_right = [
+        bool(rows) and all(_is_number(name, row.get(name)) for row in rows) for name in columns
+    ]
+
+    def line(values: Sequence[str]) -> str:
+        padded = (
+            value.rjust(width) if right else value.ljust(width)
+            for value, width, right in zip(values, widths, on_right, strict=True)
+        )
+        return "  ".join(padded).rstrip() + "\n"
+
+    return "".join(map(line, [columns, *cells]))
+
+
+def _cell(name: str, value: object) -> str:
+    if name.endswith(TIME_FIELD) and isinstance(value, int):
+        return millis_text(value) if value > 0 else ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return printable(", ".join(value))
+    return printable(
+        json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+    )
+
+
+def _is_number(name: str, value: object) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value is None or (is_number and not name.endswith(TIME_FIELD))
