@@ -249,7 +249,7 @@ class ColumnBuilder:
         (int32 row ends, pairs, (name ends, bytes), (value ends, bytes)).
         """
 
-# --- repair (see mqstore/offline/mend.py)
+# --- repair (see mqstore/offline/repairing.py)
 
 def rebuild(
     root: str | PathLike[str],
@@ -299,7 +299,7 @@ class RepairReport:
     def records(self) -> int:
         """Number of records that were kept."""
     @property
-    def healed(self) -> list[tuple[int, int, str]]:
+    def repaired(self) -> list[tuple[int, int, str]]:
         """Damaged ranges [from, to) that were overwritten, and the file that keeps their bytes."""
     @property
     def cut(self) -> tuple[int, int] | None:

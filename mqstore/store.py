@@ -64,8 +64,8 @@ class Settings:
     min_free_bytes: int | None = _setting(None, "", "bytes")
     """Refuse puts if the free space is less than this, and delete the oldest files below twice
     this; None uses RocketMQ's ratios (`disk_warning_percent` and the others)."""
-    heal_damage: bool = _setting(True, "damagePolicy")
-    """Whether recovery replaces damage in the middle of the log (heal) or refuses to open."""
+    repair_damage: bool = _setting(True, "damagePolicy")
+    """Whether recovery replaces damage in the middle of the log (repair) or refuses to open."""
     check_crc_on_recover: bool = _setting(True, "checkCRCOnRecover")
     """Whether the check after a clean stop compares message bodies with their CRC. Recovery after
     an unclean stop always does."""

@@ -82,7 +82,7 @@ CORE_DOORS = {
     "mqstore/store.py",
     "mqcommon/message.py",
     "mqstore/offline/materialize.py",
-    "mqstore/offline/mend.py",
+    "mqstore/offline/repairing.py",
     "mqstore/offline/reader.py",
     "mqstore/errors.py",
     "mqcommon/fastjson.py",

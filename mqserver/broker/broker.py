@@ -263,7 +263,7 @@ class Broker:
         saver.add(filters.FILE, context.filters.render)
         saver.add(unasked.FILE, context.unasked.render)
         loading = Loading(
-            store, self._store_settings.heal_damage, topics.built_in(self.settings), _now_ms
+            store, self._store_settings.repair_damage, topics.built_in(self.settings), _now_ms
         )
         context.topics.load(loading.topics())
         context.groups.load(loading.groups())
@@ -337,7 +337,6 @@ class Broker:
             context.acl.stop()
         context.relay.close()
         listener.stop(timeout=DRAIN_S)
-        context.relay.join()
         context.creations.stop()
         context.topic_changes.stop()
         self._scanner.join(timeout=1.0)

@@ -1,7 +1,6 @@
 """Writes the settings page of the documentation from the tables.
 
-`python -m mqserver.config.page > docs/settings.md` renews the page; a test compares the page with
-the tables.
+`make pages` updates docs/settings.md.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from mqserver.config.table import LONG_MAX, ROCKETMQ, Setting, Table, shown
 
 HEAD = """# Settings
 
-`python -m mqserver.config.page` writes this page from the tables that the servers read.
+`make pages` writes this page from the tables that the servers read.
 
 A configuration file is a Java properties file with RocketMQ's keys. A value may come from several
 places; the last of this list wins:
@@ -29,9 +28,10 @@ places; the last of this list wins:
 5. flags (`-n`, `--set KEY=VALUE`)
 
 `mqserver broker start -p` prints every value with its origin. `mqserver broker check -c FILE` names
-the lines that have errors or no effect. *online* marks a setting that may change while the server
-runs, for example with `updateBrokerConfig` of RocketMQ's `mqadmin`. The lists below each table name
-the keys that RocketMQ 4.9.7 does not have, and the keys without effect.
+the lines that have errors or no effect. An unknown key of a file is a warning, because RocketMQ
+ignores it; an unknown key of a flag is an error. *online* marks a setting that may change while the
+server runs, for example with `updateBrokerConfig` of RocketMQ's `mqadmin`. The lists below each
+table name the keys that RocketMQ 4.9.7 does not have, and the keys without effect.
 """
 
 
@@ -83,7 +83,3 @@ def _allowed(setting: Setting) -> str:
     ceiling = "" if setting.ceiling >= LONG_MAX else f"{setting.ceiling}"
     unit = f" {setting.unit}" if setting.unit else ""
     return f"{setting.floor}..{ceiling}{unit}"
-
-
-if __name__ == "__main__":
-    print(page(), end="")

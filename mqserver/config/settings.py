@@ -68,7 +68,7 @@ def store_settings(loaded: Loaded) -> Settings:
     size of its existing files."""
     values: dict[str, Any] = {
         "sync_flush": loaded.values["flushDiskType"] == "SYNC_FLUSH",
-        "heal_damage": loaded.values["damagePolicy"] == "heal",
+        "repair_damage": loaded.values["damagePolicy"] == "repair",
         "allocate_step_bytes": loaded.values["allocateStepBytes"],
         "min_free_bytes": loaded.values["minFreeBytes"] or None,
         "commit_log_path": _commit_log_path(loaded),

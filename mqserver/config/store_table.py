@@ -47,9 +47,9 @@ class StoreSettings(Group):
         "disk space to allocate at a time, ahead of the write position; larger steps mean fewer "
         "allocations",
         unit="bytes", floor=4096, ceiling=4 * _GIB)
-    damage_policy: str = ours("damagePolicy", "heal",
-        "what recovery does about damage in the middle of the log: heal replaces the damaged "
-        "part, refuse does not open the store", choices=("heal", "refuse"))
+    damage_policy: str = ours("damagePolicy", "repair",
+        "what recovery does about damage in the middle of the log: repair replaces the damaged "
+        "part, refuse does not open the store", choices=("repair", "refuse"))
     check_crc_on_recover: bool = setting("checkCRCOnRecover", _STORE.check_crc_on_recover,
         "check the bodies of messages in the last three files against their CRC at the start "
         "after a clean stop; the recovery from a crash always does")

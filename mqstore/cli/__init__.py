@@ -24,8 +24,8 @@ COMMANDS = {
     ),
     "export": Listed("mqstore.cli.export", "Write messages to a file: JSON lines, CSV or Parquet."),
     "ls": Listed("mqstore.cli.ls", "List the consume queues."),
-    "rebuild": Listed("mqstore.cli.mend", "Rebuild queues, index and checkpoint from the log."),
-    "repair": Listed("mqstore.cli.mend", "Repair a damaged log; rebuild queues and index."),
+    "rebuild": Listed("mqstore.cli.repair", "Rebuild queues, index and checkpoint from the log."),
+    "repair": Listed("mqstore.cli.repair", "Repair a damaged log; rebuild queues and index."),
     "stat": Listed("mqstore.cli.stat", "Show a summary: condition, sizes, extent, settings."),
     "verify": Listed("mqstore.cli.verify", "Check log, queues, index, checkpoint and offsets."),
 }

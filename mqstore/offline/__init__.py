@@ -18,7 +18,7 @@ from mqstore.offline.walk import Chunk, Gap, LogWalk, Wanted
 
 if TYPE_CHECKING:
     from mqstore.offline.materialize import json_lines
-    from mqstore.offline.mend import rebuild, repair
+    from mqstore.offline.repairing import rebuild, repair
     from mqstore.offline.report import (
         Checkpoint,
         Condition,
@@ -53,8 +53,8 @@ _HOMES = {
     "StoreStat": "stat",
     "VerifyReport": "report",
     "json_lines": "materialize",
-    "rebuild": "mend",
-    "repair": "mend",
+    "rebuild": "repairing",
+    "repair": "repairing",
 }
 """The module of each name; it is imported at the first use, so that commands start fast."""
 

@@ -121,7 +121,7 @@ class RepairReport:
     """Physical offset at which the next message will be appended."""
     records: int
     """Number of kept records."""
-    healed: tuple[tuple[int, int, str], ...]
+    repaired: tuple[tuple[int, int, str], ...]
     """Damaged ranges [from, to) that were overwritten, and the file that keeps their bytes."""
     cut: tuple[int, int] | None
     """Range [from, to) at the log's end that had no usable record and was truncated."""

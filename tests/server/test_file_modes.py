@@ -138,7 +138,7 @@ def test_a_store_in_a_program_is_as_private(tmp_path: Path) -> None:
     assert set(folders.values()) == {"0750"}
 
 
-HEALED = """
+REPAIRED = """
 import os, pathlib, sys
 os.umask(0)
 from mqstore import Settings, Store
@@ -157,7 +157,7 @@ with Store(sys.argv[1], settings):
 
 
 def test_damaged_bytes_that_are_kept_are_as_private(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", HEALED, str(tmp_path / "store")], check=True)
+    subprocess.run([sys.executable, "-c", REPAIRED, str(tmp_path / "store")], check=True)
     made, folders = split(tmp_path)
     assert any("mqstack/quarantine/" in name for name in made), made
     assert set(made.values()) == {"0640"}

@@ -30,7 +30,7 @@ def frames():
 
 
 def mutated(frame: bytes, chance: random.Random) -> bytes:
-    """A few bytes changed, dropped or doubled; half of the time the length word is mended."""
+    """A few bytes changed, dropped or doubled; half of the time the length word is corrected."""
     data = bytearray(frame)
     for _ in range(chance.randint(1, 4)):
         at = chance.randrange(len(data))

@@ -7,7 +7,7 @@ import pytest
 
 import mqstore
 from mqstore import Settings, Store
-from mqstore.offline.mend import rebuild
+from mqstore.offline.repairing import rebuild
 from tests.store.test_engine import wait_for
 
 KEPT = {"Kept"}

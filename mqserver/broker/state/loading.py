@@ -57,15 +57,15 @@ class StateStore(Protocol):
 class Loading:
     """Reads the state files of one store.
 
-    heals: rebuild a damaged table (`damagePolicy=heal`) instead of raising StoreDamaged. built_in:
-    the topics that every broker has.
+    repairs: rebuild a damaged table (`damagePolicy=repair`) instead of raising StoreDamaged.
+    built_in: the topics that every broker has.
     """
 
     def __init__(
-        self, store: StateStore, heals: bool, built_in: Iterable[str], now_ms: Callable[[], int]
+        self, store: StateStore, repairs: bool, built_in: Iterable[str], now_ms: Callable[[], int]
     ) -> None:
         self._store = store
-        self._heals = heals
+        self._repairs = repairs
         self._built_in = frozenset(built_in)
         self._now_ms = now_ms
 
@@ -114,7 +114,7 @@ class Loading:
         try:
             return self._load(file, read)
         except StoreDamaged as error:
-            if not self._heals:
+            if not self._repairs:
                 raise
             log.error("%s", error)
             return None

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn stray_commas_words_and_suffixes_are_mended() {
+    fn stray_commas_words_and_suffixes_are_accepted() {
         assert_eq!(strict("[,1,,2L,]"), "[1,2]");
         assert_eq!(strict(" { \"a\" : NaN ,\n} "), r#"{"a":null}"#);
         assert_eq!(strict(r#"["\x41\v\uD83D\uDE00\uD83Dx\'"]"#), {

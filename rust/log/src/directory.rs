@@ -17,7 +17,7 @@ pub enum Access {
     /// Appending at the end of the log: a write may fill the rest of its page with zeros.
     Append,
     /// Overwriting bytes in place: the bytes around them stay as they are.
-    Mend,
+    Repair,
 }
 
 /// A file of the log: the offset in its name, and its length.
@@ -89,7 +89,7 @@ impl Directory {
         let file = fs::open_own(&path, OpenOptions::new().read(true).write(writable))?;
         let directory = Arc::clone(&self.handle);
         match access {
-            Access::Read | Access::Mend => Ok(FileDisk::plain(file, directory)),
+            Access::Read | Access::Repair => Ok(FileDisk::plain(file, directory)),
             Access::Append => FileDisk::for_appending(file, &path, directory, self.mode, false),
         }
     }
@@ -203,10 +203,10 @@ mod tests {
                     "{mode:?} {offset}"
                 );
             }
-            reopened.overwrite(100, b"mended").unwrap();
-            let mut out = [0; 8];
+            reopened.overwrite(100, b"repaired").unwrap();
+            let mut out = [0; 10];
             reopened.read_at(99, &mut out).unwrap();
-            assert_eq!(&out, b"\0mended\0");
+            assert_eq!(&out, b"\0repaired\0");
             reopened.truncate_to(SIZE + 4_000).unwrap();
             assert_eq!(reopened.read_at(SIZE, &mut [0; 4_001]).unwrap(), 4_000);
             let length = fs::metadata(path.join(file_name(SIZE))).unwrap().len();

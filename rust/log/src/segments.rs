@@ -201,7 +201,7 @@ impl Segments {
     /// recovery, before the first append.
     pub fn overwrite(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let start = offset - offset % self.file_size;
-        let disk = self.files.open_file(start, Access::Mend)?;
+        let disk = self.files.open_file(start, Access::Repair)?;
         disk.write_at(offset - start, &[bytes])?;
         disk.sync(offset - start, offset - start + bytes.len() as u64)
     }

@@ -46,7 +46,7 @@ pub(super) fn assert_whole(root: &Path) {
 /// Opens and closes the store like a broker that refuses damage.
 pub(super) fn assert_opens(root: &Path, log_end: u64) {
     let settings = Settings {
-        heal_damage: false,
+        repair_damage: false,
         ..Settings::default()
     };
     let store = Store::open(root, settings, SystemClock::shared(), false).unwrap();

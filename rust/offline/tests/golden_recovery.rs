@@ -230,7 +230,7 @@ fn everything_but_the_damaged_record_is_kept() {
 fn refused_damage_is_located_and_nothing_is_changed() {
     let root = unpack("store-damaged");
     let refusing = Settings {
-        heal_damage: false,
+        repair_damage: false,
         ..settings()
     };
     let refused = Store::open(root.path(), refusing, SystemClock::shared(), false);
@@ -337,7 +337,7 @@ fn a_missing_middle_file_loses_only_its_messages() {
         let kept = fs::read(&missing).unwrap();
         fs::remove_file(&missing).unwrap();
         let refusing = Settings {
-            heal_damage: false,
+            repair_damage: false,
             ..settings()
         };
         let refused = Store::open(root.path(), refusing, SystemClock::shared(), false);

@@ -235,7 +235,7 @@ fn files_of_another_size_are_named_with_the_remedy() {
         .set_len(5_000)
         .unwrap();
     let refusing = Settings {
-        heal_damage: false,
+        repair_damage: false,
         ..Settings::default()
     };
     let text = refusal(root.path(), refusing).to_string();

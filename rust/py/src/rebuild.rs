@@ -25,7 +25,7 @@ pub struct RepairReport {
     /// Records kept.
     records: u64,
     /// Damaged ranges overwritten, and the files that keep their bytes.
-    healed: Vec<(u64, u64, String)>,
+    repaired: Vec<(u64, u64, String)>,
     /// Bytes removed from the log's end, which held no usable record.
     cut: Option<(u64, u64)>,
     /// Consume queues written.
@@ -51,7 +51,7 @@ impl From<Rebuilt> for RepairReport {
             log_start: done.log_start,
             log_end: done.log_end,
             records: done.records,
-            healed: done.repaired.iter().map(saved).collect(),
+            repaired: done.repaired.iter().map(saved).collect(),
             cut: done.cut,
             queues: done.queues,
             queue_entries: done.queue_entries,

@@ -43,7 +43,7 @@ fn assign(settings: &mut Settings, key: &str, value: &Bound<'_, PyAny>) -> PyRes
         "index_enabled" => settings.index_enabled = value.extract()?,
         "allocate_step_bytes" => settings.allocate_step_bytes = value.extract()?,
         "min_free_bytes" => settings.min_free_bytes = value.extract()?,
-        "heal_damage" => settings.heal_damage = value.extract()?,
+        "repair_damage" => settings.repair_damage = value.extract()?,
         "check_crc_on_recover" => settings.check_crc_on_recover = value.extract()?,
         "flush_offsets_interval_ms" => settings.flush_offsets_interval_ms = value.extract()?,
         "max_transfer_memory_count" => settings.max_transfer_memory.0 = value.extract()?,

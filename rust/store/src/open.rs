@@ -135,7 +135,7 @@ impl Parts<'_> {
         let damaged: Arc<DamagedRecords> = Arc::default();
         let repairer = self.repairer(&queues);
         let delay = self.delay(&queues, &state, &damaged)?;
-        let delay = Arc::new(delay.mending(Arc::clone(&repairer)));
+        let delay = Arc::new(delay.repairing_with(Arc::clone(&repairer)));
         self.mark_open()?;
         let flusher = self.flusher(&acks, &space, recovered.last_store_timestamp_ms);
         let services = Arc::<Services>::default();

@@ -61,7 +61,7 @@ fn log_figures(store: &Store, table: &mut Table) {
     // RocketMQ never sets this figure either, but tools expect it.
     table.put("dispatchMaxBuffer", 0);
     table.put("dispatchSkippedRecords", progress.skipped());
-    table.put("healedDamages", store.repaired);
+    table.put("repairedDamages", store.repaired);
     let damaged = store.reader.damaged_skipped();
     table.put("damagedRecordsSkipped", damaged);
     table.put("delayedMessagesDeleted", store.upkeep.delay.deleted());

@@ -41,8 +41,8 @@ pub struct Settings {
     /// Refuse sends if fewer bytes than this are free, and delete the oldest files if fewer than
     /// twice as many are; None uses RocketMQ's ratios.
     pub min_free_bytes: Option<u64>,
-    /// `damagePolicy`: true for heal, false for refuse.
-    pub heal_damage: bool,
+    /// `damagePolicy`: true for repair, false for refuse.
+    pub repair_damage: bool,
     /// `checkCRCOnRecover`: whether the check after a clean stop compares bodies with their CRC.
     /// Recovery after an unclean stop always does.
     pub check_crc_on_recover: bool,
@@ -135,7 +135,7 @@ impl Default for Settings {
             index_enabled: true,
             allocate_step_bytes: 64 << 20,
             min_free_bytes: None,
-            heal_damage: true,
+            repair_damage: true,
             check_crc_on_recover: true,
             flush_offsets_interval_ms: 5_000,
             max_transfer_memory: (32, 256 << 10),

@@ -25,7 +25,7 @@ enum Entry {
     /// A record with that key.
     Own,
     /// The position of a record that was lost to damage and overwritten by a repair.
-    Healed,
+    Repaired,
     /// None of these.
     Wrong,
 }
@@ -214,8 +214,8 @@ impl Check<'_> {
                 // Entries of expired records stay in the index.
                 if offset >= self.scan.min_physical_offset() {
                     let (found, what) = self.check_entry(&entry, at, work);
-                    in_log += u64::from(found != Entry::Healed);
-                    repaired += u64::from(found == Entry::Healed);
+                    in_log += u64::from(found != Entry::Repaired);
+                    repaired += u64::from(found == Entry::Repaired);
                     if let Some(what) = what {
                         self.find("index_entry", place, offset, what);
                     }
@@ -226,7 +226,7 @@ impl Check<'_> {
         }
         if repaired > 0 {
             let what = format!("{repaired} entries are keys of records that were lost to damage");
-            self.notice("index_healed", place, -1, what);
+            self.notice("index_repaired", place, -1, what);
         }
         self.index_frame(work, (last, &heads))?;
         Ok(Some(in_log))
@@ -352,7 +352,7 @@ impl Check<'_> {
             // A record that replaces several lost ones is zeros inside.
             let is_inside = read.is_ok_and(|read| read == head.len()) && head == [0; BLANK_BYTES];
             return if is_inside {
-                (Entry::Healed, None)
+                (Entry::Repaired, None)
             } else {
                 (Entry::Wrong, wrong())
             };
@@ -361,7 +361,7 @@ impl Check<'_> {
             return (Entry::Wrong, wrong());
         };
         if is_stand_in(&record) {
-            return (Entry::Healed, None);
+            return (Entry::Repaired, None);
         }
         if !has_key_hash(record.topic, record.properties, entry.key_hash) {
             return (Entry::Wrong, wrong());

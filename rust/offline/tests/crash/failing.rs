@@ -95,7 +95,7 @@ impl Failing {
     }
 
     /// Ends all failures.
-    pub fn mend(&self) {
+    pub fn succeed_again(&self) {
         self.is_well.store(true, Ordering::SeqCst);
     }
 

@@ -104,7 +104,7 @@ fn fail_one(rig: &Rig, kind: Kind, first: usize, stays: bool) -> Verdict<bool> {
         session(rig, root.path(), &mut oracle, round, &|| 0);
     }
     drop(watched);
-    failing.mend();
+    failing.succeed_again();
     judge(root.path(), &oracle, usize::MAX, rig)?;
     Ok(failing.has_failed())
 }

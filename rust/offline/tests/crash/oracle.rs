@@ -291,7 +291,7 @@ pub fn judge(
 fn repaired(store: &Store) -> usize {
     let figures = store.runtime();
     figures
-        .get("healedDamages")
+        .get("repairedDamages")
         .map_or(0, |count| count.parse().unwrap())
 }
 

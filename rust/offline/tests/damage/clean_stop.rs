@@ -102,7 +102,7 @@ fn a_policy_that_refuses_damage_refuses_a_truncated_log() {
     patient.write(patient.end - 2_000, &[0; 2_000]);
     for _ in 0..2 {
         let mut settings = patient.settings.clone();
-        settings.heal_damage = false;
+        settings.repair_damage = false;
         let error = Store::open(patient.root.path(), settings, patient.clock.clone(), false).err();
         let error = error.unwrap().to_string();
         assert!(error.contains("when the store was closed"), "{error}");

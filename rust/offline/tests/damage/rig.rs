@@ -231,7 +231,7 @@ impl Patient {
 
 /// Number of damaged ranges that the start of a store repaired.
 pub fn repaired(store: &Store) -> usize {
-    store.runtime()["healedDamages"].parse().unwrap()
+    store.runtime()["repairedDamages"].parse().unwrap()
 }
 
 pub fn copy_tree(from: &Path, to: &Path) {

@@ -87,7 +87,7 @@ fn a_refused_short_file_is_named_with_sizes_and_repair_command() {
     let patient = Patient::new();
     patient.cut(LOG_FILE, 5_000);
     let mut settings = patient.settings.clone();
-    settings.heal_damage = false;
+    settings.repair_damage = false;
     let patient = Patient {
         settings,
         ..patient

@@ -149,16 +149,16 @@ impl Delay {
     }
 
     /// Repairs damaged queue entries from the log.
-    pub(crate) fn mending(mut self, repairer: Arc<EntryRepairer>) -> Self {
+    pub(crate) fn repairing_with(mut self, repairer: Arc<EntryRepairer>) -> Self {
         self.repairer = Some(repairer);
         self
     }
 
     fn repaired(&self, place: Place<'_>) -> EntryRepair {
-        let mend = |repairer: &Arc<EntryRepairer>| {
+        let repair = |repairer: &Arc<EntryRepairer>| {
             repairer.repair(place.topic, place.queue_id, place.queue_offset)
         };
-        self.repairer.as_ref().map_or(EntryRepair::No, mend)
+        self.repairer.as_ref().map_or(EntryRepair::No, repair)
     }
 
     /// Called when a message arrives in a queue of the schedule topic, which now ends at

@@ -11,7 +11,7 @@ use crate::types::StoreError;
 
 /// Most recorded damaged ranges. With more damage, some queue entries may become holes that readers
 /// handle themselves.
-const HEALING_MAX: usize = 1_000;
+const REPAIRS_MAX: usize = 1_000;
 
 /// Facts about a commit log.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -23,14 +23,14 @@ pub struct LogFacts {
     /// records until recovery has repaired them.
     pub extended: Vec<u64>,
     /// Damage that recovery has begun to overwrite.
-    pub healing: Vec<Healing>,
+    pub repairs: Vec<StartedRepair>,
     /// Queues that are truncated and rebuilt, with the offset that they must reach again.
     pub queue_ends: Vec<QueueEnd>,
 }
 
 /// A range of the log that recovery overwrites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Healing {
+pub struct StartedRepair {
     pub from: u64,
     pub to: u64,
     /// Start of the good record that ends at `from`, if known; the repair may extend or overwrite
@@ -66,16 +66,16 @@ impl LogFacts {
 
     /// Whether the last recovery was finished.
     pub fn is_complete(&self) -> bool {
-        self.extended.is_empty() && self.healing.is_empty() && self.queue_ends.is_empty()
+        self.extended.is_empty() && self.repairs.is_empty() && self.queue_ends.is_empty()
     }
 
     /// Records durably that a range is about to be overwritten.
-    pub(crate) fn note_healing(root: &Path, healing: Healing) -> Result<(), StoreError> {
+    pub(crate) fn note_repair(root: &Path, repair: StartedRepair) -> Result<(), StoreError> {
         let mut facts = Self::read(root)?;
-        if facts.healing.len() >= HEALING_MAX || facts.healing.contains(&healing) {
+        if facts.repairs.len() >= REPAIRS_MAX || facts.repairs.contains(&repair) {
             return Ok(());
         }
-        facts.healing.push(healing);
+        facts.repairs.push(repair);
         facts.save(root)
     }
 

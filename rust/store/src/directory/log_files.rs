@@ -43,7 +43,7 @@ pub fn open_log(root: &Path, settings: &Settings) -> Result<Segments, StoreError
         file_bytes,
         ..facts
     };
-    give_back_length(root, &found, facts, settings.heal_damage)?;
+    give_back_length(root, &found, facts, settings.repair_damage)?;
     let log = Segments::open(files, file_bytes).map_err(io_error(&path))?;
     check_gaps(root, &log)?;
     Ok(log)

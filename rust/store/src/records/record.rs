@@ -18,7 +18,7 @@ use mq_format::multi_dispatch;
 /// Bytes that a disk writes atomically.
 const SECTOR_BYTES: usize = 512;
 /// Topic of stand-in records, so that a person who finds one knows its origin.
-pub(crate) const STAND_IN_TOPIC: &str = "MQSTACK_HEALED";
+pub(crate) const STAND_IN_TOPIC: &str = "MQSTACK_REPAIRED";
 /// Most remembered offsets of damaged records. Each is logged once while it is remembered.
 const REMEMBERED_MAX: usize = 4_096;
 

@@ -8,7 +8,7 @@ use super::damage::{LastSeen, next_record};
 use super::progress::Progress;
 use super::recovery::log_io;
 use super::repair::{Change, Damage};
-use crate::directory::log_facts::{Healing, LogFacts};
+use crate::directory::log_facts::{LogFacts, StartedRepair};
 use crate::directory::log_files::MISSING_FILES_MAX;
 use crate::files::{io_error, offset_name};
 use crate::records::log_scanner::{LogScanner, Step};
@@ -371,7 +371,7 @@ impl<'a> LogCheck<'a> {
         self.may_repair(&what)?;
         tracing::error!("{what}; saving the bytes to mqstack/quarantine and overwriting them");
         let last = damage.last;
-        LogFacts::note_healing(self.root, Healing { from, to, last })?;
+        LogFacts::note_repair(self.root, StartedRepair { from, to, last })?;
         let change = damage.repair(self.root, self.log)?;
         self.repaired.push((from, to));
         self.changes.push(change);
@@ -391,7 +391,7 @@ impl<'a> LogCheck<'a> {
         };
         let what = format!(
             "{what}, but {why}. List all damage with `mqstore verify {root}`; continue without the \
-             lost messages with damagePolicy=heal, or in a copy with `mqstore repair {root} \
+             lost messages with damagePolicy=repair, or in a copy with `mqstore repair {root} \
              --to NEW_DIRECTORY`"
         );
         Err(StoreError::Damaged { root, what })

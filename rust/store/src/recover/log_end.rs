@@ -43,7 +43,7 @@ impl Recovery<'_> {
             true => CheckCrc::Yes,
             false => CheckCrc::No,
         };
-        LogCheck::new(self.root, self.log, settings.heal_damage, left)
+        LogCheck::new(self.root, self.log, settings.repair_damage, left)
             .with_multi_dispatch(settings.multi_dispatch)
             .with_body_crc(body_crc)
             .with_progress(Progress::new(self.clock, from, to.max(from)))

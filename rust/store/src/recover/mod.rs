@@ -333,7 +333,7 @@ impl Recovery<'_> {
             repaired += check.repaired_ranges().len();
             changes.extend_from_slice(check.changes());
         }
-        changes.extend(self.unfinished(&facts.healing)?);
+        changes.extend(self.unfinished(&facts.repairs)?);
         Ok((changes, repaired))
     }
 

@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use super::recovery::{Recovery, log_io};
-use crate::directory::log_facts::Healing;
+use crate::directory::log_facts::StartedRepair;
 use crate::files::{create_directory, io_error, sync_directory};
 use crate::records::log_scanner::{LogRead, LogScanner, Step};
 use crate::records::record::{STAND_IN_TOPIC, good_record};
@@ -239,10 +239,10 @@ fn stand_in_record(offset: u64, size: u64, store_timestamp_ms: i64) -> Vec<u8> {
 impl Recovery<'_> {
     /// The changes that queues must follow for ranges that an earlier start repaired. The log is
     /// checked.
-    pub(super) fn unfinished(&self, healing: &[Healing]) -> Result<Vec<Change>, StoreError> {
+    pub(super) fn unfinished(&self, repairs: &[StartedRepair]) -> Result<Vec<Change>, StoreError> {
         let mut changes = Vec::new();
-        for healing in healing {
-            let Healing { from, to, last } = *healing;
+        for repair in repairs {
+            let StartedRepair { from, to, last } = *repair;
             let mut change = Change {
                 from,
                 to,

@@ -262,7 +262,7 @@ fn a_flipped_bit_costs_one_message_and_not_the_rest() {
 fn damage_is_refused_by_the_policy() {
     let root = unpack("store-damaged");
     let settings = Settings {
-        heal_damage: false,
+        repair_damage: false,
         ..Settings::default()
     };
     let Err(error) = try_open(root.path(), &settings) else {

@@ -279,7 +279,7 @@ fn refused_damage_is_reported_with_position_and_remedy() {
         rig.starts[3]
     );
     assert!(text.contains(&place), "{text}");
-    assert!(text.contains("mqstore verify ") && text.contains("damagePolicy=heal"));
+    assert!(text.contains("mqstore verify ") && text.contains("damagePolicy=repair"));
     assert!(matches!(refused, StoreError::Damaged { .. }));
     assert!(!rig.root.path().join("mqstack").exists(), "nothing written");
 }

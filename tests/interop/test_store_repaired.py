@@ -1,4 +1,4 @@
-"""Stores that we healed, repaired or rebuilt, opened by a Java broker."""
+"""Stores that we repaired or rebuilt, opened by a Java broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.interop.engine_writer import SETTINGS
 from tests.interop.our_servers import ROOT, OurNamesrv
 from tests.interop.turns import Turns
 
-Mend = Callable[[Path, Path], Path]
+Repair = Callable[[Path, Path], Path]
 
 
 @pytest.fixture(scope="module")
@@ -29,21 +29,21 @@ def namesrv(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
 
 
 def opened(root: Path, _to: Path) -> Path:
-    """Healed by the engine's own recovery."""
+    """Repaired by the engine's own recovery."""
     with Store(root, SETTINGS) as store:
-        assert store.runtime()["healedDamages"] == "1"
+        assert store.runtime()["repairedDamages"] == "1"
     return root
 
 
 def repaired(root: Path, to: Path) -> Path:
     """Repaired into a directory of its own."""
     report = mqstore.repair(root, to)
-    assert len(report.healed) == 1
+    assert len(report.repaired) == 1
     return to
 
 
 def repaired_in_place(root: Path, _to: Path) -> Path:
-    assert len(mqstore.repair(root, in_place=True).healed) == 1
+    assert len(mqstore.repair(root, in_place=True).repaired) == 1
     return root
 
 
@@ -58,13 +58,13 @@ def serve(turns: Turns, contents: Contents) -> None:
     assert all(now[queue].items() >= records.items() for queue, records in contents.items())
 
 
-@pytest.mark.parametrize("mend", [opened, repaired])
-def test_a_flipped_bit_costs_java_one_message(mend: Mend, namesrv: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("repair", [opened, repaired])
+def test_a_flipped_bit_costs_java_one_message(repair: Repair, namesrv: str, tmp_path: Path) -> None:
     """Java's own recovery would drop this message and all later ones."""
     with Turns(tmp_path, namesrv) as turns:
         damaged = extract("store-damaged", tmp_path / "golden")
         sound = in_log(extract("store-crashed-recovered", tmp_path / "golden"))
-        shutil.move(mend(damaged, tmp_path / "to"), turns.store)
+        shutil.move(repair(damaged, tmp_path / "to"), turns.store)
         contents = in_log(turns.store)
         lost = {q: sound[q].keys() - contents[q].keys() for q in sound}
         assert sum(map(len, lost.values())) == 1
@@ -84,9 +84,9 @@ def zero(root: Path, victim: int, size: int) -> None:
         log.write(bytes(size))
 
 
-@pytest.mark.parametrize("mend", [opened, repaired_in_place])
+@pytest.mark.parametrize("repair", [opened, repaired_in_place])
 def test_a_lost_stretch_costs_java_its_messages_only(
-    mend: Mend, namesrv: str, tmp_path: Path
+    repair: Repair, namesrv: str, tmp_path: Path
 ) -> None:
     """Two records in the log's first file are gone, heads and all."""
     root = tmp_path / "written"
@@ -96,7 +96,7 @@ def test_a_lost_stretch_costs_java_its_messages_only(
     zero(root, start, victims[1].commit_log_offset + victims[1].store_size - start)
     (root / "abort").touch()
     with Turns(tmp_path, namesrv) as turns:
-        shutil.move(mend(root, tmp_path / "to"), turns.store)
+        shutil.move(repair(root, tmp_path / "to"), turns.store)
         contents = in_log(turns.store)
         lost = {(q, offset) for q in sound for offset in sound[q].keys() - contents[q].keys()}
         assert lost == {((m.topic, m.queue_id), m.queue_offset) for m in victims}

@@ -77,7 +77,7 @@ def _report(found: _core.RepairReport) -> RepairReport:
         log_start=found.log_start,
         log_end=found.log_end,
         records=found.records,
-        healed=tuple(found.healed),
+        repaired=tuple(found.repaired),
         cut=found.cut,
         queues=found.queues,
         queue_entries=found.queue_entries,

@@ -47,9 +47,9 @@ def test_a_copy_is_repaired_and_the_original_stays(
     assert (code, err) == (0, "")
     summary = rows[-1]
     assert (summary["kind"], summary["records"]) == ("summary", 1029)
-    (healed,) = summary["healed"]
-    assert (healed["start"], healed["end"]) == (DAMAGED, DAMAGED + 196)
-    assert Path(healed["saved"]).stat().st_size == 196
+    (repaired,) = summary["repaired"]
+    assert (repaired["start"], repaired["end"]) == (DAMAGED, DAMAGED + 196)
+    assert Path(repaired["saved"]).stat().st_size == 196
     assert files(root) == before
     report = mqstore.open(new).verify()
     assert not report.damaged
@@ -202,7 +202,7 @@ def test_the_command_that_a_short_file_is_refused_with_repairs(
     short = sorted((root / "commitlog").iterdir())[1]
     os.truncate(short, 5000)
     with pytest.raises(mqstore.StoreError) as refused:
-        mqstore.Store(root, mqstore.Settings(min_free_bytes=0, heal_damage=False))
+        mqstore.Store(root, mqstore.Settings(min_free_bytes=0, repair_damage=False))
     text = str(refused.value)
     assert "\n" not in text
     assert f"{short} has 5000 bytes, expected 65536" in text
@@ -210,14 +210,14 @@ def test_the_command_that_a_short_file_is_refused_with_repairs(
     words = [str(new) if word == "NEW_DIRECTORY" else word for word in command.split()]
     code, rows, err = run(*words)
     assert (code, err) == (0, "")
-    assert rows[-1]["healed"]
+    assert rows[-1]["repaired"]
     assert not mqstore.open(new).verify().damaged
-    settings = mqstore.Settings(min_free_bytes=0, heal_damage=False)
+    settings = mqstore.Settings(min_free_bytes=0, repair_damage=False)
     with mqstore.Store(new, settings) as store:
         assert store.put("TopicBurst", b"after", queue_id=0).physical_offset > 0
 
 
-def test_a_short_file_is_healed_in_place(golden_store: Any, tmp_path: Path) -> None:
+def test_a_short_file_is_repaired_in_place(golden_store: Any, tmp_path: Path) -> None:
     root = shutil.copytree(golden_store("store"), tmp_path / "store")
     os.truncate(sorted((root / "commitlog").iterdir())[1], 5000)
     with mqstore.Store(root, mqstore.Settings(min_free_bytes=0)):

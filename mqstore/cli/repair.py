@@ -58,7 +58,7 @@ def repair(directory: str, output: str | None, **target: Any) -> None:
     records that no consumer sees; a torn tail is truncated. Prints what each group will replay or
     skip.
     """
-    _mend(repair_store, directory, output, **target)
+    _repair_to(repair_store, directory, output, **target)
 
 
 @click.command()
@@ -70,10 +70,10 @@ def rebuild(directory: str, output: str | None, **target: Any) -> None:
 
     Prints what each group will replay or skip.
     """
-    _mend(rebuild_store, directory, output, **target)
+    _repair_to(rebuild_store, directory, output, **target)
 
 
-def _mend(
+def _repair_to(
     work: Callable[..., RepairReport],
     directory: str,
     output: str | None,
@@ -136,8 +136,8 @@ def _summary(report: RepairReport) -> dict[str, Any]:
         "logStart": report.log_start,
         "logEnd": report.log_end,
         "records": report.records,
-        "healed": [
-            {"start": start, "end": end, "saved": saved} for start, end, saved in report.healed
+        "repaired": [
+            {"start": start, "end": end, "saved": saved} for start, end, saved in report.repaired
         ],
         "cut": report.cut and {"start": report.cut[0], "end": report.cut[1]},
         "queues": report.queues,
@@ -154,7 +154,7 @@ def _lines(report: RepairReport) -> list[str]:
              f"{report.log_end}"]  # fmt: skip
     lines += [
         f"repaired: {end - start} bytes at {start}, saved in {saved}"
-        for start, end, saved in report.healed
+        for start, end, saved in report.repaired
     ]
     if report.cut:
         start, end = report.cut
