@@ -558,8 +558,11 @@ class Server:
     def next_client_reply(self, timeout: float) -> tuple[int, int, bytes | None] | None:
         """Wait for the next reply of any client: connection, opaque, frame; raises ServerStopped.
 
-        The frame is None if the connection closed or the reply is too large.
+        The frame is None if the connection closed or the reply is too large. None after `timeout`
+        seconds or `wake_client_replies`.
         """
+    def wake_client_replies(self) -> None:
+        """Let `next_client_reply` return None; if nobody waits in it, its next call."""
     def forget_client_reply(self, connection: int, opaque: int) -> None:
         """Drop this reply if it arrives later."""
     def connections(self) -> list[tuple[int, str, float]]:
@@ -580,8 +583,9 @@ class Server:
     def counters(self) -> dict[str, int]:
         """Counts since the start, and the work that waits now.
 
-        Counts have names like "native.310", "python.34" and "bytes_in". Waiting work has
-        "waiting.FAMILY", "head_wait_ms.FAMILY", "connections", "held", "unfinished_bytes", and
+        Counts have names like "native.310", "python.34", "bytes_in" and "replies_lost". Waiting
+        work has "waiting.FAMILY", "head_wait_ms.FAMILY", "connections", "held",
+        "unfinished_bytes", "pending_acks": replies that wait until their messages are durable, and
         "parked": requests that wait until their client has taken the replies to earlier ones.
         """
     def failures(self) -> dict[str, tuple[int, str | None]]:

@@ -7,6 +7,7 @@ not answer keeps a place in a table until its deadline.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from mqcommon.wire.codes import FrameFlag, ResponseCode
 from mqcommon.wire.frame import Frame, decode, encode
+from mqserver.runtime.data_plane import PlaneStopped
 from mqserver.runtime.processor_api import LATER, Refused, Reply, Request, Response
 
 log = logging.getLogger("mqserver.broker")
@@ -32,8 +34,10 @@ THREADS = 4
 """Threads that continue answers; they wait for the store, never for a client."""
 WAITING_MAX = 1_024
 """Most questions that wait for clients' answers at a time; further ones are refused."""
-LOOK_S = 0.1
-"""Interval between looks for questions that were not answered in time."""
+REST_S_MAX = 3_600.0
+"""Longest wait for the next answer while no question waits for one."""
+JOIN_S = 1.0
+"""Longest wait for the end of the thread, which ends as soon as it is woken."""
 
 
 class Clients(Protocol):
@@ -48,7 +52,11 @@ class Clients(Protocol):
         ...
 
     def next_client_reply(self, timeout: float) -> tuple[int, int, bytes | None] | None:
-        """The next reply of any client."""
+        """The next reply of any client; None if none came. Raises PlaneStopped."""
+        ...
+
+    def wake_client_replies(self) -> None:
+        """End the wait in `next_client_reply`."""
         ...
 
     def forget_client_reply(self, connection: int, opaque: int) -> None:
@@ -73,6 +81,8 @@ class Relay:
         self._clock = clock
         self._lock = threading.Lock()
         self._questions: dict[tuple[int, int], _Question] = {}
+        self._look_at = math.inf
+        """When to look for late questions: no question has an earlier deadline."""
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="relay")
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="client-replies", daemon=True)
@@ -105,12 +115,18 @@ class Relay:
                 opaque = self._clients.ask(connection, frame)
                 question = _Question(self._clock() + timeout, timeout, done)
                 self._questions[connection, opaque] = question
-            except (
-                OSError
-            ) as caught:  # ConnectionError, or BlockingIOError of a client that is full
+                self._look_not_after(question.deadline)
+            except OSError as caught:  # ConnectionError, or BlockingIOError of a full client
                 error = caught
         if error is not None:
             self._go_on(done, error)
+
+    def _look_not_after(self, deadline: float) -> None:
+        """Make the thread look for late questions at a deadline; needs the lock."""
+        if deadline < self._look_at:
+            self._look_at = deadline
+            assert self._clients is not None
+            self._clients.wake_client_replies()
 
     def later(
         self,
@@ -159,25 +175,25 @@ class Relay:
     def close(self) -> None:
         """Send no more requests to clients; the waiting ones fail."""
         self._stopping.set()
+        if self._clients is not None:
+            self._clients.wake_client_replies()
         self._threads.shutdown(wait=False, cancel_futures=True)
-
-    def join(self) -> None:
-        """Wait for the thread to end. Call it after the listener's stop, which wakes the thread."""
         if self._thread.ident is not None:
-            self._thread.join(timeout=2 * LOOK_S)
+            self._thread.join(JOIN_S)
 
     def _run(self) -> None:
+        """Take answers, and give up late questions, until the broker or the listener stops."""
         assert self._clients is not None
-        due = self._clock() + LOOK_S
         while not self._stopping.is_set():
-            reply = self._clients.next_client_reply(max(0.0, due - self._clock()))
+            rest_s = min(max(0.0, self._look_at - self._clock()), REST_S_MAX)
+            try:
+                reply = self._clients.next_client_reply(rest_s)
+            except PlaneStopped:
+                return
             if reply is not None:
                 self._answered(*reply)
-            elif self._clock() < due:
-                self._stopping.wait(LOOK_S)  # the server has stopped, so it no longer waits itself
-            if self._clock() >= due:
+            if self._clock() >= self._look_at:
                 self._give_up_late()
-                due = self._clock() + LOOK_S
 
     def _answered(self, connection: int, opaque: int, frame: bytes | None) -> None:
         with self._lock:
@@ -200,6 +216,8 @@ class Relay:
             late = [(key, one) for key, one in self._questions.items() if one.deadline <= now]
             for key, _ in late:
                 del self._questions[key]
+            deadlines = (question.deadline for question in self._questions.values())
+            self._look_at = min(deadlines, default=math.inf)
         assert self._clients is not None
         for key, question in late:
             self._clients.forget_client_reply(*key)

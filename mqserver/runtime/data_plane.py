@@ -23,6 +23,10 @@ messages, bytes, milliseconds of waiting for the disk, and bytes of the log afte
 read. Several rows may have the same key; their figures add up."""
 
 
+class PlaneStopped(Exception):
+    """The plane has stopped, so it will never have an answer to wait for."""
+
+
 class Event(Protocol):
     """A connection ended."""
 

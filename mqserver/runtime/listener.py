@@ -19,7 +19,7 @@ from itertools import count
 
 from mqcommon import _core, core_logs
 from mqserver.config.loaded import SettingsError
-from mqserver.runtime.data_plane import Traffic
+from mqserver.runtime.data_plane import PlaneStopped, Traffic
 from mqserver.runtime.ports import naming_port
 from mqserver.runtime.processor_api import (
     AGAIN,
@@ -181,11 +181,18 @@ class Listener:
 
     def next_client_reply(self, timeout: float) -> tuple[int, int, bytes | None] | None:
         """The next reply of any client: connection, opaque, and the frame, which is None if the
-        connection closed or the reply is too large. None after `timeout` seconds or at the stop."""
+        connection closed or the reply is too large.
+
+        None after `timeout` seconds or `wake_client_replies`. Raises PlaneStopped after the stop.
+        """
         try:
             return self._server.next_client_reply(timeout)
-        except _core.ServerStopped:
-            return None
+        except _core.ServerStopped as stopped:
+            raise PlaneStopped(str(stopped)) from None
+
+    def wake_client_replies(self) -> None:
+        """Let `next_client_reply` return at once; if nobody waits in it, its next call."""
+        self._server.wake_client_replies()
 
     def forget_client_reply(self, connection: int, opaque: int) -> None:
         """Drop that reply if it still comes."""

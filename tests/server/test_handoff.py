@@ -243,6 +243,8 @@ def test_the_server_asks_a_client(servers):
     listener.forget_client_reply(connection, forgotten)
     raw.send(json_frame(0, forgotten, {}, b"late", flag=1))
     assert listener.next_client_reply(0.1) is None
+    listener.wake_client_replies()
+    assert listener.next_client_reply(DEADLINE) is None
     raw.close()
     servers.wait_event("closed")
     assert not listener.send(connection, json_frame(40, 3))

@@ -229,15 +229,21 @@ impl Server {
         })
     }
 
-    /// The next reply of any client: connection, opaque and frame; None after `timeout` seconds.
+    /// The next reply of any client: connection, opaque and frame; None after `timeout` seconds or
+    /// `wake_client_replies`.
     fn next_client_reply(&self, py: Python<'_>, timeout: f64) -> PyResult<Option<ReplyTuple>> {
         self.check_process()?;
         let replies = &self.core.client_replies;
         let reply = wait(py, seconds(timeout), |slice| replies.pop(slice))?;
-        Ok(reply.map(|reply| {
+        Ok(reply.filter(|reply| !reply.is_wake()).map(|reply| {
             let frame = reply.frame.map(|frame| PyBytes::new(py, &frame).unbind());
             (reply.connection, reply.opaque, frame)
         }))
+    }
+
+    /// Ends the wait for the next reply.
+    fn wake_client_replies(&self) {
+        self.core.client_replies.wake();
     }
 
     /// Forgets a request to a client, whose reply no thread waits for any more.

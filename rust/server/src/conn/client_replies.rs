@@ -11,6 +11,9 @@ use crate::handoff::queue::{BoundedQueue, Popped};
 use crate::limits::{CLIENT_REPLIES_MAX, CLIENT_REPLY_BYTES_ALL, CLIENT_REPLY_BYTES_MAX};
 use mq_base::clock::Clock;
 
+/// The connection of an item that only wakes the reader; connections are numbered from 1.
+const NO_CONNECTION: u64 = 0;
+
 /// Result of a request to a client.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ClientReply {
@@ -59,6 +62,11 @@ impl ClientReplies {
         popped
     }
 
+    /// Ends the wait of a reader with an item for which `is_wake` holds.
+    pub fn wake(&self) {
+        self.add(NO_CONNECTION, 0, None);
+    }
+
     /// Ends every wait in `pop`.
     pub(crate) fn close(&self) {
         drop(self.queue.close());
@@ -80,6 +88,11 @@ impl ClientReplies {
 }
 
 impl ClientReply {
+    /// Whether this is no reply, but ends the wait of a reader (`ClientReplies::wake`).
+    pub fn is_wake(&self) -> bool {
+        self.connection == NO_CONNECTION
+    }
+
     fn bytes(&self) -> usize {
         self.frame.as_ref().map_or(0, Vec::len)
     }
@@ -89,6 +102,24 @@ impl ClientReply {
 mod tests {
     use super::*;
     use mq_base::clock::SystemClock;
+
+    #[test]
+    fn a_wake_ends_a_wait_and_is_no_reply() {
+        let replies = ClientReplies::new(SystemClock::shared());
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| replies.pop(Duration::from_secs(3_600)));
+            replies.wake();
+            let Popped::Item(item) = reader.join().unwrap() else {
+                panic!("the reader was not woken");
+            };
+            assert!(item.is_wake());
+        });
+        replies.push(1, 1, b"reply");
+        let Popped::Item(reply) = replies.pop(Duration::ZERO) else {
+            panic!("there is a reply");
+        };
+        assert!(!reply.is_wake());
+    }
 
     #[test]
     fn replies_have_a_size_each_and_all_together() {
