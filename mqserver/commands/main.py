@@ -120,7 +120,8 @@ def standalone(
     """Start a NameServer and a broker in one process, on the loopback interface."""
     from mqserver.commands.standalone import run_standalone
 
-    run_standalone(data, host, advertise, split(settings), split(namesrv_settings))
+    names = split(namesrv_settings, "--set-namesrv")
+    run_standalone(data, host, advertise, split(settings), names)
 
 
 @cli.command("quickstart")
@@ -132,13 +133,13 @@ def quickstart(free_ports: bool) -> None:
     run_quickstart(free_ports)
 
 
-def split(settings: Iterable[str]) -> dict[str, str]:
-    """KEY=VALUE words as a mapping; a word of another form is a usage error."""
+def split(settings: Iterable[str], flag: str = "--set") -> dict[str, str]:
+    """KEY=VALUE words of a flag as a mapping; a word of another form is a usage error."""
     found: dict[str, str] = {}
     for word in settings:
         key, separator, value = word.partition("=")
         if not separator or not key:
-            raise click.BadParameter(f"{word!r} is not KEY=VALUE", param_hint="--set")
+            raise click.BadParameter(f"{word!r} is not KEY=VALUE", param_hint=flag)
         found[key] = value
     return found
 

@@ -17,6 +17,7 @@ from mqserver.commands.command_runtime import (
     warn,
     warn_of,
 )
+from mqserver.config.loaded import SettingsError
 from mqserver.embedded.in_process import pair_broker, pair_namesrv
 from mqserver.embedded.standalone import Standalone
 from mqserver.runtime.logs import set_up
@@ -32,7 +33,11 @@ def run_standalone(
     """Run `mqserver standalone` until a signal stops it."""
     allow_open_files()
     both = _standalone(data, host, advertise, settings, namesrv_settings)
-    folder = _standalone_log(both)
+    try:
+        folder = _standalone_log(both)
+    except SettingsError:
+        both.stop()  # removes a temporary store
+        raise
     stopped = stop_on_signals()
     both.start()
     keep_what_is_there()

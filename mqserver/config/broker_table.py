@@ -334,4 +334,5 @@ BROKER = Table(
     *LogSettings.rows().values(),
     *STORE_INERT,
     *_INERT,
+    listed_by="mqserver broker start -p",
 )

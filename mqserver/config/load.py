@@ -23,8 +23,11 @@ def load(
 
     file: the operator's properties file. environment, flags: (key, value, origin) in order.
     override: returns the file of online changes; it gets the values of all other sources.
-    Raises SettingsError for a file that cannot be read or a value that cannot be used.
+    Raises SettingsError for a file that cannot be read, a value that cannot be used, or a flag with
+    an unknown key. An unknown key of a file is only a warning, because RocketMQ ignores it.
     """
+    flags = list(flags)
+    _check_keys(table, flags)
     loaded = Loaded(table)
     for key, setting in table.items():
         loaded.values[key], loaded.origins[key] = setting.default, DEFAULT
@@ -32,13 +35,21 @@ def load(
         loaded.apply(key, text, origin)
     if file is not None:
         apply_file(loaded, file)
-    flags = list(flags)
     _apply_tls_file(_with_flags(loaded, flags), loaded)
     if override is not None:
         apply_overrides(loaded, override(_with_flags(loaded, flags)))
     for key, text, origin in flags:
         loaded.apply(key, text, origin)
     return loaded
+
+
+def _check_keys(table: Table, flags: Iterable[tuple[str, str, str]]) -> None:
+    """Refuse unknown keys of flags: nothing but a spelling mistake brings them."""
+    for key, _, origin in flags:
+        if key not in table:
+            nearest = table.nearest(key)
+            hint = f"did you mean {nearest}?" if nearest else f"`{table.listed_by}` lists all keys"
+            raise SettingsError(f"{origin}: unknown key {key}; {hint}")
 
 
 def _apply_tls_file(ahead: Loaded, loaded: Loaded) -> None:

@@ -89,4 +89,5 @@ NAMESRV = Table(
     *ServerTlsSettings.rows().values(),
     *LogSettings.rows().values(),
     *_INERT,
+    listed_by="mqserver namesrv start -p",
 )

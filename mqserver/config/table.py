@@ -146,9 +146,13 @@ def shown(value: Value) -> str:
 
 
 class Table(Mapping[str, Setting]):
-    """The settings of one server, by key, in their declared order."""
+    """The settings of one server, by key, in their declared order.
 
-    def __init__(self, *rows: Setting) -> None:
+    listed_by: the command that prints all keys.
+    """
+
+    def __init__(self, *rows: Setting, listed_by: str) -> None:
+        self.listed_by = listed_by
         self._rows = {row.key: row for row in rows}
         self._aliases = {alias: row.key for row in self._rows.values() for alias in row.aliases}
 

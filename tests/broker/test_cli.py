@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from click.testing import CliRunner
 
 import mqserver.commands.broker
 import mqserver.commands.namesrv
+from mqserver.commands.command_runtime import judge
 from mqserver.commands.main import cli
+from mqserver.config.loaded import SettingsError
 
 
 @pytest.mark.parametrize(
@@ -45,6 +48,34 @@ def test_a_start_gets_its_options(
 @pytest.mark.parametrize("words", ["broker start --set nonsense", "broker start -c", "broker x"])
 def test_a_wrong_start_is_a_usage_error(words: str) -> None:
     assert CliRunner().invoke(cli, words.split()).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "origin"),
+    [
+        ("broker start --set brokerNmae=x", "--set"),
+        ("broker start -p --set brokerNmae=x", "--set"),
+        ("broker check --set brokerNmae=x", "--set"),
+        ("namesrv start --set listenPrt=1", "--set"),
+        ("standalone --set brokerNmae=x", "--set"),
+        ("standalone --set-namesrv listenPrt=1", "--set-namesrv"),
+    ],
+)
+def test_a_start_refuses_an_unknown_key(
+    words: str, origin: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(SettingsError, match=f"^{origin}: unknown key .*; did you mean ") as refused:
+        CliRunner().invoke(cli, words.split(), catch_exceptions=False)
+    failure = judge(refused.value)
+    assert failure is not None and failure.code == 2
+    assert not list(tmp_path.iterdir()), "a temporary store is removed"
+
+
+def test_a_word_that_is_no_setting_names_its_flag() -> None:
+    ended = CliRunner().invoke(cli, ["standalone", "--set-namesrv", "nonsense"])
+    assert ended.exit_code == 2
+    assert "--set-namesrv: 'nonsense' is not KEY=VALUE" in ended.stderr
 
 
 def test_a_file_in_the_place_of_a_folder_is_named(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from mqserver.config.settings import (
     namesrv_settings,
     store_settings,
 )
-from mqserver.config.table import Group
+from mqserver.config.table import Group, Table
 from mqserver.runtime.processor_api import Refused
 from mqstore import Settings
 
@@ -160,6 +160,28 @@ def test_unknown_and_inert_keys_only_warn(tmp_path: Path) -> None:
     assert len(loaded.warnings) == 2
     assert "did you mean brokerName?" in loaded.warnings[0]
     assert f"{changed.key} has no effect here" in loaded.warnings[1]
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "hint"),
+    [
+        (BROKER, "brokerNmae", "did you mean brokerName?"),
+        (BROKER, "foo", "`mqserver broker start -p` lists all keys"),
+        (NAMESRV, "listenPrt", "did you mean listenPort?"),
+        (NAMESRV, "foo", "`mqserver namesrv start -p` lists all keys"),
+    ],
+)
+def test_an_unknown_key_of_a_flag_is_refused(table: Table, key: str, hint: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        load(table, flags=[(key, "1", "--set")])
+    assert str(error.value) == f"--set: unknown key {key}; {hint}"
+
+
+def test_an_older_spelling_and_a_key_without_effect_may_be_flags() -> None:
+    loaded = load(BROKER, flags=pairs({"mapedFileSizeCommitLog": "65536"}, "--set"))
+    assert loaded.values["mappedFileSizeCommitLog"] == 65536
+    loaded = load(BROKER, flags=pairs({"highSpeedMode": "true"}, "--set"))
+    assert "highSpeedMode has no effect here" in loaded.warnings[0]
 
 
 def test_older_spellings_are_known(tmp_path: Path) -> None:

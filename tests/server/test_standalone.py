@@ -28,6 +28,16 @@ def test_a_start_that_fails_leaves_no_folder(in_a_process: bool) -> None:
     assert not mq.data.exists()
 
 
+@pytest.mark.parametrize("given", ["settings", "namesrv_settings"])
+def test_an_unknown_setting_is_refused(given: str) -> None:
+    mq = Standalone(**{given: {"listenPrt": "1"}})  # type: ignore[arg-type]
+    with pytest.raises(
+        ValueError, match=r"standalone: unknown key listenPrt; did you mean listenP"
+    ):
+        mq.start()
+    assert not mq.data.exists()
+
+
 def test_a_folder_of_ones_own_stays(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         mq = Standalone(tmp_path / "mine", port=taken.getsockname()[1])
