@@ -120,6 +120,16 @@ class BrokerMetrics:
         for family in _WATERMARKS:
             waiting.add_metric(self._values(family), counters.get(f"waiting.{family}", 0))
         yield waiting
+        yield self._gauge(
+            "pending_acks",
+            "Sends whose replies wait until their messages are durable",
+            counters.get("pending_acks", 0),
+        )
+        yield self._counter(
+            "replies_lost",
+            "Replies to sends that were lost because writing them failed with a defect",
+            counters.get("replies_lost", 0),
+        )
         yield self._gauge("pulls_held", "Pulls held by long polling", counters.get("held", 0))
         yield self._gauge("connections", "Open connections", counters.get("connections", 0))
         refused = counters.get("connections_refused", 0)
@@ -143,8 +153,7 @@ class BrokerMetrics:
         for name, help_text in TLS_COUNTERS.items():
             yield self._counter(name, help_text, counters.get(name, 0))
         end = self._broker.certificate_end()
-        if end is not None:
-            yield self._gauge(CERTIFICATE_END, CERTIFICATE_END_HELP, end)
+        yield self._gauge(CERTIFICATE_END, CERTIFICATE_END_HELP, end)
 
     def _connections(self) -> Iterator[Metric]:
         extra = "language version protocol_type"
@@ -229,11 +238,13 @@ class BrokerMetrics:
         return lags
 
     def _gauge(
-        self, name: str, help_text: str, value: float, extra: Mapping[str, str] | None = None
+        self, name: str, help_text: str, value: float | None, extra: Mapping[str, str] | None = None
     ) -> Metric:
+        """A gauge; without a value it has no sample."""
         extra = extra or {}
         found = GaugeMetricFamily(f"rocketmq_{name}", help_text, labels=[*self._common, *extra])
-        found.add_metric([*self._common.values(), *extra.values()], value)
+        if value is not None:
+            found.add_metric([*self._common.values(), *extra.values()], value)
         return found
 
     def _counter(self, name: str, help_text: str, value: float) -> Metric:

@@ -68,7 +68,5 @@ class NamesMetrics:
         for setting, count in sorted(routes.bounds.counts().items()):
             bounds.add_metric([setting], count)
         yield bounds
-        end = self._certificate_end()
-        if end is not None:
-            name = f"rocketmq_namesrv_{CERTIFICATE_END}"
-            yield GaugeMetricFamily(name, CERTIFICATE_END_HELP, end)
+        name = f"rocketmq_namesrv_{CERTIFICATE_END}"
+        yield GaugeMetricFamily(name, CERTIFICATE_END_HELP, self._certificate_end())

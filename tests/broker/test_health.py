@@ -121,6 +121,19 @@ def test_a_brokers_metrics(pair: InProcessServers) -> None:
     assert row("processor_watermark", 'processor="send"') == [0]
     assert row("storage_size_bytes")[0] > 0
     assert row("storage_refuses_messages") == [0]
+    assert row("pending_acks") == [0]
+    assert row("replies_lost_total") == [0]
+
+
+def test_replies_that_wait_and_replies_that_were_lost_are_shown(
+    pair: InProcessServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert pair.server is not None
+    counters = {"pending_acks": 7, "replies_lost": 2}
+    monkeypatch.setattr(pair.server.context, "counters", lambda: counters)
+    found = figures(read(pair.server.metrics_port, "/metrics")[1])
+    rows = {name.partition("{")[0]: value for name, value in found.items()}
+    assert (rows["rocketmq_pending_acks"], rows["rocketmq_replies_lost_total"]) == (7, 2)
 
 
 def test_producers_are_counted_while_they_are_there(pair: InProcessServers) -> None:
