@@ -33,11 +33,11 @@ def telling_shortage(program: str, needs_mib: int = 0) -> Iterator[None]:
     needs_mib: MiB of address space that the program usually needs; 0 if that depends on its input.
     """
     _save_address_space()
-    _tell_in_threads(program, needs_mib)
     if (_limit_bytes() or LEAST_MIB << 20) < LEAST_MIB << 20:
         _end(program, "no memory to start with", needs_mib)
     try:
-        yield
+        with _telling_in_threads(program, needs_mib):
+            yield
     except BaseException as error:
         if any(isinstance(reason, KeyboardInterrupt) for reason in _reasons(error)):
             raise SystemExit(INTERRUPTED) from None
@@ -99,9 +99,11 @@ def _limit_bytes() -> int | None:
     return None if limit == resource.RLIM_INFINITY else limit
 
 
-def _tell_in_threads(program: str, needs_mib: int) -> None:
+@contextmanager
+def _telling_in_threads(program: str, needs_mib: int) -> Iterator[None]:
     """Under a limit, let a thread that fails for this reason also write only one line."""
     if _limit_bytes() is None:
+        yield
         return
     usual = threading.excepthook
 
@@ -113,6 +115,11 @@ def _tell_in_threads(program: str, needs_mib: int) -> None:
             say_error(program, f"{missing}; {_advice(needs_mib)}")
 
     threading.excepthook = tell
+    try:
+        yield
+    finally:
+        if threading.excepthook is tell:
+            threading.excepthook = usual
 
 
 def _save_address_space() -> None:

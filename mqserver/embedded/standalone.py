@@ -206,11 +206,6 @@ class Standalone:
         """Where `advertised_address` comes from: a setting, or the network interface."""
         return self.servers.address_origin
 
-    @property
-    def told(self) -> tuple[str, str]:
-        """The older name of `advertised_address` and `address_origin`."""
-        return self.advertised_address, self.address_origin
-
     def _probe(self) -> Probe:
         tls = self.broker_settings.get("tls.server.mode") == "enforcing"
         return Probe(self.broker_address, tls=tls)

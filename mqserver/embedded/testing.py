@@ -12,31 +12,57 @@ import random
 import socket
 import threading
 from contextlib import ExitStack
+from functools import cache
 
 from mqserver.embedded.raw_client import Probe, ask
 from mqserver.embedded.standalone import Standalone
 
-__all__ = ["Probe", "Standalone", "ask", "free_port", "free_port_triple"]
+__all__ = ["Probe", "Standalone", "ask", "free_port"]
 
 _FIRST, _LAST = 20_000, 32_000
 """Below the kernel's ephemeral range, so that no outgoing connection takes one of these ports."""
 _STEP = 4
 """A broker's port P, P-2 (the VIP listener) and P+1 (replication) lie in one step."""
-_lock = threading.Lock()
 
 
-def _ports() -> itertools.cycle[int]:
-    """All ports of this process; each worker of pytest-xdist has its own part of the range."""
+class FreePorts:
+    """Gives each of its ports once before it gives one again.
+
+    worker, workers: the part of the range for this worker of pytest-xdist. start: a number that
+    chooses the first port of the part.
+    """
+
+    def __init__(self, worker: int, workers: int, start: int) -> None:
+        part = (_LAST - _FIRST) // workers
+        begin = _FIRST + worker % workers * part + 2
+        ports = range(begin, begin + part - _STEP, _STEP)
+        start %= len(ports)
+        self._ports: itertools.cycle[int] = itertools.cycle([*ports[start:], *ports[:start]])
+        self._count = len(ports)
+        self._lock = threading.Lock()
+
+    def take(self, host: str) -> int:
+        """The next port P such that P, P-2 and P+1 are free. Raises RuntimeError."""
+        for _ in range(self._count):
+            with self._lock:
+                port = next(self._ports)
+            with ExitStack() as held:
+                try:
+                    for candidate in (port, port - 2, port + 1):
+                        held.enter_context(socket.socket()).bind((host, candidate))
+                except OSError:
+                    continue
+                return port
+        raise RuntimeError(f"no three free ports between {_FIRST} and {_LAST}")
+
+
+@cache
+def _ports_of_this_process() -> FreePorts:
+    """One for the process: two servers that start at the same time must not get one port."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw") or 0)
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    part = (_LAST - _FIRST) // workers
-    begin = _FIRST + worker % workers * part + 2
-    places = list(range(begin, begin + part - _STEP, _STEP))
-    start = random.randrange(len(places))  # another test run may use the range at the same time
-    return itertools.cycle(places[start:] + places[:start])
-
-
-_places = _ports()
+    # Another test run may use the range at the same time.
+    return FreePorts(worker, workers, start=random.randrange(_LAST - _FIRST))
 
 
 def free_port(host: str = "127.0.0.1") -> int:
@@ -45,18 +71,4 @@ def free_port(host: str = "127.0.0.1") -> int:
     A port is returned again only after all others were, also across the workers of pytest-xdist,
     so servers that start at the same time do not collide. Raises RuntimeError when no port is free.
     """
-    for _ in range(_LAST - _FIRST):
-        with _lock:
-            port = next(_places)
-        with ExitStack() as held:
-            try:
-                for candidate in (port, port - 2, port + 1):
-                    held.enter_context(socket.socket()).bind((host, candidate))
-            except OSError:
-                continue
-            return port
-    raise RuntimeError(f"no three free ports between {_FIRST} and {_LAST}")
-
-
-free_port_triple = free_port
-"""The older name of `free_port`."""
+    return _ports_of_this_process().take(host)

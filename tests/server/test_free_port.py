@@ -6,10 +6,7 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
-
-from mqserver.embedded import testing
-from mqserver.embedded.testing import free_port, free_port_triple
+from mqserver.embedded.testing import FreePorts, free_port
 
 
 def test_a_free_port_is_given_once_and_no_connection_takes_it() -> None:
@@ -20,10 +17,17 @@ def test_a_free_port_is_given_once_and_no_connection_takes_it() -> None:
     assert max(ports) + 1 < ephemeral
 
 
-def test_one_with_a_neighbour_that_is_taken_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(testing, "_places", iter([first := free_port(), second := free_port()]))
-    with socket.create_server(("127.0.0.1", first - 2)):
-        assert free_port_triple() == second
+def test_one_with_a_neighbour_that_is_taken_is_passed_over() -> None:
+    start = free_port()
+    first = FreePorts(0, 1, start).take("127.0.0.1")
+    for neighbour in (first - 2, first, first + 1):
+        with socket.create_server(("127.0.0.1", neighbour)):
+            assert FreePorts(0, 1, start).take("127.0.0.1") not in (first - 4, first)
+
+
+def test_workers_have_ports_of_their_own() -> None:
+    ports = [FreePorts(worker, 4, 0).take("127.0.0.1") for worker in range(4)]
+    assert len({port // 3_000 for port in ports}) == 4
 
 
 def test_it_may_be_bound() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from mqcommon.cli import shortage as limits
 from mqcommon.cli.shortage import shortage, telling_shortage
 from mqserver.embedded.standalone import Standalone
 from mqserver.embedded.testing import free_port
@@ -105,3 +107,12 @@ def test_an_interrupted_import_ends_quietly() -> None:
         except KeyboardInterrupt as error:
             raise RuntimeError("Error calling __set_name__") from error
     assert ended.value.code == 130
+
+
+def test_the_hook_of_threads_lasts_as_long_as_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_limit_bytes", lambda: 1 << 40)
+    monkeypatch.setattr(limits, "_save_address_space", lambda: None)
+    usual = threading.excepthook
+    with telling_shortage("mqclient"):
+        assert threading.excepthook is not usual
+    assert threading.excepthook is usual

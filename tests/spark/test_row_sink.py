@@ -16,7 +16,7 @@ from mqcommon._core import RowWriter
 from mqcommon.message import SYSTEM_PROPERTIES, Message, encode_batch
 from mqcommon.names import java_hash
 from mqpipeline.spark.topics.options import Options
-from mqpipeline.spark.topics.row_sink import RowSink, WriteError
+from mqpipeline.spark.topics.row_sink import SINKS_MAX, RowSink, Sinks, WriteError
 from mqpipeline.spark.topics.write_columns import column_buffers
 from tests.certificates import Authority
 from tests.spark.recording import RecordingBroker
@@ -50,6 +50,26 @@ def write(mq, *batches, **options):
         return written.finish()
     finally:
         written.close()
+
+
+def test_a_worker_keeps_a_bounded_number_of_sinks(mq):
+    def options(group, secret="s" * 8):
+        given = {"namesrv": mq.namesrv, "topic": "T", "producerGroup": group}
+        return Options.parse({**given, "accessKey": "user", "secretKey": secret}, "write")
+
+    sinks = Sinks()
+    try:
+        first = sinks.sink(options("first"))
+        assert sinks.sink(options("first")) is first
+        assert sinks.sink(options("first", "another secret")) is not first
+        assert not any(b"s" * 8 in key for key in vars(sinks)["_open"])
+        kept = [sinks.sink(options(f"group_{number}")) for number in range(SINKS_MAX)]
+        assert len({*map(id, kept)}) == SINKS_MAX
+        assert sinks.sink(options("first")) is not first, "it was used longest ago"
+    finally:
+        sinks.close()
+    assert sinks.sink(options("first")) is not first
+    sinks.close()
 
 
 def many(count):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import hashlib
 import os
 import random
 import time
+from dataclasses import astuple
+from functools import cache
 
 import pyarrow as pa
 
@@ -27,13 +30,15 @@ from mqcommon.wire.calls import namesrv_calls
 from mqpipeline.spark.topics.options import Options
 from mqpipeline.spark.topics.write_columns import column_buffers
 
-__all__ = ["RowSink", "WriteError", "row_sink"]
+__all__ = ["RowSink", "Sinks", "WriteError", "worker_sinks"]
 
 TOPIC_QUEUES = 4
 """Queues of a topic that a send creates."""
 ROUTE_PAUSE_S = 0.5
 """Seconds between two tries to fetch a route while no NameServer answers."""
 CLOSE_TIMEOUT_S = 1.0
+SINKS_MAX = 8
+"""Most sinks that stay open in a worker process, one for each set of options."""
 
 
 class WriteError(RocketMQError):
@@ -149,19 +154,51 @@ class RowSink:
         return ClientTimeout(text) if category == "timeout" else RocketMQError(text)
 
 
-_sinks: dict[tuple[object, ...], RowSink] = {}
+class Sinks:
+    """The sinks of a worker process, which Spark uses for one task after the other.
+
+    A sink stays open between tasks. Of more than `SINKS_MAX`, the one that was used longest ago is
+    closed; `close` closes all. Belongs to one thread.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[bytes, RowSink] = {}
+        self._process = os.getpid()
+
+    def sink(self, options: Options) -> RowSink:
+        """The sink for these options."""
+        if self._process != os.getpid():
+            self._open = {}  # a fork has the parent's sinks, which work in the parent only
+            self._process = os.getpid()
+        key = _digest(options)
+        sink = self._open.pop(key, None) or RowSink(options)
+        self._open[key] = sink
+        while len(self._open) > SINKS_MAX:
+            self._open.pop(next(iter(self._open))).close()
+        return sink
+
+    def close(self) -> None:
+        """Close all sinks of this process."""
+        if self._process == os.getpid():
+            while self._open:
+                self._open.popitem()[1].close()
 
 
-def row_sink(options: Options) -> RowSink:
-    """This worker's sink; Spark reuses workers, so it is kept until the process ends."""
-    key = (
-        *(options.nameserver, options.producer_group, options.topic, options.tls),
+def _digest(options: Options) -> bytes:
+    """Equal for equal options of a sink. It contains no secret, so it may stay in memory."""
+    facts = (
+        *(options.nameserver, options.producer_group, options.topic),
         *(options.timeout, options.retry_timeout, options.max_rate, options.max_message_size),
-        tuple(sorted(options.address_map.items())),
-        tuple(sorted(options.account.items())),
-        os.getpid(),
+        options.tls and astuple(options.tls),
+        sorted(options.address_map.items()),
+        sorted(options.account.items()),
     )
-    if key not in _sinks:
-        sink = _sinks[key] = RowSink(options)
-        atexit.register(sink.close)
-    return _sinks[key]
+    return hashlib.sha256(repr(facts).encode()).digest()
+
+
+@cache
+def worker_sinks() -> Sinks:
+    """The sinks of this worker process. The process closes them when it ends."""
+    sinks = Sinks()
+    atexit.register(sinks.close)
+    return sinks

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from mqpipeline.spark.files import message_schema
 from mqpipeline.spark.topics.options import Options
-from mqpipeline.spark.topics.row_sink import WriteError, row_sink
+from mqpipeline.spark.topics.row_sink import WriteError, worker_sinks
 from mqpipeline.spark.topics.write_columns import check_columns
 
 __all__ = ["BatchWriter", "StreamWriter"]
@@ -45,7 +45,7 @@ def _write(batches: Iterator[pa.RecordBatch], options: Options, job: str) -> _Wr
 
     context = TaskContext.get()
     partition = context.partitionId() if context is not None else 0
-    sink = row_sink(options)
+    sink = worker_sinks().sink(options)
     sink.start(f"{job}/{partition}/")
     try:
         for batch in batches:
