@@ -30,12 +30,15 @@ class Report:
     rows: the results as values that JSON can represent. text: renders RocketMQ's text; called only
     when this text is shown. single: the JSON output is one object, not a list. columns: the fields
     that `--output table` aligns, in this order; a command without columns shows its text there too.
+    failure: why rows are missing. Every form but RocketMQ's text, which has a place for missing
+    figures, ends with this error after the rows.
     """
 
     rows: Sequence[Row]
     text: Callable[[], str]
     single: bool = False
     columns: Sequence[str] = ()
+    failure: Exception | None = None
 
 
 class Piece(NamedTuple):
@@ -60,6 +63,8 @@ async def write(result: Report | Stream, form: str) -> None:
     else:
         _write_report(result, form)
         sys.stdout.flush()
+        if result.failure is not None and form != "rocketmq":
+            raise result.failure
 
 
 def _write_report(report: Report, form: str) -> None:

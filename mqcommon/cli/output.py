@@ -67,15 +67,28 @@ def write_rows(rows: Iterable[Row], columns: Sequence[str], output: str | None) 
 
 
 class RowStream:
-    """Writes rows to standard output one by one.
+    """Writes rows to standard output one by one, when later rows are not known yet.
 
-    columns: the columns of CSV, in this order. output: json, jsonl or csv.
+    columns: the columns of a table and of CSV, in this order. output: one of FORMATS. widths: the
+    usual width of a column of a table, where it is wider than its title; longer cells shift the
+    rest of their line.
     """
 
-    def __init__(self, columns: Sequence[str], output: str) -> None:
+    def __init__(
+        self, columns: Sequence[str], output: str, widths: Mapping[str, int] | None = None
+    ) -> None:
         self._columns = columns
-        self._write = {"json": self._json, "jsonl": self._jsonl, "csv": self._csv}[output]
+        self._write = {
+            "table": self._line,
+            "json": self._json,
+            "jsonl": self._jsonl,
+            "csv": self._csv,
+        }[output]
         self._is_json, self._before = output == "json", "[\n"
+        if output == "table":
+            self._widths = [max(len(name), (widths or {}).get(name, 0)) for name in columns]
+            titles = self._aligned(list(columns))
+            sys.stdout.write(f"{titles}\n{'─' * len(titles)}\n")
         if output == "csv":
             import csv
 
@@ -91,6 +104,20 @@ class RowStream:
         """End the document; needed only for JSON."""
         if self._is_json:
             sys.stdout.write("[]\n" if self._before == "[\n" else "\n]\n")
+
+    def _line(self, row: Row) -> None:
+        cells = [row.get(name) for name in self._columns]
+        sys.stdout.write(self._aligned(cells) + "\n")
+
+    def _aligned(self, cells: Sequence[object]) -> str:
+        """The cells under their titles, numbers to the right."""
+        texts = (
+            f"{printable(cell):>{width}}"
+            if isinstance(cell, int)
+            else f"{printable(cell):<{width}}"
+            for cell, width in zip(cells, self._widths, strict=True)
+        )
+        return "  ".join(texts).rstrip()
 
     def _jsonl(self, row: Row) -> None:
         sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
 from mqadmin.command import Arguments, Command, Option
 from mqadmin.java_text import fixed, in_hash_order
 from mqadmin.report import Report
+from mqadmin.unreached import Unreached
 from mqclient.admin import Admin
-from mqclient.errors import RocketMQError
 
 MS_PER_HOUR = 3_600_000
 TOTALS = ("inTotalYesterday", "outTotalYesterday", "inTotalToday", "outTotalToday")
 TOTALS_COLUMNS = ("cluster", "brokerName", "addr", *TOTALS)
 LOAD_COLUMNS = (
     "cluster", "brokerName", "brokerId", "addr", "version", "inTps", "outTps", "hours",
-    "commitLogDiskRatio", "up",
+    "commitLogDiskRatio",
 )  # fmt: skip
 
 
@@ -35,16 +34,28 @@ class Broker:
 
 async def run(admin: Admin, arguments: Arguments) -> Report:
     """Ask every broker for its runtime figures."""
-    brokers = await _brokers(admin)
+    unreached = Unreached()
+    brokers = await _brokers(admin, unreached)
+    answered = [broker for broker in brokers if broker.runtime]
     if arguments.flag("moreStats"):
-        totals = [_totals_row(broker) for broker in brokers]
-        return Report(totals, lambda: _totals_table(brokers), columns=TOTALS_COLUMNS)
+        totals = [_totals_row(broker) for broker in answered]
+        return Report(
+            totals,
+            lambda: _totals_table(brokers),
+            columns=TOTALS_COLUMNS,
+            failure=unreached.failure,
+        )
     now_ms = int(time.time() * 1000)
-    rows = [_load_row(broker, now_ms) for broker in brokers]
-    return Report(rows, lambda: _load_table(brokers, now_ms), columns=LOAD_COLUMNS)
+    rows = [_load_row(broker, now_ms) for broker in answered]
+    return Report(
+        rows,
+        lambda: _load_table(brokers, now_ms),
+        columns=LOAD_COLUMNS,
+        failure=unreached.failure,
+    )
 
 
-async def _brokers(admin: Admin) -> list[Broker]:
+async def _brokers(admin: Admin, unreached: Unreached) -> list[Broker]:
     known = await admin.brokers.clusters()
     found = []
     for cluster, names in in_hash_order(known.cluster_addr_table):
@@ -52,7 +63,7 @@ async def _brokers(admin: Admin) -> list[Broker]:
             data = known.broker_addr_table.get(name)
             for broker_id, address in sorted(data.broker_addrs.items()) if data else ():
                 runtime: dict[str, str] = {}
-                with suppress(RocketMQError):  # a row without figures, as RocketMQ shows it
+                with unreached.passed_over(refusals=True):  # a row without figures
                     runtime = await admin.brokers.runtime(address)
                 found.append(Broker(cluster, name, broker_id, address, runtime))
     return found
@@ -82,7 +93,6 @@ def _load_row(broker: Broker, now_ms: int) -> dict[str, object]:
         "pageCacheLockTimeMills": int(runtime.get("pageCacheLockTimeMills") or 0),
         "hours": round(_hours(broker, now_ms), 2),
         "commitLogDiskRatio": float(runtime.get("commitLogDiskRatio") or 0),
-        "up": bool(runtime),
     }
 
 

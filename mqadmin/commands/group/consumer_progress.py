@@ -8,6 +8,7 @@ from mqadmin.command import Arguments, Command, Option
 from mqadmin.java_text import fixed, front, hash_order, seconds_text
 from mqadmin.notes import note_unreadable
 from mqadmin.report import Report
+from mqadmin.unreached import Unreached
 from mqclient.admin import Admin
 from mqclient.admin.versions import version_name
 from mqclient.errors import RocketMQError
@@ -26,8 +27,7 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
     """Show one group by queue, or every group in a line."""
     group = arguments.text("groupName")
     if group is None:
-        rows = [await _summary(admin, name) for name in await _groups(admin)]
-        return Report(rows, lambda: _groups_table(rows), columns=GROUP_COLUMNS)
+        return await _all_groups(admin)
     stats = await admin.offsets.progress(group)
     with_clients = arguments.is_true("showClientIP")
     clients = await _clients(admin, group) if with_clients else None
@@ -37,6 +37,18 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
     columns = (*QUEUE_COLUMNS, "clientIP") if with_clients else QUEUE_COLUMNS
     return Report(
         rows, lambda: _queue_table(rows, stats.consume_tps, with_clients), columns=columns
+    )
+
+
+async def _all_groups(admin: Admin) -> Report:
+    unreached = Unreached()
+    rows, whole = [], []
+    for name in await _groups(admin):
+        failures = unreached.count
+        rows.append(await _summary(admin, name, unreached))
+        whole += rows[-1:] if unreached.count == failures else []
+    return Report(
+        whole, lambda: _groups_table(rows), columns=GROUP_COLUMNS, failure=unreached.failure
     )
 
 
@@ -104,12 +116,12 @@ def _time(timestamp_ms: object) -> str:
     return seconds_text(timestamp_ms) if timestamp_ms else "N/A"
 
 
-async def _summary(admin: Admin, group: str) -> dict[str, object]:
+async def _summary(admin: Admin, group: str, unreached: Unreached) -> dict[str, object]:
     """One group in short; unavailable figures stay zero, as in RocketMQ."""
     stats, connection = ConsumeStats(), ConsumerConnection()
-    with suppress(RocketMQError):
+    with unreached.passed_over():
         stats = await admin.offsets.progress(group)
-    with suppress(RocketMQError):
+    with unreached.passed_over():
         connection = await admin.groups.connection(group)
     members = connection.connection_set
     offsets = stats.offset_table.values()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from mqadmin.command import Arguments, Command, Option
 from mqadmin.java_text import fixed, front, hash_order
 from mqadmin.notes import note_unreadable
 from mqadmin.report import Report
+from mqadmin.unreached import Unreached
 from mqclient.admin import Admin
-from mqclient.errors import RocketMQError
 from mqcommon.names import is_of_a_group
 from mqcommon.wire.bodies.groups import BrokerStatsData
 
@@ -22,42 +20,54 @@ COLUMNS = (
 async def run(admin: Admin, arguments: Arguments) -> Report:
     """Ask every topic's brokers in turn; unavailable figures stay zero, as in RocketMQ."""
     wanted = arguments.text("topic")
+    unreached = Unreached()
     rows: list[Row] = []
+    whole: list[Row] = []
     for topic in hash_order(await admin.topics.names()):
         is_inner = is_of_a_group(topic)
         if not is_inner and (not wanted or topic == wanted):
-            with suppress(RocketMQError):  # deleted meanwhile, or no broker has it
-                rows += await _rows(admin, topic)
+            failures = unreached.count
+            found: list[Row] = []
+            with unreached.passed_over():
+                found = await _rows(admin, topic, unreached)
                 await note_unreadable(admin, [topic])
-    if arguments.flag("activeTopic"):
-        rows = [row for row in rows if row["inMsg24Hour"] or row["outMsg24Hour"]]
-    return Report(rows, lambda: _table(rows), columns=COLUMNS)
+            if arguments.flag("activeTopic"):
+                found = [row for row in found if row["inMsg24Hour"] or row["outMsg24Hour"]]
+            rows += found
+            whole += found if unreached.count == failures else []
+    return Report(whole, lambda: _table(rows), columns=COLUMNS, failure=unreached.failure)
 
 
-async def _rows(admin: Admin, topic: str) -> list[Row]:
+async def _rows(admin: Admin, topic: str, unreached: Unreached) -> list[Row]:
     """A row for each group of a topic; one row without a group if the topic has no consumer."""
     route = await admin.topics.route(topic)
     masters = [data.master for data in route.broker_datas if data.master]
     groups = hash_order(await admin.topics.consumed_by(topic))
-    in_tps, in_count = await _sums(admin, masters, "TOPIC_PUT_NUMS", topic)
+    in_tps, in_count = await _sums(admin, masters, ("TOPIC_PUT_NUMS", topic), unreached)
     head: Row = {"topic": topic, "group": None, "accumulation": 0, "inTps": in_tps}
     if not groups:
         return [{**head, "outTps": None, "inMsg24Hour": in_count, "outMsg24Hour": None}]
     rows = []
     for group in groups:
-        key = f"{topic}@{group}"
-        out_tps, out_count = await _sums(admin, masters, "GROUP_GET_NUMS", key)
-        row = {**head, "group": group, "accumulation": await _behind(admin, group, topic)}
+        item = ("GROUP_GET_NUMS", f"{topic}@{group}")
+        out_tps, out_count = await _sums(admin, masters, item, unreached)
+        behind = await _behind(admin, group, topic, unreached)
+        row = {**head, "group": group, "accumulation": behind}
         rows.append({**row, "outTps": out_tps, "inMsg24Hour": in_count, "outMsg24Hour": out_count})
     return rows
 
 
-async def _sums(admin: Admin, masters: list[str], name: str, key: str) -> tuple[float, int]:
-    """A statistic's rate and its count of a day, over all brokers that have it."""
+async def _sums(
+    admin: Admin, masters: list[str], item: tuple[str, str], unreached: Unreached
+) -> tuple[float, int]:
+    """A statistic's rate and its count of a day, over all brokers that have it.
+
+    item: the statistic's name and key.
+    """
     tps, count = 0.0, 0
     for address in masters:
-        with suppress(RocketMQError):  # nothing was counted there
-            stats = await admin.brokers.stats(address, name, key)
+        with unreached.passed_over():  # a broker that counted nothing answers with an error
+            stats = await admin.brokers.stats(address, *item)
             tps += stats.stats_minute.tps
             count += _of_a_day(stats)
     return tps, count
@@ -68,8 +78,8 @@ def _of_a_day(stats: BrokerStatsData) -> int:
     return stats.stats_day.sum or stats.stats_hour.sum or stats.stats_minute.sum
 
 
-async def _behind(admin: Admin, group: str, topic: str) -> int:
-    with suppress(RocketMQError):  # the group was never online, or never committed
+async def _behind(admin: Admin, group: str, topic: str, unreached: Unreached) -> int:
+    with unreached.passed_over():  # a group that never committed is an error
         offsets = (await admin.offsets.progress(group, topic)).offset_table.values()
         return max(sum(offset.broker_offset - offset.consumer_offset for offset in offsets), 0)
     return 0

@@ -1,0 +1,91 @@
+"""Servers that do not answer: an error with exit code 3, unless RocketMQ's text has empty cells."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+
+from mqadmin import main
+from mqclient.admin import Admin
+from mqclient.errors import BrokerError, UnreachableError
+from mqcommon.wire.frame import Frame
+from tests.admin.golden import SERVERS, RecordedCluster
+
+LINES = {
+    "clusterList": "clusterList",
+    "clusterList-more": "clusterList -m",
+    "consumerProgress": "consumerProgress",
+    "statsAll": "statsAll",
+    "topicList-cluster": "topicList -c",
+}
+BROKER = "127.0.0.1:10911"
+
+
+class BrokerDown(RecordedCluster):
+    """A recorded session whose broker cannot be reached, or refuses every request."""
+
+    def __init__(self, session: str, error: Exception | None = None) -> None:
+        super().__init__(session)
+        self._error = error or UnreachableError(f"{BROKER} refused the connection", BROKER)
+
+    async def call(self, address: str, request: Frame, timeout: float) -> Frame:
+        if SERVERS.get(address) == "broker":
+            raise self._error
+        return await super().call(address, request, timeout)
+
+
+def run(cluster: RecordedCluster, line: str, form: str) -> int:
+    words = [*shlex.split(line), "-n", "127.0.0.1:9876", "--output", form]
+    return main(words, lambda given: Admin(given.text("namesrvAddr"), transport=cluster))
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl", "csv"])
+@pytest.mark.parametrize("session", LINES)
+def test_a_broker_that_is_down_is_an_error(
+    session: str, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(BrokerDown(session), LINES[session], form) == 3
+    output = capsys.readouterr()
+    assert f"{BROKER} refused the connection" in output.err
+    rows = [line for line in output.out.splitlines() if line not in ("", "[]")]
+    assert not rows, "no row has made-up figures"
+
+
+@pytest.mark.parametrize("session", LINES)
+def test_rocketmqs_text_has_empty_cells(session: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(BrokerDown(session), LINES[session], "rocketmq") == 0
+    output = capsys.readouterr()
+    assert output.out.startswith("#") and output.err == ""
+
+
+def test_rows_that_are_whole_come_before_the_error(capsys: pytest.CaptureFixture[str]) -> None:
+    class TopicDown(RecordedCluster):
+        async def call(self, address: str, request: Frame, timeout: float) -> Frame:
+            if SERVERS[address] == "broker" and request.fields.get("topic") == "CliTopic":
+                raise UnreachableError(f"{BROKER} refused the connection", BROKER)
+            return await super().call(address, request, timeout)
+
+    assert run(RecordedCluster("topicList-cluster"), LINES["topicList-cluster"], "json") == 0
+    every = [row["topic"] for row in json.loads(capsys.readouterr().out)]
+    assert run(TopicDown("topicList-cluster"), LINES["topicList-cluster"], "json") == 3
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["topic"] for row in rows] == [topic for topic in every if topic != "CliTopic"]
+
+
+def test_a_refused_cluster_list_is_denied(capsys: pytest.CaptureFixture[str]) -> None:
+    refusal = BrokerError(16, "no permission", BROKER)
+    assert run(BrokerDown("clusterList", refusal), "clusterList", "json") == 4
+    assert json.loads(capsys.readouterr().out) == []
+
+
+@pytest.mark.parametrize("form", ["rocketmq", "json"])
+@pytest.mark.parametrize("line", LINES.values())
+def test_a_name_server_that_is_down_is_an_error(
+    line: str, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*shlex.split(line), "-n", "127.0.0.1:1", "--output", form]
+    assert main(words) == 3
+    output = capsys.readouterr()
+    assert output.out == "" and "127.0.0.1:1" in output.err
