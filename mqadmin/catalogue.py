@@ -1,17 +1,21 @@
 """The sub-commands by family, RocketMQ's descriptions of its own, and where each is implemented.
 
 A command is a module `commands/FAMILY/NAME.py`, with its name in snake case. The module defines one
-`Command` of that name; MODULES lists the modules that define several.
+`Command` of that name; MODULES lists the modules that define several. A module that is not named
+after one of RocketMQ's commands defines one of our own.
 """
 
 from __future__ import annotations
 
+import os
+import pkgutil
 import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 
+from mqadmin import commands
 from mqadmin.command import Command
 
 FAMILIES: dict[str, tuple[str, ...]] = {
@@ -44,7 +48,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     ),
     "export": ("exportMetadata", "exportConfigs", "exportMetrics"),
 }  # fmt: skip
-"""The names of all commands by family, RocketMQ's and ours."""
+"""The names of all commands by family: RocketMQ's, and ours, which `_add_own` adds."""
 
 FAMILY_TITLES = {
     "topic": "Topics",
@@ -122,7 +126,7 @@ DESCRIPTIONS: dict[str, str] = {
 """RocketMQ's name and description of each command, in RocketMQ's order."""
 
 OWN: dict[str, str] = {}
-"""Name and description of each command that RocketMQ lacks."""
+"""Name and description of each command that RocketMQ lacks; `_add_own` finds them."""
 
 ALIASES = {"deleteaccessconfig": "deleteAclConfig"}
 """Other names that RocketMQ accepts, in lower case."""
@@ -197,5 +201,22 @@ def groups() -> str:
     )
 
 
+def _add_own() -> None:
+    """Find the commands of our own, and add them to OWN and FAMILIES."""
+    known = {*map(_snake_case, DESCRIPTIONS), *MODULES.values()}
+    for family in FAMILIES:
+        folder = os.path.join(os.path.dirname(commands.__file__), family)
+        for found in pkgutil.iter_modules([folder]):
+            if found.name not in known:
+                module = import_module(f"{commands.__name__}.{family}.{found.name}")
+                own = (value for value in vars(module).values() if isinstance(value, Command))
+                for command in own:
+                    OWN[command.name] = command.description
+                    FAMILIES[family] += (command.name,)
+
+
 def _lines(descriptions: Mapping[str, str]) -> list[str]:
     return [f"   {name:<20} {words}" for name, words in descriptions.items()]
+
+
+_add_own()

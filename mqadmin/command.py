@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Any
+
+import click
 
 from mqadmin.report import FORMATS, Report, Stream
 from mqclient.admin import Admin
 from mqclient.cli import connection
+from mqcommon.cli.options import DEBUG
 
 
 class UsageError(Exception):
@@ -34,10 +36,14 @@ NAMESRV_OPTION = Option(
 
 
 class Arguments:
-    """The values of a command line, by the options' long names."""
+    """The values of a command line, by the options' long names.
 
-    def __init__(self, values: Mapping[str, str | bool | None]) -> None:
+    connection: arguments of a client, made of the options for connecting.
+    """
+
+    def __init__(self, values: Mapping[str, Any], connection: Mapping[str, Any]) -> None:
         self._values = values
+        self.connection = connection
 
     def text(self, name: str) -> str | None:
         """A value without surrounding blanks, None when the option is absent."""
@@ -72,12 +78,13 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A sub-command; `catalogue` has its description.
+    """A sub-command.
 
     either: short names of options of which exactly one must be given. interval_option: the
     option, in seconds, that makes the command repeat until it is stopped. more_options: ours, which
     RocketMQ's usage text does not have. effect: for a destructive command, says what it is about to
-    destroy, as the end of the sentence "This will ...".
+    destroy, as the end of the sentence "This will ...". description: what a command of our own
+    does, in one line; `catalogue` has RocketMQ's descriptions.
     """
 
     name: str
@@ -87,6 +94,7 @@ class Command:
     interval_option: str | None = None
     more_options: Sequence[Option] = ()
     effect: Callable[[Admin, Arguments], Awaitable[str]] | None = None
+    description: str = ""
     all_options: tuple[Option, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -95,26 +103,32 @@ class Command:
 
     def parse(self, words: Sequence[str]) -> Arguments:
         """Read the words after the command's name; raises UsageError."""
-        values = vars(self._parser().parse_args(words))
+        command = click.Command(self.name, params=self._parameters(), add_help_option=False)
+        try:
+            with command.make_context(f"mqadmin {self.name}", list(words)) as context:
+                values = dict(context.params)
+        except click.UsageError as error:
+            raise UsageError(error.format_message()) from error
         if not values["help"]:
             self._check(values)
-        return Arguments(values)
+        return Arguments(values, connection.server_options_of(values))
 
-    def _parser(self) -> argparse.ArgumentParser:
-        parser = _Parser(prog=f"mqadmin {self.name}", add_help=False)
-        for option in (*self.all_options, *self.more_options):
-            flags = (f"-{option.short}", f"--{option.long}")
-            if option.takes_value:
-                parser.add_argument(*flags, dest=option.long)
-            else:
-                parser.add_argument(*flags, dest=option.long, action="store_true")
-        for own in connection.OPTIONS:
-            parser.add_argument(own.flag, dest=own.argument)
-        parser.add_argument("--output", choices=FORMATS)
-        if self.effect is not None:
-            parser.add_argument("--yes", action="store_true")
-        parser.add_argument("--debug", action="store_true")
-        return parser
+    def _parameters(self) -> list[click.Parameter]:
+        """Options with RocketMQ's names, whose help is RocketMQ's text (`help.py`), and ours."""
+        options = (*self.all_options, *self.more_options)
+        return [
+            *(
+                click.Option(
+                    [f"-{option.short}", f"--{option.long}", option.long],
+                    is_flag=not option.takes_value,
+                )
+                for option in options
+            ),
+            *click.command(connection.server_options(lambda: None)).params,
+            click.Option(["--output"], type=click.Choice(FORMATS)),
+            *([click.Option(["--yes"], is_flag=True)] if self.effect is not None else []),
+            DEBUG,
+        ]
 
     def _check(self, values: Mapping[str, object]) -> None:
         for option in self.options:
@@ -125,10 +139,3 @@ class Command:
         if group and len(given) != 1:
             names = " or ".join(f"-{option.short} ({option.long})" for option in group)
             raise UsageError(f"give exactly one of {names}")
-
-
-class _Parser(argparse.ArgumentParser):
-    """argparse whose errors are UsageErrors."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message)

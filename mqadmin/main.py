@@ -15,7 +15,6 @@ from mqadmin.confirmation import is_confirmed, require_address
 from mqadmin.help import full_help, usage
 from mqadmin.report import write
 from mqclient.admin import Admin
-from mqclient.cli import connection
 from mqclient.cli.failures import failure_of
 from mqcommon.cli import exit_codes, running
 from mqcommon.cli.running import Failure
@@ -27,7 +26,7 @@ AdminMaker = Callable[[Arguments], Admin]
 
 def _connected(arguments: Arguments) -> Admin:
     """An Admin as -n and the connection options say."""
-    return Admin(arguments.text("namesrvAddr"), **connection.options_of(arguments.text))
+    return Admin(arguments.text("namesrvAddr"), **arguments.connection)
 
 
 def main(argv: Sequence[str] | None = None, connect: AdminMaker = _connected) -> int:
@@ -70,8 +69,6 @@ def _run(command: Command, words: Sequence[str], connect: AdminMaker) -> int:
         if arguments.flag("help"):
             print(full_help(command))
             return exit_codes.OK
-        if arguments.flag("debug"):
-            running.show_tracebacks()
         return asyncio.run(_execute(command, arguments, connect))
 
     def judge(error: Exception) -> Failure | None:

@@ -36,7 +36,7 @@ def mqpipeline_main(words: Sequence[str]) -> int:
 
 CASES: dict[str, tuple[str, Main, list[str]]] = {
     "mqclient": ("mqclient.cli.tail.reading_of", mqclient_main, ["tail", "T"]),
-    "mqadmin": ("mqclient.cli.connection.options_of", mqadmin_main, ["topicList"]),
+    "mqadmin": ("mqclient.admin.topics.Topics.names", mqadmin_main, ["topicList"]),
     "mqserver": ("mqserver.commands.broker.check_broker", mqserver_main, ["broker", "check"]),
     "mqstore": ("mqstore.cli.ls.open_store", mqstore_main, ["ls", "."]),
     "mqpipeline": ("mqpipeline.jobs.dlq.plan_dlq", mqpipeline_main, ["dlq", "g", "--dry-run"]),

@@ -23,8 +23,9 @@ __all__ = [
     "ConnectionOption",
     "connection_of",
     "connection_options",
-    "options_of",
     "run_async",
+    "server_options",
+    "server_options_of",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -86,8 +87,8 @@ NAMESRV_OPTION = click.option(
 """-n/--namesrv; mqadmin's has RocketMQ's own spelling."""
 
 
-def connection_options(command: F) -> F:
-    """Add -n/--namesrv and OPTIONS to a click command; `connection_of` reads them."""
+def server_options(command: F) -> F:
+    """Add OPTIONS to a click command; `server_options_of` takes them."""
     own = [
         click.option(
             option.flag, option.argument, metavar=option.value, callback=_always(option.read),
@@ -95,13 +96,23 @@ def connection_options(command: F) -> F:
         )
         for option in OPTIONS
     ]  # fmt: skip
-    return all_options(NAMESRV_OPTION, *own)(command)
+    return all_options(*own)(command)
+
+
+def connection_options(command: F) -> F:
+    """Add -n/--namesrv and OPTIONS to a click command; `connection_of` takes them."""
+    return all_options(NAMESRV_OPTION, server_options)(command)
+
+
+def server_options_of(options: dict[str, Any]) -> dict[str, Any]:
+    """Move the values of OPTIONS out of a command's; returns the arguments of a client."""
+    credentials: dict[str, Any] = options.pop("credentials")
+    return {name: options.pop(name) for name in ("address_map", "tls")} | credentials
 
 
 def connection_of(options: dict[str, Any]) -> dict[str, Any]:
     """Move the connection options out of a command's; returns the arguments of a client."""
-    credentials: dict[str, Any] = options.pop("credentials")
-    return {name: options.pop(name) for name in ("namesrv", "address_map", "tls")} | credentials
+    return {"namesrv": options.pop("namesrv"), **server_options_of(options)}
 
 
 def _always(read: Callable[[str | None], T]) -> Callable[..., T]:
@@ -114,22 +125,6 @@ def _always(read: Callable[[str | None], T]) -> Callable[..., T]:
             raise click.BadParameter(str(error)) from None
 
     return checked
-
-
-def options_of(texts: Callable[[str], str | None]) -> dict[str, Any]:
-    """The arguments of a client, read from the texts of OPTIONS.
-
-    texts: gives an option's text by its argument, None if it is absent. Raises ValueError that
-    names the option.
-    """
-    options: dict[str, Any] = {}
-    for option in OPTIONS:
-        try:
-            value = option.read(texts(option.argument))
-        except (ValueError, OSError) as error:
-            raise ValueError(f"{option.flag}: {error}") from error
-        options |= value if option.argument == "credentials" else {option.argument: value}
-    return options
 
 
 def run_async(work: Coroutine[Any, Any, int]) -> int:

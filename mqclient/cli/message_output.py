@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -11,7 +10,7 @@ import click
 
 from mqclient.cli.message_format import LETTERS, compile_format
 from mqcommon.cli.options import all_options, read_by
-from mqcommon.cli.output import RowStream, chosen_format, output_option, printable, write_bytes
+from mqcommon.cli.output import RowStream, chosen_format, output_option, write_bytes
 from mqcommon.message import ReceivedMessage
 from mqcommon.message_row import BODIES, message_row
 
@@ -25,6 +24,8 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 COLUMNS = ("storeTime", "queueId", "queueOffset", "tags", "keys", "body")
+
+WIDTHS = {"storeTime": 29, "tags": 12, "keys": 16}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,7 @@ def writer_of(chosen: MessageOutput) -> MessageWriter:
     """The writer that the options ask for."""
     if chosen.form is not None:
         return _Formatted(chosen.form)
-    output = chosen_format(chosen.output)
-    return _Lines(chosen.body) if output == "table" else _Rows(chosen.body, output)
+    return _Rows(chosen.body, chosen_format(chosen.output))
 
 
 class _Formatted:
@@ -93,27 +93,10 @@ class _Formatted:
 class _Rows:
     def __init__(self, body: str, output: str) -> None:
         self._body = body
-        self._rows = RowStream(COLUMNS, output)
+        self._rows = RowStream(COLUMNS, output, WIDTHS)
 
     def write(self, message: ReceivedMessage) -> None:
         self._rows.write(message_row(message, self._body))
 
     def finish(self) -> None:
         self._rows.finish()
-
-
-class _Lines:
-    """A table's rows, whose widths do not depend on rows to come."""
-
-    def __init__(self, body: str) -> None:
-        self._body = body
-
-    def write(self, message: ReceivedMessage) -> None:
-        row = {name: printable(cell) for name, cell in message_row(message, self._body).items()}
-        sys.stdout.write(
-            f"{row['storeTime']}  {row['queueId']:>3} {row['queueOffset']:>8}  "
-            f"{row['tags']:<12} {row['keys']:<16} {row.get('body', '')}\n"
-        )
-
-    def finish(self) -> None:
-        pass

@@ -11,9 +11,9 @@ import click
 
 from mqcommon.cli.exit_codes import DAMAGED
 from mqcommon.cli.output import (
+    RowStream,
     chosen_format,
     output_option,
-    printable,
     write_bytes,
     write_lines,
     write_rows,
@@ -35,6 +35,8 @@ __all__ = ["dump"]
 COLUMNS = (
     "commitLogOffset", "topic", "queueId", "queueOffset", "storeTime", "tags", "keys", "body",
 )  # fmt: skip
+WIDTHS = {"topic": 20, "storeTime": 29, "tags": 12, "keys": 16}
+"""Column widths of a table whose rows are not known yet."""
 INDEX_ENTRIES_MAX = 1_000_000
 """Most messages to look up for one key."""
 LIVE_BYTES = 64 << 10
@@ -164,13 +166,11 @@ def _shown(message: ReceivedMessage, body: str) -> dict[str, Any]:
 
 
 def _write_live(stretches: Iterable[bytes], body: str) -> None:
-    """Write a table with fixed column widths, because later rows are not known yet."""
+    """Write a table whose later rows are not known yet."""
+    rows = RowStream(COLUMNS, "table", WIDTHS)
     for stretch in stretches:
         for message in decode_messages(stretch):
-            row = _shown(message, body)
-            cells = (row["storeTime"], f"{row['topic']}/{row['queueId']}", row["queueOffset"],
-                     row["tags"] or "-", row["keys"] or "-", row.get("body", ""))  # fmt: skip
-            click.echo("  ".join(printable(cell) for cell in cells))
+            rows.write(_shown(message, body))
         sys.stdout.flush()
 
 

@@ -46,7 +46,10 @@ def commands_in_modules() -> dict[str, Command]:
 def test_every_command_is_in_the_catalogue() -> None:
     for where, command in commands_in_modules().items():
         assert catalogue.full_name(command.name) == command.name, (
-            f"{where}: add it to FAMILIES and OWN of {CATALOGUE}"
+            f"{where}: the folder is no family of {CATALOGUE}"
+        )
+        assert command.description or catalogue.is_rocketmqs(command.name), (
+            f"{where}: give the Command a description"
         )
         assert catalogue.command_of(command.name) is command, (
             f"{where}: name the module after the command, or list it in MODULES of {CATALOGUE}"
@@ -183,7 +186,7 @@ def test_a_missing_option_shows_the_usage(capsys: pytest.CaptureFixture[str]) ->
         (["updateTopic", "-t", "T"], "give exactly one of -b (brokerAddr) or -c (clusterName)"),
         (["updateTopic", "-t", "T", "-b", "h:1", "-c", "C"], "give exactly one of"),
         (["updateTopic", "-t", "T", "-c", "C", "-r", "many"], "--readQueueNums must be a whole"),
-        (["topicList", "--colour"], "unrecognized arguments: --colour"),
+        (["topicList", "--colour"], "No such option '--colour'"),
         (["topicRoute", "-t", "T", "--output", "xml"], "xml"),
         (["queryMsgById", "-i", "C000020A5CC2"], "is not 32 or 56 hex digits"),
     ],

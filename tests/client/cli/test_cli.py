@@ -104,8 +104,11 @@ def test_tail_table_and_tags(cluster, capsys):
     words = ["tail", "T", "--from", "2026-01-01", "--count", "1", "--tags", "A"]
     cluster.transport.scripts[29] = lambda _a, _r: cluster.offset(0)
     assert main([*words, "--output", "table"]) == 0
-    (line,) = capsys.readouterr().out.splitlines()
+    titles, rule, line = capsys.readouterr().out.splitlines()
+    assert titles.split() == ["storeTime", "queueId", "queueOffset", "tags", "keys", "body"]
+    assert rule == "─" * len(titles)
     assert line.split()[-3:] == ["A", "k1", "yes"]
+    assert line.index("A ") == titles.index("tags"), "cells stand under their titles"
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_mqadmin_takes_the_connection_options_of_mqclient(tmp_path):
     command = command_of("topicList")
     assert command is not None
     arguments = command.parse([*words, "-n", "ns:1"])
-    options = connection.options_of(arguments.text)
+    options = arguments.connection
     assert options["address_map"] == {"b:1": "localhost:2"}
     assert (options["access_key"], options["secret_key"]) == ("a", "s")
     assert options["tls"].verify == "none"
@@ -113,7 +113,7 @@ def test_mqadmin_takes_the_connection_options_of_mqclient(tmp_path):
 @pytest.mark.parametrize("option", [option.flag for option in connection.OPTIONS])
 def test_a_bad_connection_option_is_named(option, capsys):
     assert mqadmin(["topicList", "-n", "127.0.0.1:1", option, "/nowhere"]) == exit_codes.USAGE
-    assert f"mqadmin topicList: {option}: " in capsys.readouterr().err
+    assert f"mqadmin topicList: Invalid value for '{option}': " in capsys.readouterr().err
 
 
 def test_help_lists_the_connection_options(capsys):
