@@ -10,8 +10,8 @@ unexport MAKEFLAGS
 # Commands and servers start in half the time when their bytecode is kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup quickstart check docs unit unit-rust unit-python test test-rust test-python jars lint lint-rust lint-python
-.PHONY: format wheel wheels newest-python bench bench-all bench-smoke optimised soak clean
+.PHONY: setup quickstart check docs pages unit unit-rust unit-python test test-rust test-python jars lint lint-rust
+.PHONY: lint-python format wheel wheels newest-python bench bench-all bench-smoke optimised soak clean
 
 $(VENV)/.tools: pyproject.toml
 	@command -v cargo >/dev/null || { echo "there is no cargo: install Rust, https://rustup.rs" >&2; exit 1; }
@@ -117,6 +117,10 @@ wheels:
 # The pages of docs/ and the API, in build/site. Fails on a broken link; needs no network.
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# Every page and table that is made from the code: settings, options, codes, metrics.
+pages: setup
+	$(BIN)/python -m scripts.pages
 
 clean:
 	rm -rf build dist $(VENV) rust/target mqcommon/*.so

@@ -1,7 +1,6 @@
 """Writes the page of the client's options from the settings classes.
 
-`python -m scripts.client_options_page > docs/client-options.md` updates the page; a test compares
-the page with the classes.
+`make pages` updates docs/client-options.md.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from mqclient.settings import clients, consumers, producers
 
 HEAD = """# Options of the client
 
-`python -m scripts.client_options_page` writes this page from the settings classes of `mqclient`.
+`make pages` writes this page from the settings classes of `mqclient`.
 
 Options are keyword arguments: `Producer("127.0.0.1:9876", timeout=5.0, retries=4)`. A client takes
 the options of every client and the options of its kind. An unknown option is refused, and the error
@@ -102,7 +101,3 @@ def _default(item: Field[Any]) -> str:
     if value is MISSING:
         return "required"
     return "" if value is None or value in ((), {}) else f"`{value!r}`"
-
-
-if __name__ == "__main__":
-    print(page(), end="")

@@ -1,7 +1,6 @@
 """Writes the page of request codes from the routing tables of the servers.
 
-`python -m scripts.protocol_page > docs/protocol.md` updates the page; a test compares it with the
-tables.
+`make pages` updates docs/protocol.md.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ ROUTE = RUST / "server/src/route.rs"
 CODES = RUST / "format/src/codes.rs"
 HEAD = """# Request codes
 
-Written by `python -m scripts.protocol_page` from the routing tables of the servers.
+`make pages` writes this page from the routing tables of the servers.
 
 The column *served* says who answers:
 
@@ -125,7 +124,3 @@ def _calls() -> list[str]:
         for code, families in sorted(heard.items())
     ]
     return ["| code | name | tests |", "|---|---|---|", *rows]
-
-
-if __name__ == "__main__":
-    print(page(), end="")

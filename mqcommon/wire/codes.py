@@ -4,7 +4,8 @@ Names are RocketMQ's own. Codes that only 5.x knows are listed if a 4.9 broker o
 may receive them; a code that is missing here is still a valid int in a Frame.
 """
 
-from enum import IntEnum, IntFlag
+from collections.abc import Mapping
+from enum import Enum, IntEnum, IntFlag
 
 VERSION_5_0_0 = 413
 """Ordinal of V5_0_0, the first version whose brokers deliver messages at a time."""
@@ -149,9 +150,19 @@ class RequestCode(IntEnum):
     SET_MESSAGE_REQUEST_MODE = 401
 
 
-OUR_CODES: frozenset[RequestCode] = frozenset()
-"""Codes that no RocketMQ has. Their numbers are `OUR_CODE_MIN` to 32,767, the most that a ROCKETMQ
-header takes; the differential suite does not send them to Java."""
+class Access(Enum):
+    """Who may send a request of our own."""
+
+    EVERYBODY = "everybody"
+    """Every client; with access control, every client with a valid signature."""
+    ADMIN = "admin"
+    """Trusted addresses only; with access control, admin accounts only. For a request that changes
+    a server or shows its secrets."""
+
+
+OUR_CODES: Mapping[RequestCode, Access] = {}
+"""Codes that no RocketMQ has, and who may send them. Their numbers are `OUR_CODE_MIN` to 32,767,
+the most that a ROCKETMQ header takes; the differential suite does not send them to Java."""
 OUR_CODE_MIN = 30_000
 """RocketMQ's codes reach 3,010 in 5.x. Ours begin far above them, so that no later RocketMQ gives
 one of our numbers another meaning."""

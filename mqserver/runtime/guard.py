@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from mqcommon.own_address import is_own_address
+from mqcommon.wire.codes import OUR_CODES, Access, ResponseCode
 from mqcommon.wire.codes import RequestCode as Code
-from mqcommon.wire.codes import ResponseCode
 from mqserver.config.settings import networks
 from mqserver.runtime.processor_api import Processor, Refused, Reply, Request
 
@@ -38,6 +38,7 @@ ADMIN_CODES = frozenset(
         Code.RESUME_CHECK_HALF_MESSAGE,
         Code.ADD_WRITE_PERM_OF_BROKER,
         Code.DELETE_EXPIRED_COMMITLOG,
+        *(code for code, access in OUR_CODES.items() if access is Access.ADMIN),
     }
 )
 """Request codes that change a server or show its secrets."""

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from mqcommon.wire.codes import FrameFlag
+from mqcommon.wire.codes import OUR_CODES, FrameFlag
 from mqcommon.wire.frame import Frame, encode
 from mqserver.embedded.in_process import InProcessServers
 from mqserver.embedded.raw_client import Probe
@@ -171,7 +171,8 @@ def test_administration_needs_an_admin_account(probe: Probe, code: int) -> None:
 def test_the_codes_of_administration_are_one_table(probe: Probe) -> None:
     """The codes that need an admin account are those that the guard limits to trusted hosts."""
     wanted = "Need admin permission"
-    found = {code for code in range(500) if refusal(probe.call(signed(code))).startswith(wanted)}
+    codes = {*range(500), *map(int, OUR_CODES)}
+    found = {code for code in codes if refusal(probe.call(signed(code))).startswith(wanted)}
     assert found == ACCOUNT_CODES == ADMIN_CODES | {52}
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from mqcommon.java_properties import parse
 from mqcommon.wire.frame import decode
 from mqserver.config.broker_table import BROKER
 from mqserver.config.namesrv_table import NAMESRV
-from mqserver.config.page import page
 from mqserver.config.table import Table, shown
 from tests.common.wire.golden import FOLDER, frames
 
@@ -60,8 +57,3 @@ def test_every_row_says_what_it_is(table: Table) -> None:
         assert not (setting.inert and setting.online), key
         if not isinstance(setting.default, str) or setting.choices:
             assert setting.read(shown(setting.default)) == setting.default, key
-
-
-def test_the_documentation_page_is_that_of_the_tables() -> None:
-    committed = Path(__file__).parent.parent.parent / "docs" / "settings.md"
-    assert committed.read_text() == page(), "run: python -m mqserver.config.page > docs/settings.md"

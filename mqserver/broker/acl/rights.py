@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from mqcommon.wire.codes import OUR_CODES
 from mqcommon.wire.codes import RequestCode as Code
 from mqserver.runtime.guard import ACCOUNT_CODES
 
@@ -45,6 +46,7 @@ _LOCKS = Row(
 _FIGURES = Row(Right.SIGNATURE, "shows offsets, names or figures, no message; as in RocketMQ")
 
 RIGHTS: Mapping[int, Row] = {
+    **dict.fromkeys(OUR_CODES, Row(Right.SIGNATURE, "changes nothing and shows no secret")),
     **dict.fromkeys(sorted(ACCOUNT_CODES), Row(Right.ADMIN, "changes the broker or shows secrets")),
     Code.SEND_MESSAGE: _SENDS,
     Code.SEND_MESSAGE_V2: _SENDS,

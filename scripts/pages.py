@@ -1,0 +1,51 @@
+"""Writes every page and table that is made from the code; `make pages` runs it.
+
+Tests compare the files with the code (`tests/test_pages.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from mqserver.broker.acl.rights import page_rows
+from mqserver.broker.table import PROCESSORS
+from mqserver.config import page as settings_page
+from scripts import blocking_admin, client_options_page, metrics_page, protocol_page
+
+ROOT = Path(__file__).parent.parent
+WRITTEN: dict[str, Callable[[], str]] = {
+    "docs/client-options.md": client_options_page.page,
+    "docs/metrics.md": metrics_page.page,
+    "docs/protocol.md": protocol_page.page,
+    "docs/settings.md": settings_page.page,
+    "mqclient/blocking/admin_groups.py": blocking_admin.page,
+}
+"""Files that are written as a whole."""
+BEGIN, END = "<!-- written by `make pages` -->", "<!-- end -->"
+
+
+def _rights() -> str:
+    rows = page_rows([int(code) for code in PROCESSORS])
+    return "\n".join(["| code | request | right | why |", "|---|---|---|---|", *rows])
+
+
+TABLES: dict[str, Callable[[], str]] = {"docs/acl.md": _rights}
+"""Pages with one table that is written, between `BEGIN` and `END`."""
+
+
+def texts() -> dict[str, str]:
+    """What each of the files should hold."""
+    found = {path: page() for path, page in WRITTEN.items()}
+    for path, table in TABLES.items():
+        before, _, rest = (ROOT / path).read_text().partition(BEGIN)
+        _, _, after = rest.partition(END)
+        found[path] = f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
+    return found
+
+
+if __name__ == "__main__":
+    for name, text in texts().items():
+        if (ROOT / name).read_text() != text:
+            (ROOT / name).write_text(text)
+            print(f"wrote {name}")
