@@ -434,9 +434,12 @@ class Connector:
         - 1, no reply: (category, text); the category is "unreachable", "timeout", "busy",
           "bad_frame" or "closed".
         - 2, a one-way request was written: None.
-        - 3, a server's request, without a future: (address, arguments of Frame).
+        - 3, a server's request, without a future: (address, arguments of Frame). At most 64 MiB
+          of them are kept between two calls.
         - 4, a closed connection, without a future: its address.
         - 5, only from `call`: a template's reply.
+        - 6, servers' requests that were dropped since the last call, without a future: (number,
+          bytes).
         """
     def reply(self, address: str, frame: bytes) -> None:
         """Send a reply to a server's request; drop it if the connection is closed."""

@@ -43,7 +43,7 @@ Submission = tuple[
     int,
 ]
 
-_REPLY, _FAILED, _WRITTEN, _REQUEST, _CLOSED, _READ = range(6)
+_REPLY, _FAILED, _WRITTEN, _REQUEST, _CLOSED, _READ, _DROPPED = range(7)
 _WAKE_BYTES = 4096
 
 
@@ -67,6 +67,8 @@ class Transport:
         self._close_callback: CloseCallback | None = None
         self._closed = False
         self._process = 0
+        self.requests_dropped = 0
+        """Requests of servers that were dropped because too many waited for the loop."""
 
     async def call(self, address: str, request: Frame, timeout: float) -> Frame:
         """Send a request and wait for its reply.
@@ -272,6 +274,8 @@ class Transport:
             elif kind == _CLOSED:
                 if self._close_callback is not None:
                     self._close_callback(payload)
+            elif kind == _DROPPED:
+                self._note_dropped(*payload)
             elif waiting is None or waiting.done():
                 continue
             elif kind == _REPLY:
@@ -280,6 +284,15 @@ class Transport:
                 waiting.set_exception(_error(str(address), *payload))
             else:
                 waiting.set_result(None)
+
+    def _note_dropped(self, count: int, size_bytes: int) -> None:
+        self.requests_dropped += count
+        log.warning(
+            "dropped %d requests of servers, %d bytes: earlier ones took 64 MiB while the event "
+            "loop was busy; find what blocks it",
+            count,
+            size_bytes,
+        )
 
     def _answer(self, address: str, payload: tuple[Any, ...]) -> None:
         """Run the callback for a server's request, as a task that is kept until it ends."""

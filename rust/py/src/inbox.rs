@@ -27,11 +27,14 @@ const WRITTEN: u8 = 2;
 const REQUEST: u8 = 3;
 const CLOSED: u8 = 4;
 pub(super) const READ: u8 = 5;
+const DROPPED: u8 = 6;
 
-/// Requests of servers that are kept until Python fetches them; further ones are dropped.
-const UNREAD_REQUESTS_MAX: usize = 100_000;
+/// Memory of servers' requests that are kept until Python fetches them, bytes; further ones are
+/// dropped.
+const UNREAD_REQUEST_BYTES_MAX: usize = 64 << 20;
 
-/// Events until Python fetches them. Bounded by the requests in flight and `UNREAD_REQUESTS_MAX`.
+/// Events until Python fetches them. Bounded by the requests in flight and
+/// `UNREAD_REQUEST_BYTES_MAX`.
 pub(super) struct Inbox {
     wake: OwnedFd,
     events: Mutex<Pending>,
@@ -69,6 +72,10 @@ impl Seat {
 #[derive(Default)]
 struct Pending {
     events: Vec<Event>,
+    /// Memory of the servers' requests in `events`.
+    request_bytes: usize,
+    /// Number and bytes of the servers' requests that were dropped since the last fetch.
+    dropped: (u64, usize),
     /// Whether the wake-up byte was written and `drain` has not run since.
     woken: bool,
 }
@@ -81,6 +88,8 @@ pub(super) enum Event {
     Written(u64),
     Request(String, Vec<u8>),
     Closed(String),
+    /// Number and bytes of servers' requests that were dropped.
+    Dropped(u64, usize),
 }
 
 impl Event {
@@ -92,7 +101,7 @@ impl Event {
             | Self::Pulled(token, _)
             | Self::Failed(token, _)
             | Self::Written(token) => Some(*token),
-            Self::Request(..) | Self::Closed(_) => None,
+            Self::Request(..) | Self::Closed(_) | Self::Dropped(..) => None,
         }
     }
 
@@ -110,6 +119,7 @@ impl Event {
                 Ok((REQUEST, asked.into_bound_py_any(py)?))
             }
             Self::Closed(address) => Ok((CLOSED, address.into_bound_py_any(py)?)),
+            Self::Dropped(count, bytes) => Ok((DROPPED, (count, bytes).into_bound_py_any(py)?)),
             Self::Sent(_, reply) => Ok((READ, Bound::new(py, reply)?.into_any())),
             Self::Pulled(_, reply) => {
                 let body = PyBytes::new(py, &reply.body);
@@ -167,9 +177,15 @@ impl Inbox {
 
     /// All events since the last call.
     pub fn take(&self) -> Vec<Event> {
-        let mut pending = self.events.lock();
-        pending.woken = false;
-        std::mem::take(&mut pending.events)
+        let Pending {
+            mut events,
+            dropped: (count, bytes),
+            ..
+        } = std::mem::take(&mut *self.events.lock());
+        if count > 0 {
+            events.push(Event::Dropped(count, bytes));
+        }
+        events
     }
 }
 
@@ -193,12 +209,16 @@ impl Events for Inbox {
     }
 
     fn request(&self, address: &str, frame: &[u8]) {
+        let bytes = size_of::<Event>() + address.len() + frame.len();
         let mut pending = self.events.lock();
-        if pending.events.len() < UNREAD_REQUESTS_MAX {
-            pending
-                .events
-                .push(Event::Request(address.to_owned(), frame.to_vec()));
+        if pending.request_bytes + bytes > UNREAD_REQUEST_BYTES_MAX {
+            pending.dropped.0 += 1;
+            pending.dropped.1 += frame.len();
+            return;
         }
+        pending.request_bytes += bytes;
+        let request = Event::Request(address.to_owned(), frame.to_vec());
+        pending.events.push(request);
     }
 
     fn closed(&self, address: &str) {

@@ -3,6 +3,7 @@ import contextlib
 import multiprocessing
 import socket
 from collections.abc import AsyncIterator
+from threading import Thread
 
 import pytest
 
@@ -163,6 +164,43 @@ async def test_requests_of_the_server_are_answered(
     asked, heard = await echo.received.get(), await echo.received.get()
     assert (asked.body, heard.body, heard.opaque) == (b"ask me", b"heard", 7)
     assert heard.is_response
+
+
+def flood(listener: socket.socket, request: bytes, count: int) -> None:
+    """Send `count` requests to the first client that sends something, until it closes."""
+    connection, _ = listener.accept()
+    with connection:
+        connection.recv(1)
+        for _ in range(count):
+            connection.sendall(request)
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(4096):
+            pass
+
+
+async def test_requests_over_64_mib_are_dropped_and_counted(
+    transport: Transport, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[int] = []
+    closed = asyncio.Event()
+
+    async def hear(address: str, request: Frame) -> None:
+        heard.append(len(request.body))
+
+    transport.on_request(hear)
+    transport.on_close(lambda address: closed.set())
+    mib = 1 << 20
+    request = encode(Frame(40, {}, bytes(mib)))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = Thread(target=flood, args=(listener, request, 70))
+        server.start()
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        await transport.oneway(address, Frame(10, {}, flag=ONEWAY), DEADLINE)
+        server.join(DEADLINE)  # the event loop is busy until the client has received all
+    await asyncio.wait_for(closed.wait(), DEADLINE)
+    assert heard == [mib] * 63
+    assert transport.requests_dropped == 7
+    assert "dropped 7 requests of servers" in caplog.text
 
 
 async def test_closing_fails_what_waits_and_what_comes_later(
