@@ -58,6 +58,29 @@ RUST_LAYERS = {
 RUST_CIRCLES = [
     "offline: verify verify/delays verify/index verify/log verify/queues",
 ]
+# Folders of a crate, and the files at its top, from the lowest: each imports only those before it.
+RUST_FOLDERS = {
+    "server": [
+        "limits",
+        "settings",
+        "route",
+        "stats",
+        "queues",
+        "state",
+        "tables",
+        "operations",
+        "clients",
+        "fair",
+        "handoff",
+        "waiting",
+        "core",
+        "requests",
+        "dispatch",
+        "conn",
+        "supervise",
+        "server",
+    ],
+}
 # Python package -> packages of ours that it may import.
 PYTHON_LAYERS = {
     "mqcommon": set(),
@@ -276,6 +299,30 @@ def test_no_files_of_a_rust_crate_import_each_other_in_a_circle(crate: str) -> N
         f"{crate}: {' '.join(c)}" for c in circles(rust_imports(ROOT / "rust" / crate / "src"))
     }
     assert found == {circle for circle in RUST_CIRCLES if circle.startswith(f"{crate}: ")}
+
+
+@pytest.mark.parametrize("crate", RUST_FOLDERS)
+def test_folders_of_a_rust_crate_look_down_only(crate: str) -> None:
+    order = RUST_FOLDERS[crate]
+    graph = rust_imports(ROOT / "rust" / crate / "src")
+    del graph["lib"]
+    assert {file.split("/")[0] for file in graph} == set(order)
+    upwards = [
+        f"{file} imports {need}"
+        for file, needs in graph.items()
+        for need in needs
+        if need == "lib" or order.index(need.split("/")[0]) > order.index(file.split("/")[0])
+    ]
+    assert not upwards, upwards
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in RUST if "server/src/operations/" in name(p)], ids=lambda path: path.stem
+)
+def test_operations_know_no_frame_and_no_connection(path: Path) -> None:
+    """So that another protocol can call them. What is above `operations` they cannot import."""
+    foreign = re.compile(r"\bmq_net\b|\bmq_format::(?:remoting|codes)\b|\btokio\b")
+    assert not foreign.findall(path.read_text())
 
 
 def imported_modules(path: Path) -> set[str]:

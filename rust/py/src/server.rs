@@ -19,7 +19,7 @@ use super::server_settings as convert;
 use super::store::Store;
 use super::{acl, tls};
 use mq_base::clock::SystemClock;
-use mq_server::{self as server, Core, NotAsked, Popped, QueueName};
+use mq_server::{self as server, Admission, Core, NotAsked, Popped, QueueName};
 
 create_exception!(
     mqcommon._core,
@@ -44,6 +44,7 @@ type TrafficRow = (&'static str, String, String, i32, [u64; 5]);
 #[pyclass(frozen, module = "mqcommon._core")]
 pub struct Server {
     core: Arc<Core>,
+    admission: Arc<Admission>,
     running: Mutex<Option<server::Server>>,
     process_id: u32,
 }
@@ -60,7 +61,7 @@ impl Server {
     }
 
     fn peer(&self, connection: u64) -> Option<Arc<server::Peer>> {
-        self.core.peers.get(connection)
+        self.core.clients.peers.get(connection)
     }
 }
 
@@ -103,6 +104,7 @@ impl Server {
         let core = Core::new(settings, store, SystemClock::shared());
         let core = core.map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok(Self {
+            admission: Arc::new(Admission::new(&core.settings)),
             core,
             running: Mutex::new(None),
             process_id: std::process::id(),
@@ -115,7 +117,7 @@ impl Server {
     fn start(&self, py: Python<'_>, accept: bool) -> PyResult<(u16, Option<u16>)> {
         self.check_process()?;
         if !accept {
-            self.core.gate.close();
+            self.admission.gate.close();
         }
         let mut running = self.running.lock();
         if running.is_some() {
@@ -123,8 +125,9 @@ impl Server {
                 "this server has been started already",
             ));
         }
-        let core = Arc::clone(&self.core);
-        let started = py.detach(|| server::Server::start(core)).map_err(|error| {
+        let parts = (Arc::clone(&self.core), Arc::clone(&self.admission));
+        let start = || server::Server::start(parts.0, parts.1);
+        let started = py.detach(start).map_err(|error| {
             let settings = &self.core.settings;
             let address = format!("{}:{}", settings.host, settings.port);
             match error.raw_os_error() {
@@ -139,7 +142,7 @@ impl Server {
 
     /// Accepts the connections that wait, and all later ones.
     fn accept(&self) {
-        self.core.gate.open();
+        self.admission.gate.open();
     }
 
     /// The next request of a family, or event; None after `timeout` seconds.
@@ -147,7 +150,7 @@ impl Server {
         self.check_process()?;
         let timeout = seconds(timeout);
         if family == EVENTS {
-            let event = wait(py, timeout, |slice| self.core.events.pop(slice))?;
+            let event = wait(py, timeout, |slice| self.core.clients.events.pop(slice))?;
             let event = event
                 .map(|event| Bound::new(py, Event::from(event)))
                 .transpose()?;
@@ -171,7 +174,7 @@ impl Server {
         rows: &Bound<'_, PyMapping>,
         replace: bool,
     ) -> PyResult<()> {
-        let tables = &self.core.tables;
+        let tables = &self.core.state.tables;
         match table {
             "broker" => tables.broker.publish(version, convert::broker(rows)?),
             "acl" => tables.acl.rules.publish(version, acl::rules(rows)?),
@@ -189,7 +192,7 @@ impl Server {
             }
             "filters" => {
                 let changes = convert::changes(rows, convert::filters)?;
-                let store = self.core.store.as_ref();
+                let store = self.core.state.store.as_ref();
                 let end = || store.map_or(i64::MAX, |store| store.max_physical_offset());
                 tables.filters.publish(version, changes, replace, end)
             }
@@ -198,10 +201,10 @@ impl Server {
                 self.core.forget_heartbeats(&connections, replace);
                 Ok(())
             }
-            "tls" => return tls::show(&self.core.tls, rows),
+            "tls" => return tls::show(&self.admission.tls, rows),
             "answers" => {
                 let changes = convert::changes(rows, |_, body| body.extract::<Vec<u8>>())?;
-                self.core.answers.publish(version, changes, replace)
+                tables.answers.publish(version, changes, replace)
             }
             _ => return Err(PyValueError::new_err(format!("no table {table:?}"))),
         }
@@ -219,7 +222,7 @@ impl Server {
         self.check_process()?;
         let gone = || PyConnectionError::new_err(format!("connection {connection} is closed"));
         let peer = self.peer(connection).ok_or_else(gone)?;
-        let asked = self.core.ask(&peer, frame);
+        let asked = self.core.clients.ask(&peer, frame);
         let asked = asked.map_err(|error| PyValueError::new_err(error.to_string()))?;
         asked.map_err(|why| match why {
             NotAsked::Gone => gone(),
@@ -233,7 +236,7 @@ impl Server {
     /// `wake_client_replies`.
     fn next_client_reply(&self, py: Python<'_>, timeout: f64) -> PyResult<Option<ReplyTuple>> {
         self.check_process()?;
-        let replies = &self.core.client_replies;
+        let replies = &self.core.clients.replies;
         let reply = wait(py, seconds(timeout), |slice| replies.pop(slice))?;
         Ok(reply.filter(|reply| !reply.is_wake()).map(|reply| {
             let frame = reply.frame.map(|frame| PyBytes::new(py, &frame).unbind());
@@ -243,7 +246,7 @@ impl Server {
 
     /// Ends the wait for the next reply.
     fn wake_client_replies(&self) {
-        self.core.client_replies.wake();
+        self.core.clients.replies.wake();
     }
 
     /// Forgets a request to a client, whose reply no thread waits for any more.
@@ -256,7 +259,7 @@ impl Server {
     /// Open connections: id, "ip:port", seconds since the last byte read.
     fn connections(&self) -> Vec<(u64, String, f64)> {
         let now_ms = self.core.clock.monotonic_ms();
-        let peers = self.core.peers.all();
+        let peers = self.core.clients.peers.all();
         let quiet = |peer: &server::Peer| (now_ms - peer.last_read_ms()) as f64 / 1e3;
         peers
             .iter()
@@ -291,7 +294,7 @@ impl Server {
     ) -> (Vec<QueueTuple>, Option<String>) {
         let names = queues.into_iter().map(queue_name).collect();
         let (client_id, address) = (&*client.0, client.1);
-        let granted = self.core.lock(group, (client_id, address), names);
+        let granted = self.core.state.lock(group, (client_id, address), names);
         let remark = granted.remark();
         let queues = granted.queues.into_iter();
         let tuples = queues.map(|queue| (queue.topic, queue.broker_name, queue.queue_id));
@@ -301,27 +304,27 @@ impl Server {
     /// Unlocks the queues that the client holds.
     fn unlock_batch(&self, group: &str, client_id: &str, queues: Vec<QueueTuple>) {
         let names: Vec<_> = queues.into_iter().map(queue_name).collect();
-        self.core.locks.unlock(group, client_id, &names);
+        self.core.state.locks.unlock(group, client_id, &names);
     }
 
     /// Counts since the start, and the requests that wait now.
     fn counters(&self) -> std::collections::BTreeMap<String, u64> {
         let core = &self.core;
-        let mut counters = core.counters.snapshot();
+        let mut counters = core.stats.counters.snapshot();
         let waiting = core.handoff.waiting();
         counters.extend(waiting.map(|(family, count)| (format!("waiting.{family}"), count as u64)));
         let now_ms = core.clock.monotonic_ms();
         let waits = core.handoff.head_waits_ms(now_ms);
         counters.extend(waits.map(|(of, ms)| (format!("head_wait_ms.{of}"), ms.unsigned_abs())));
-        let (pending_acks, lost) = core.pending_acks();
+        let (pending_acks, lost) = core.waiting.pending_acks();
         counters.insert("replies_lost".to_owned(), lost);
         let now = [
             ("pending_acks", pending_acks),
-            ("connections", core.peers.count()),
-            ("held", core.long_polls.len()),
-            ("parked", core.parked.count()),
-            ("unfinished_bytes", core.peers.unfinished()),
-            ("large_request_bytes", core.large_request_bytes()),
+            ("connections", core.clients.peers.count()),
+            ("held", core.waiting.long_polls.len()),
+            ("parked", core.waiting.parked.count()),
+            ("unfinished_bytes", core.clients.peers.unfinished()),
+            ("large_request_bytes", self.admission.large_request_bytes()),
         ];
         counters.extend(now.map(|(name, count)| (name.to_owned(), count as u64)));
         counters
@@ -330,7 +333,7 @@ impl Server {
     /// Threads and tasks that have failed: number of failures, and the reason if the last round
     /// failed.
     fn failures(&self) -> std::collections::BTreeMap<&'static str, (u64, Option<String>)> {
-        let all = self.core.services.all();
+        let all = self.core.stats.services.all();
         all.into_iter()
             .map(|(name, failed)| (name, (failed.count, failed.now)))
             .collect()
@@ -338,7 +341,7 @@ impl Server {
 
     /// The messages stored, read and delivered natively since the last call.
     fn take_traffic(&self) -> Vec<TrafficRow> {
-        let taken = self.core.traffic.take();
+        let taken = self.core.stats.traffic.take();
         let row = |kind, topic, group, queue_id, sums: server::Sums| {
             let server::Sums {
                 times,
@@ -379,13 +382,13 @@ impl Server {
             Ok(families.iter().map(limit).collect())
         };
         let patience_ms = patience_ms.map(by_index).transpose()?;
-        self.core.overload.set(busy_ms, patience_ms);
+        self.core.handoff.overload.set(busy_ms, patience_ms);
         Ok(())
     }
 
     /// Requests refused by access control since the last call, and the newest: (address, why).
     fn take_denials(&self) -> (u64, Option<(String, String)>) {
-        let denials = self.core.tables.acl.take_denials();
+        let denials = self.core.state.tables.acl.take_denials();
         (denials.count, denials.last)
     }
 

@@ -1,30 +1,35 @@
-//! One server: its shared parts, and the requests that wait in it.
+//! One server: its parts, each with the one thing that it owns.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::fair::backpressure::Parked;
+use crate::clients::Clients;
 use crate::handoff::Handoff;
-use crate::handoff::queue::BoundedQueue;
-use crate::limits::COLD_QUEUE;
-use crate::requests::long_poll::LongPolls;
-use crate::requests::pull::ColdPull;
+use crate::operations::server_state::ServerState;
+use crate::route::{Routes, UnknownFamily};
 use crate::settings::Settings;
-use crate::shared::{Shared, UnknownFamily};
+use crate::stats::Stats;
+use crate::waiting::WaitingRequests;
 use mq_base::clock::Clock;
 use mq_store::Store;
 
 /// Held by the listener, the connections, the cold-read threads, and Python.
 pub struct Core {
-    shared: Shared,
-    /// Queues to Python.
+    /// As given at start.
+    pub settings: Settings,
+    /// Monotonic and wall time.
+    pub clock: Arc<dyn Clock>,
+    /// What is counted since the start.
+    pub stats: Arc<Stats>,
+    /// Request code to route.
+    pub routes: Routes,
+    /// The store, the published tables, locks and heartbeats.
+    pub state: ServerState,
+    /// Connections, and what the server exchanges with their clients.
+    pub clients: Clients,
+    /// Requests in Python's hands.
     pub handoff: Handoff,
-    /// Long polls.
-    pub long_polls: LongPolls,
-    /// Pulls that must read from the disk.
-    pub cold: BoundedQueue<ColdPull>,
-    /// Requests that wait until their clients have read earlier replies.
-    pub parked: Parked,
+    /// Requests and replies that wait for something else.
+    pub waiting: WaitingRequests,
 }
 
 impl Core {
@@ -37,21 +42,21 @@ impl Core {
         store: Option<Arc<Store>>,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, UnknownFamily> {
-        let handoff = Handoff::new(&settings.families, &clock);
+        let stats = Arc::<Stats>::default();
         Ok(Arc::new(Self {
-            cold: BoundedQueue::new(COLD_QUEUE, Arc::clone(&clock)),
-            shared: Shared::new(settings, store, clock)?,
-            handoff,
-            long_polls: LongPolls::default(),
-            parked: Parked::default(),
+            routes: Routes::of(&settings)?,
+            state: ServerState::new(store, Arc::clone(&clock), Arc::clone(&stats)),
+            clients: Clients::new(settings.reply_bytes_max, &clock, &stats),
+            handoff: Handoff::new(&settings.families, &clock),
+            waiting: WaitingRequests::new(&clock),
+            settings,
+            clock,
+            stats,
         }))
     }
-}
 
-impl Deref for Core {
-    type Target = Shared;
-
-    fn deref(&self) -> &Shared {
-        &self.shared
+    /// Whether sends are refused because the put lock is held too long.
+    pub(crate) fn is_page_cache_busy(&self) -> bool {
+        self.handoff.overload.is_busy(self.state.lock_held_ms())
     }
 }

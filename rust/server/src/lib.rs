@@ -1,52 +1,56 @@
 //! Requests, and the code that answers them.
 //!
-//! `conn` reads frames. `requests::dispatch` asks `route` which code answers: a native handler of
-//! `requests`, as far as the published `tables` allow, or Python through `handoff`. A handler
-//! returns an outcome, and `dispatch` decides the next step. `waiting` keeps the replies that wait
-//! until their messages are durable. `fair` keeps well-behaved clients fast. `shared` holds the
-//! parts that all of them use, `core` the waiting requests, `limits` every limit; `server` starts
-//! and stops everything.
+//! `conn` reads frames, and `dispatch` takes each to its answer: from native code, as far as the
+//! published `tables` allow, or from Python through `handoff`. A native request in `requests`
+//! decodes the frame, calls one of `operations`, which know no protocol, and encodes the reply.
+//! `waiting` keeps what must wait. `fair` keeps well-behaved clients fast. `core` has the parts
+//! that all of them use, `limits` every limit; `server` starts and stops everything.
 //!
-//! No file imports another in a circle.
+//! Folders have an order, and each imports only those below it; no file imports another in a
+//! circle. `tests/test_tidy.py` holds both.
 
+mod clients;
 mod conn;
 mod core;
+mod dispatch;
 mod fair;
 mod handoff;
 mod limits;
+mod operations;
+mod queues;
 mod requests;
 mod route;
 #[allow(clippy::module_inception)]
 mod server;
 mod settings;
-mod shared;
 #[cfg(test)]
 mod sizes_tests;
+mod state;
 mod stats;
 mod supervise;
 mod tables;
-mod traffic;
 mod waiting;
 
-pub use conn::client_replies::ClientReply;
-pub use conn::events::{Event, EventKind};
-pub use conn::peers::Peer;
+pub use clients::calls::{ClientReply, NotAsked};
+pub use clients::events::{Event, EventKind};
+pub use clients::peers::Peer;
+pub use conn::admission::Admission;
 pub use conn::tls::Tls;
 pub use core::Core;
-pub use handoff::job::Job;
-pub use handoff::queue::Popped;
+pub use dispatch::job::Job;
 pub use handoff::request::JobHead;
 pub use limits::{CONNECTIONS_MAX, FRAME_BYTES_MAX};
-pub use requests::ask_client::NotAsked;
-pub use requests::long_poll::PollKey;
-pub use requests::queue_locks::{Granted, LockLimits, QueueName};
+pub use operations::server_state::ServerState;
+pub use queues::bounded_queue::Popped;
+pub use route::UnknownFamily;
 pub use server::Server;
 pub use settings::{DataPlane, FrameLimits, Kind, Settings, TlsMode, TlsSettings};
-pub use shared::{Shared, UnknownFamily};
+pub use state::queue_locks::{Granted, LockLimits, QueueName};
+pub use stats::traffic::Sums;
 pub use tables::GroupRow;
 pub use tables::acl::{Account, AclRules, AddressPattern, Denials};
 pub use tables::bitmaps::{FilterRow, Filters, GroupFilter};
 pub use tables::broker_row::{BrokerRow, StoredReplies};
 pub use tables::table::{Change, StaleVersion};
 pub use tables::{Subscription, SubscriptionRow, TopicRow};
-pub use traffic::Sums;
+pub use waiting::long_polls::PollKey;

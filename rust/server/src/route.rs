@@ -5,8 +5,10 @@
 
 use std::collections::HashMap;
 
+use thiserror::Error;
+
 use crate::limits::LARGE_REQUEST_BYTES;
-use crate::settings::{DataPlane, Kind};
+use crate::settings::{DataPlane, Kind, Settings};
 use mq_format::codes::{
     CONSUMER_SEND_MSG_BACK, END_TRANSACTION, GET_CONSUMER_LIST_BY_GROUP, GET_MAX_OFFSET,
     GET_MIN_OFFSET, GET_ROUTEINFO_BY_TOPIC, HEART_BEAT, LOCK_BATCH_MQ, PULL_MESSAGE,
@@ -75,6 +77,16 @@ impl Native {
 /// Index of a family of Python processors.
 pub type Family = usize;
 
+/// A route names a family that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("request code {code} is routed to family {family:?}, which is not among the families")]
+pub struct UnknownFamily {
+    /// The code, or -1 for the default family.
+    pub code: i32,
+    /// The missing family.
+    pub family: String,
+}
+
 /// Maps request codes to routes.
 #[derive(Debug)]
 pub struct Routes {
@@ -86,9 +98,30 @@ pub struct Routes {
 }
 
 impl Routes {
+    /// Maps codes to families as the settings say; an error if a family does not exist.
+    pub(crate) fn of(settings: &Settings) -> Result<Self, UnknownFamily> {
+        let families = &settings.families;
+        let index = |name: &str| families.iter().position(|(known, _)| known == name);
+        let family = |code: i32, family: &String| {
+            let unknown = || UnknownFamily {
+                code,
+                family: family.clone(),
+            };
+            index(family).ok_or_else(unknown)
+        };
+        let by_code = settings.routes.iter();
+        let by_code = by_code
+            .map(|(code, name)| Ok((*code, family(*code, name)?)))
+            .collect::<Result<_, UnknownFamily>>()?;
+        let default = settings.default_family.as_ref();
+        let default = default.map(|name| family(-1, name)).transpose()?;
+        let (kind, plane) = (settings.kind, settings.data_plane);
+        Ok(Self::new(kind, plane, by_code, default, index(LARGE)))
+    }
+
     /// `families` names the family of each code; other codes go to `default`. `large` is the family
     /// of long requests of any code; None leaves them in their own families.
-    pub fn new(
+    fn new(
         kind: Kind,
         plane: DataPlane,
         families: HashMap<i32, Family>,

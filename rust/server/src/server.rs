@@ -9,14 +9,14 @@ use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinSet;
 
-use crate::conn::listener;
-use crate::conn::memory;
+use crate::conn::admission::Admission;
+use crate::conn::{listener, memory};
 use crate::core::Core;
-use crate::handoff::queue_timeout;
+use crate::dispatch::{backpressure, cold_reads, queue_timeout, routing};
 use crate::limits::{COLD_THREADS, HOLD_SWEEP_TICKS, HOLD_TICK_MS};
-use crate::requests::{cold, dispatch, parking};
+use crate::requests::acknowledgement;
 use crate::settings::Kind;
-use crate::supervise;
+use crate::supervise::supervise;
 use mq_base::clock::{Step, StepWatch, shown};
 use mq_format::message::RecordView;
 use mq_net::threads::can_start;
@@ -30,6 +30,7 @@ const FLUSH_TIME: Duration = Duration::from_millis(500);
 /// A listening server.
 pub struct Server {
     core: Arc<Core>,
+    admission: Arc<Admission>,
     runtime: Runtime,
     accepting: Mutex<JoinSet<()>>,
     cold: Vec<JoinHandle<()>>,
@@ -44,7 +45,7 @@ impl Server {
     ///
     /// # Errors
     /// The operating system's, from resolving, binding or listening.
-    pub fn start(core: Arc<Core>) -> io::Result<Self> {
+    pub fn start(core: Arc<Core>, admission: Arc<Admission>) -> io::Result<Self> {
         let settings = &core.settings;
         let (main, port) = listener::bind(&settings.host, settings.port)?;
         let fast = settings
@@ -69,20 +70,26 @@ impl Server {
         ];
         for (listener, is_fast) in ports.into_iter().flatten() {
             let listener = Arc::new(tokio::net::TcpListener::from_std(listener)?);
-            let accept = move |core| listener::accept(core, Arc::clone(&listener), is_fast);
-            accepting.spawn(supervise::supervise(Arc::clone(&core), "accept", accept));
+            let (core, admission) = (Arc::clone(&core), Arc::clone(&admission));
+            let stats = Arc::clone(&core.stats);
+            let accept = move || {
+                let (core, admission) = (Arc::clone(&core), Arc::clone(&admission));
+                listener::accept(core, admission, Arc::clone(&listener), is_fast)
+            };
+            accepting.spawn(supervise(stats, "accept", accept));
         }
-        runtime.spawn(supervise::supervise(Arc::clone(&core), "holds", keep_time));
-        runtime.spawn(supervise::supervise(
-            Arc::clone(&core),
-            "queues",
-            queue_timeout::keep_queues,
-        ));
+        let timed = Arc::clone(&core);
+        let holds = move || keep_time(Arc::clone(&timed));
+        runtime.spawn(supervise(Arc::clone(&core.stats), "holds", holds));
+        let timed = Arc::clone(&core);
+        let queues = move || queue_timeout::keep_queues(Arc::clone(&timed));
+        runtime.spawn(supervise(Arc::clone(&core.stats), "queues", queues));
         runtime.spawn(memory::keep_low());
         drop(context);
         let cold = start_cold_reads(&core)?;
         Ok(Self {
             core,
+            admission,
             runtime,
             accepting: Mutex::new(accepting),
             cold,
@@ -91,7 +98,7 @@ impl Server {
         })
     }
 
-    /// Returns the shared parts of the server.
+    /// Returns the parts of the server.
     pub fn core(&self) -> &Arc<Core> {
         &self.core
     }
@@ -106,7 +113,7 @@ impl Server {
     pub fn stop(self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
         self.stop_accepting();
-        self.core.drain();
+        self.admission.drain();
         self.core.release_holds();
         while self.core.handoff.open() > 0 && Instant::now() < deadline {
             std::thread::sleep(DRAIN_STEP);
@@ -118,23 +125,25 @@ impl Server {
         }
         let flushed = Instant::now() + FLUSH_TIME;
         let has_outbound = || {
-            self.core
-                .peers
-                .all()
-                .iter()
-                .any(|peer| peer.outbound_bytes() > 0)
+            let peers = self.core.clients.peers.all();
+            peers.iter().any(|peer| peer.outbound_bytes() > 0)
         };
         while has_outbound() && Instant::now() < flushed {
             std::thread::sleep(DRAIN_STEP);
         }
-        self.core.peers.all().iter().for_each(|peer| peer.close());
+        self.core
+            .clients
+            .peers
+            .all()
+            .iter()
+            .for_each(|peer| peer.close());
         self.runtime.shutdown_timeout(Duration::from_secs(1));
         self.core.close();
     }
 
     /// Ends everything without waiting: for a server that was not stopped.
     pub fn abandon(self) {
-        self.core.drain();
+        self.admission.drain();
         // Held requests keep the core alive, and the core keeps them alive.
         self.core.release_holds();
         self.core.close();
@@ -144,7 +153,7 @@ impl Server {
 
 /// Checks the deadlines of long polls as long as the server lives.
 async fn keep_time(core: Arc<Core>) {
-    core.long_polls.run_on(Handle::current());
+    core.waiting.run_on(Handle::current());
     let mut ticks = tokio::time::interval(Duration::from_millis(HOLD_TICK_MS));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut watch = StepWatch::new(&*core.clock);
@@ -159,9 +168,12 @@ async fn keep_time(core: Arc<Core>) {
                 shown(to_ms)
             );
         }
-        dispatch::wake(&core, core.long_polls.expired(core.clock.monotonic_ms()));
+        routing::wake(
+            &core,
+            core.waiting.long_polls.expired(core.clock.monotonic_ms()),
+        );
         if tick % HOLD_SWEEP_TICKS == 0 {
-            dispatch::wake(&core, core.long_polls.sweep());
+            routing::wake(&core, core.waiting.long_polls.sweep());
         }
     }
 }
@@ -169,23 +181,23 @@ async fn keep_time(core: Arc<Core>) {
 impl Core {
     /// Answers every long poll; from now on no request becomes one.
     pub fn release_holds(self: &Arc<Self>) {
-        dispatch::wake(self, self.long_polls.release());
+        routing::wake(self, self.waiting.long_polls.release());
     }
 
     /// Closes all queues; requests that still wait get code 1.
     fn close_queues(self: &Arc<Self>) {
         for request in self.handoff.close() {
-            dispatch::end(self, request);
+            routing::end(self, request);
         }
-        parking::give_up(self);
-        drop(self.cold.close());
+        backpressure::give_up(self);
+        drop(self.waiting.cold.close());
     }
 
     /// Ends every wait of Python's threads.
     pub fn close(self: &Arc<Self>) {
         self.close_queues();
-        drop(self.events.close());
-        self.client_replies.close();
+        drop(self.clients.events.close());
+        self.clients.replies.close();
     }
 }
 
@@ -196,7 +208,8 @@ fn taken(error: AlreadyRegistered) -> io::Error {
 
 /// The store of a broker.
 fn store(core: &Core) -> Option<&Arc<Store>> {
-    core.store
+    core.state
+        .store
         .as_ref()
         .filter(|_| core.settings.kind == Kind::Broker)
 }
@@ -206,15 +219,15 @@ fn listen_to_store(core: &Arc<Core>) -> io::Result<()> {
     let Some(store) = store(core) else {
         return Ok(());
     };
-    let pending_acks = Arc::clone(&core.pending_acks);
-    let settled = move |settled: &[Settled]| pending_acks.settled(settled);
+    let pending_acks = Arc::clone(&core.waiting.pending_acks);
+    let settled = move |settled: &[Settled]| acknowledgement::settled(&pending_acks, settled);
     store.on_settled(Box::new(settled)).map_err(taken)?;
     // Weak, because the store outlives its server, and the core holds the store.
     let listening = Arc::downgrade(core);
     let arrived = move |arrivals: &Arrivals<'_>| {
         if let Some(core) = listening.upgrade() {
             // The store's dispatch thread only moves the long polls; they are answered elsewhere.
-            dispatch::wake(&core, core.long_polls.arrived(arrivals));
+            routing::wake(&core, core.waiting.long_polls.arrived(arrivals));
         }
     };
     store.on_arrival(Box::new(arrived)).map_err(taken)?;
@@ -226,19 +239,19 @@ fn listen_to_store(core: &Arc<Core>) -> io::Result<()> {
                 topic,
                 size_bytes,
             } = *delivery;
-            core.traffic.delivery(queue_id, topic, size_bytes);
+            core.stats.traffic.delivery(queue_id, topic, size_bytes);
         }
     };
     store.on_delivery(Box::new(delivered)).map_err(taken)?;
     let waiting = Arc::downgrade(core);
     let is_awaited = move || {
         let core = waiting.upgrade();
-        core.is_none_or(|core| !core.long_polls.is_empty())
+        core.is_none_or(|core| !core.waiting.long_polls.is_empty())
     };
     store.set_awaited(Box::new(is_awaited)).map_err(taken)?;
     let filtering = Arc::downgrade(core);
     let bitmap = move |record: &RecordView<'_>| {
-        let filters = &filtering.upgrade()?.tables.filters;
+        let filters = &filtering.upgrade()?.state.tables.filters;
         filters.bitmap(record.topic, record.properties)
     };
     store.set_bitmap_source(Box::new(bitmap)).map_err(taken)
@@ -255,7 +268,7 @@ fn start_cold_reads(core: &Arc<Core>) -> io::Result<Vec<JoinHandle<()>>> {
         .map(|index| {
             let core = Arc::clone(core);
             let thread = std::thread::Builder::new().name(format!("mq-cold-{index}"));
-            thread.spawn(move || cold::read_cold(&core))
+            thread.spawn(move || cold_reads::read_cold(&core))
         })
         .collect()
 }

@@ -3,15 +3,16 @@
 
 use std::sync::Arc;
 
+use crate::clients::peers::Peer;
+use crate::conn::admission::Admission;
 use crate::conn::connection;
-use crate::conn::peers::Peer;
 use crate::core::Core;
-use crate::requests::long_poll;
-use crate::requests::pull::PullTask;
+use crate::waiting::long_polls;
+use crate::waiting::pull_task::PullTask;
 use mq_net::connection::Connection;
 use mq_net::receiver::Receiver;
 
-fn result_size<R>(_: impl FnOnce(Arc<Core>, Arc<Peer>, Receiver) -> R) -> usize {
+fn result_size<R>(_: impl FnOnce(Arc<Core>, Arc<Admission>, Arc<Peer>, Receiver) -> R) -> usize {
     size_of::<R>()
 }
 
@@ -19,7 +20,7 @@ fn result_size<R>(_: impl FnOnce(Arc<Core>, Arc<Peer>, Receiver) -> R) -> usize 
 fn a_held_pull_is_small() {
     assert!(size_of::<PullTask>() <= 112, "{}", size_of::<PullTask>());
     assert_eq!(
-        long_poll::LONG_POLL_BYTES,
+        long_polls::LONG_POLL_BYTES,
         size_of::<PullTask>(),
         "nothing beside it"
     );

@@ -7,25 +7,25 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use crate::core::Core;
+use crate::stats::Stats;
 use mq_base::services;
 
 /// Pause before a task that panicked is started again.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Runs a task that does not end by itself. A panic is recorded in the core's services, and the
-/// task is started again. The service counts as healthy when the task has run for one pause.
-pub(crate) async fn supervise<F>(core: Arc<Core>, name: &'static str, task: impl Fn(Arc<Core>) -> F)
+/// Runs a task that does not end by itself. A panic is recorded in the services, and the task is
+/// started again. The service counts as healthy when the task has run for one pause.
+pub(crate) async fn supervise<F>(stats: Arc<Stats>, name: &'static str, task: impl Fn() -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
     loop {
         // A `JoinSet` aborts its task when it is dropped, so the inner task ends with this one.
         let mut running = JoinSet::new();
-        running.spawn(task(Arc::clone(&core)));
+        running.spawn(task());
         let mut ended = tokio::time::timeout(PAUSE, running.join_next()).await;
         if ended.is_err() {
-            core.services.succeeded(name);
+            stats.services.succeeded(name);
             ended = Ok(running.join_next().await);
         }
         let Ok(Some(Err(error))) = ended else {
@@ -34,7 +34,7 @@ where
         let Ok(panic) = error.try_into_panic() else {
             return; // the runtime stops
         };
-        core.services.failed(name, &reason(&*panic));
+        stats.services.failed(name, &reason(&*panic));
         tokio::time::sleep(PAUSE).await;
     }
 }
@@ -50,23 +50,23 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::Settings;
-    use mq_base::clock::SystemClock;
 
     #[tokio::test]
     async fn a_task_that_panics_is_counted_and_restarted() {
-        let core = Core::new(Settings::default(), None, SystemClock::shared()).unwrap();
+        let stats = Arc::<Stats>::default();
         let (begun, mut seen) = mpsc::unbounded_channel();
         let count = AtomicU32::new(0);
-        let task = move |core: Arc<Core>| {
+        let running = Arc::clone(&stats);
+        let task = move || {
             let (begun, attempt) = (begun.clone(), count.fetch_add(1, Ordering::Relaxed));
+            let stats = Arc::clone(&running);
             async move {
-                begun.send(core.services.all()).unwrap();
+                begun.send(stats.services.all()).unwrap();
                 assert_ne!(attempt, 0, "the first one fails");
                 std::future::pending::<()>().await;
             }
         };
-        let supervised = tokio::spawn(supervise(Arc::clone(&core), "task", task));
+        let supervised = tokio::spawn(supervise(stats, "task", task));
         assert!(seen.recv().await.unwrap().is_empty());
         let failures = &seen.recv().await.unwrap()["task"];
         assert_eq!(failures.count, 1);

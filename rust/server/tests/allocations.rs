@@ -206,7 +206,7 @@ fn binary_pull(offset: usize) -> Vec<u8> {
 }
 
 fn stored(core: &Arc<Core>) -> usize {
-    let store = core.store.as_ref().unwrap();
+    let store = core.state.store.as_ref().unwrap();
     usize::try_from(store.max_offset("TheTopic", 0)).unwrap()
 }
 

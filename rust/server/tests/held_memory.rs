@@ -47,7 +47,7 @@ fn connections_and_holds_cost_little() {
         connection.write_all(&pulls).unwrap();
         ask_end(connection);
     }
-    await_count("pulls held", HOLDS, || core.long_polls.len());
+    await_count("pulls held", HOLDS, || core.waiting.long_polls.len());
     let (bytes, blocks) = in_use();
     let many = i64::try_from(HOLDS).unwrap();
     let bytes = (bytes - before.0) / many;

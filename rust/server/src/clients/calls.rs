@@ -1,4 +1,4 @@
-//! Replies of clients to requests that the server sent, on their way to Python.
+//! Requests that the server sends to clients: their replies, on their way to Python.
 //!
 //! No thread waits for one client: Python takes the replies of all clients from one queue.
 
@@ -7,12 +7,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::handoff::queue::{BoundedQueue, Popped};
 use crate::limits::{CLIENT_REPLIES_MAX, CLIENT_REPLY_BYTES_ALL, CLIENT_REPLY_BYTES_MAX};
+use crate::queues::bounded_queue::{BoundedQueue, Popped};
 use mq_base::clock::Clock;
 
 /// The connection of an item that only wakes the reader; connections are numbered from 1.
 const NO_CONNECTION: u64 = 0;
+
+/// Why a request was not sent to a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotAsked {
+    /// Its connection is closed.
+    Gone,
+    /// It has not read earlier replies, or has not answered earlier requests.
+    Full,
+}
 
 /// Result of a request to a client.
 #[derive(Debug, PartialEq, Eq)]

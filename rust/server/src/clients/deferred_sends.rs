@@ -17,22 +17,22 @@ use crate::limits::{
 
 /// The waiting sends of one connection.
 #[derive(Debug, Default)]
-pub struct SendOrder {
+pub struct DeferredSends {
     /// Number of topics with a send in Python, so that the usual case needs no lock.
     busy: AtomicU32,
     /// Whether too many sends wait to read the connection.
     is_full: AtomicBool,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<ByTopic>,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct ByTopic {
     by_topic: HashMap<String, VecDeque<Vec<u8>>>,
     frames: usize,
     bytes: usize,
 }
 
-impl Waiting {
+impl ByTopic {
     fn is_many(&self) -> bool {
         self.frames >= DEFERRED_SENDS_PAUSE || self.bytes >= DEFERRED_BYTES_PAUSE
     }
@@ -49,7 +49,7 @@ pub enum SendTurn {
     Refused,
 }
 
-impl SendOrder {
+impl DeferredSends {
     /// Whether any topic of this connection has a send in Python.
     pub fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Acquire) > 0
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn later_sends_of_a_busy_topic_wait_in_order() {
-        let (order, budget) = (SendOrder::default(), AtomicUsize::new(0));
+        let (order, budget) = (DeferredSends::default(), AtomicUsize::new(0));
         assert_eq!(order.defer("T", b"0", &budget), SendTurn::Now);
         order.begin("T");
         assert!(order.is_busy());
@@ -152,7 +152,7 @@ mod tests {
     fn the_order_is_full_until_waiting_sends_have_left() {
         let cases = [(1, DEFERRED_SENDS_PAUSE), (DEFERRED_BYTES_PAUSE / 4, 4)];
         for (frame_bytes, frames) in cases {
-            let (order, budget) = (SendOrder::default(), AtomicUsize::new(0));
+            let (order, budget) = (DeferredSends::default(), AtomicUsize::new(0));
             let frame = vec![0; frame_bytes];
             order.begin("T");
             for _ in 0..frames {
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn refuses_what_exceeds_its_limits() {
-        let (order, budget) = (SendOrder::default(), AtomicUsize::new(0));
+        let (order, budget) = (DeferredSends::default(), AtomicUsize::new(0));
         order.begin("T");
         for _ in 0..DEFERRED_SENDS_MAX {
             assert_eq!(order.defer("T", b"x", &budget), SendTurn::Later);

@@ -7,14 +7,19 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::conn::events::EventKind;
-use crate::conn::partial_frames::{AllUnfinished, Unfinished};
-use crate::handoff::send_order::SendOrder;
+use crate::clients::deferred_sends::DeferredSends;
+use crate::clients::events::EventKind;
+use crate::clients::partial_frames::{AllUnfinished, Unfinished};
 use crate::limits::{
-    CALLS_MAX, OUTBOUND_SHARE_BYTES, UNFINISHED_PARTS, UNREAD_LOOK_MS, UNREAD_MS_MAX,
+    CALLS_MAX, LARGE_REPLY_BYTES, OUTBOUND_PARTS, OUTBOUND_SHARE_BYTES, UNFINISHED_PARTS,
+    UNREAD_BYTES_PAUSE, UNREAD_LOOK_MS, UNREAD_MS_MAX,
 };
-use crate::requests::known_heartbeats::Heart;
+use crate::state::known_heartbeats::Heart;
 use mq_net::connection::{Connection, SendError};
+
+/// Remark of the reply that replaces a large one.
+pub(crate) const NO_ROOM: &str =
+    "[OVERLOAD]clients have not taken too many bytes of earlier answers, ask again later";
 
 /// One connection. Its task reads; any thread may write through it.
 #[derive(Debug)]
@@ -26,7 +31,7 @@ pub struct Peer {
     /// Whether it was accepted on the fast (VIP) port.
     pub fast_port: bool,
     /// Sends that wait for an earlier send, which Python decides.
-    pub sends: SendOrder,
+    pub sends: DeferredSends,
     /// The last heartbeat that Python has acknowledged.
     pub(crate) heart: Heart,
     /// The incomplete frame.
@@ -85,7 +90,7 @@ impl Peer {
             id,
             remote,
             fast_port,
-            sends: SendOrder::default(),
+            sends: DeferredSends::default(),
             heart: Heart::default(),
             unfinished: Unfinished::default(),
             connection,
@@ -214,7 +219,7 @@ impl Peer {
             .max(self.last_write_ms.load(Ordering::Relaxed))
     }
 
-    /// Reserves the opaque for a request to the client; its reply goes to `Shared::client_replies`.
+    /// Reserves the opaque for a request to the client; its reply goes to `Clients::replies`.
     /// None if too many requests wait already or the connection is closed.
     pub fn expect_reply(&self) -> Option<i32> {
         let opaque = self.next_opaque.fetch_add(1, Ordering::Relaxed);
@@ -242,7 +247,7 @@ impl Peer {
 #[derive(Debug)]
 pub struct Peers {
     /// Limit on the unread replies of all clients, bytes; above it, large replies are refused.
-    pub(crate) reply_bytes_max: usize,
+    reply_bytes_max: usize,
     open: RwLock<HashMap<u64, Arc<Peer>>>,
     last_id: AtomicU64,
     /// Bytes of replies that no client has read yet.
@@ -290,6 +295,35 @@ impl Peers {
     /// Bytes of replies that no client has read yet, of all connections.
     pub fn outbound_bytes(&self) -> usize {
         self.outbound_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether a client must read replies before the server reads from it again. `outbound_bytes`:
+    /// bytes of replies that it has not read.
+    pub(crate) fn is_full(&self, outbound_bytes: usize) -> bool {
+        outbound_bytes > OUTBOUND_SHARE_BYTES
+            && (outbound_bytes >= UNREAD_BYTES_PAUSE || self.is_budget_short())
+    }
+
+    /// Whether all clients together have too many bytes of unread replies, so that each gets its
+    /// share.
+    fn is_budget_short(&self) -> bool {
+        self.outbound_bytes() > self.reply_bytes_max / OUTBOUND_PARTS
+    }
+
+    /// Whether a client must read some replies before it gets more.
+    pub(crate) fn must_wait(&self, peer: &Peer) -> bool {
+        !peer.is_closing() && self.is_full(peer.outbound_bytes())
+    }
+
+    /// Whether `more` bytes would exceed the client's share while the unread replies of all clients
+    /// exceed their budget.
+    pub(crate) fn has_its_share(&self, peer: &Peer, more: usize) -> bool {
+        self.is_budget_short() && peer.outbound_bytes() + more > OUTBOUND_SHARE_BYTES
+    }
+
+    /// Whether a reply of `bytes` fits beside the unread replies of all clients.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        bytes <= LARGE_REPLY_BYTES || self.outbound_bytes() + bytes <= self.reply_bytes_max
     }
 
     /// Memory of incomplete frames of all connections, bytes.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::limits::{LARGE_FRAME_BYTES, LARGE_PARTS};
-use crate::stats::Counted;
+use crate::stats::counters::Counted;
 
 /// Bytes of one permit, because a semaphore counts in 32 bits.
 const UNIT_BYTES: usize = 1 << 10;

@@ -10,18 +10,19 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
+use crate::clients::events::{End, EventKind};
+use crate::clients::peers::Peer;
+use crate::conn::admission::Admission;
 use crate::conn::budget::{Budget, Room, Share};
 use crate::conn::deadlines::{self, Begun};
-use crate::conn::events::{End, EventKind};
-use crate::conn::frames::Whole;
 use crate::conn::handshakes::Handshake;
-use crate::conn::peers::Peer;
+use crate::conn::spare_buffers;
 use crate::core::Core;
+use crate::dispatch::{arrival, backpressure};
+use crate::fair::Fairness;
 use crate::fair::turn_permits::{self, TurnSize};
-use crate::fair::{Fairness, spare_buffers};
 use crate::limits::{FIRST_READ_BYTES, READ_BYTES};
-use crate::requests::dispatch;
-use crate::requests::parking;
+use crate::requests::context::Whole;
 use mq_format::remoting::FrameError;
 use mq_net::frame::{FrameBytes, FrameSplitter};
 use mq_net::receiver::Receiver;
@@ -54,6 +55,7 @@ enum Turn {
 
 struct Connection {
     core: Arc<Core>,
+    admission: Arc<Admission>,
     peer: Arc<Peer>,
     receiver: Receiver,
     splitter: FrameSplitter,
@@ -78,11 +80,11 @@ struct Connection {
     /// Room in that budget for the current large frame.
     large_room: Option<Box<Room>>,
     /// Waits for room for the current large frame.
-    admission: Option<Admission>,
+    room_wait: Option<RoomWait>,
 }
 
 /// Boxed: few connections wait here, but the task of every connection would reserve the space.
-type Admission = Pin<Box<dyn Future<Output = Option<Room>> + Send>>;
+type RoomWait = Pin<Box<dyn Future<Output = Option<Room>> + Send>>;
 
 /// Cleans up after a connection, however its task ends: return, panic, or drop at a stop.
 struct Ending {
@@ -94,11 +96,11 @@ struct Ending {
 impl Drop for Ending {
     fn drop(&mut self) {
         let (core, peer) = (&self.core, &self.peer);
-        core.peers.remove(peer.id);
-        core.client_replies.closed(peer.id, peer.closed());
-        parking::give_back(core, peer);
-        core.peers.forget_partial(peer);
-        core.long_polls.left();
+        core.clients.peers.remove(peer.id);
+        core.clients.replies.closed(peer.id, peer.closed());
+        backpressure::give_back(core, peer);
+        core.clients.peers.forget_partial(peer);
+        core.waiting.long_polls.left();
         let blank = (EventKind::Closed, String::new());
         let (mut kind, mut detail) = std::mem::replace(&mut self.end, blank);
         if peer.is_slow_reader() {
@@ -106,7 +108,7 @@ impl Drop for Ending {
         } else if let Some(gave_way) = peer.gave_way() {
             (kind, detail) = gave_way.end();
         }
-        core.tell(kind, Some(peer), peer.remote, detail);
+        core.clients.tell(kind, Some(peer), peer.remote, detail);
     }
 }
 
@@ -114,12 +116,14 @@ impl Drop for Ending {
 /// stores its arguments twice in a task, of which there may be ten thousand.
 pub(crate) fn serve(
     core: Arc<Core>,
+    admission: Arc<Admission>,
     peer: Arc<Peer>,
     receiver: Receiver,
 ) -> impl Future<Output = ()> + Send {
     let splitter = FrameSplitter::new(core.settings.frame_bytes_max, core.settings.header);
     let mut connection = Connection {
         core,
+        admission,
         peer,
         receiver,
         splitter,
@@ -133,7 +137,7 @@ pub(crate) fn serve(
         is_watched: false,
         share: None,
         large_room: None,
-        admission: None,
+        room_wait: None,
     };
     async move {
         let mut ending = Ending {
@@ -188,7 +192,8 @@ impl Connection {
     /// `outbound_bytes` bytes of replies.
     fn may_read(&self, outbound_bytes: usize) -> bool {
         let has_left = !self.left.is_empty();
-        !self.peer.sends.is_full() && self.fairness.may_read(&self.core, outbound_bytes, has_left)
+        let peers = &self.core.clients.peers;
+        !self.peer.sends.is_full() && self.fairness.may_read(peers, outbound_bytes, has_left)
     }
 
     /// The incomplete frame, if the server waits for its sender.
@@ -205,7 +210,7 @@ impl Connection {
             taken_ms: self.core.clock.monotonic_ms() - began_ms,
             received: self.splitter.received(),
             large: large.filter(|_| self.large_room.is_some()),
-            is_awaited: self.core.budget.is_awaited(),
+            is_awaited: self.admission.budget.is_awaited(),
         })
     }
 
@@ -279,19 +284,19 @@ impl Connection {
         if self.peer.outbound_bytes() < outbound_bytes {
             self.peer.note_taken(self.core.clock.monotonic_ms());
         }
-        parking::give_back(&self.core, &self.peer);
+        backpressure::give_back(&self.core, &self.peer);
     }
 
     /// Waits until the current large frame has room. The wait may be cancelled at any time and
     /// keeps its position in the order.
     async fn admit(&mut self) {
         self.note_whether_read(false);
-        if let Some(admission) = &mut self.admission
-            && let Some(room) = admission.await
+        if let Some(wait) = &mut self.room_wait
+            && let Some(room) = wait.await
         {
             self.large_room = Some(Box::new(room));
         }
-        self.admission = None;
+        self.room_wait = None;
         self.note_whether_read(true);
         self.is_watched = false; // a large frame is checked more often
     }
@@ -311,29 +316,31 @@ impl Connection {
         let Some(size) = self.large_size() else {
             return;
         };
-        let core = Arc::clone(&self.core);
+        let admission = Arc::clone(&self.admission);
         let share = self
             .share
-            .get_or_insert_with(|| core.budget.share())
+            .get_or_insert_with(|| admission.budget.share())
             .clone();
-        self.admission = Some(Box::pin(async move { core.budget.room(share, size).await }));
+        self.room_wait = Some(Box::pin(
+            async move { admission.budget.room(share, size).await },
+        ));
     }
 
     /// Answers what arrives. If that is more than a short turn allows, it first waits for a
     /// long-turn permit, so that this connection does not delay others.
     async fn turn(&mut self, is_more: bool) -> Result<Turn, End> {
-        if self.admission.is_some() {
+        if self.room_wait.is_some() {
             Box::pin(self.admit()).await;
         }
         if !is_more {
             return poll_fn(|cx| self.poll_read(cx, TurnSize::Short)).await;
         }
-        let core = Arc::clone(&self.core);
+        let admission = Arc::clone(&self.admission);
         self.note_whether_read(false);
         let has_left = !self.left.is_empty();
         // Boxed: few connections are here at once, but the task of every connection would reserve
         // the space.
-        let permit = Box::pin(self.fairness.permit(&core, has_left)).await;
+        let permit = Box::pin(self.fairness.permit(&admission.turn_permits, has_left)).await;
         self.note_whether_read(true);
         let once = poll_fn(|cx| Poll::Ready(self.poll_read(cx, permit.size))).await;
         permit.leave();
@@ -346,7 +353,7 @@ impl Connection {
     /// Reads once, unless requests are left from the last read, and answers the complete frames
     /// until the replies reach the limit of the turn.
     fn poll_read(&mut self, cx: &mut Context<'_>, size: TurnSize) -> Poll<Result<Turn, End>> {
-        if self.core.is_draining() {
+        if self.admission.is_draining() {
             return Poll::Pending; // nothing is read any more
         }
         SCRATCH.with_borrow_mut(|scratch| {
@@ -401,7 +408,7 @@ impl Connection {
         if self.is_fresh && !self.begin(bytes)? {
             return Ok(Turn::Done);
         }
-        self.core.counters.bytes_in.add(count as u64);
+        self.core.stats.counters.bytes_in.add(count as u64);
         self.answer(bytes, replies, size)
     }
 
@@ -409,15 +416,15 @@ impl Connection {
     fn begin(&mut self, bytes: &[u8]) -> Result<bool, End> {
         self.is_fresh = false;
         let failed = |core: &Core, why: String| {
-            core.counters.tls_failed.one();
+            core.stats.counters.tls_failed.one();
             (EventKind::Tls, why)
         };
-        let begun = self.core.tls.begin(bytes[0], &self.peer);
+        let begun = self.admission.tls.begin(bytes[0], &self.peer);
         let Some((session, handshake)) = begun.map_err(|why| failed(&self.core, why))? else {
             return Ok(true);
         };
         if handshake.made_room {
-            self.core.counters.handshakes_given_up.one();
+            self.core.stats.counters.handshakes_given_up.one();
         }
         self.handshake = Some(Box::new(handshake));
         let upgraded = (self.receiver).upgrade(self.peer.connection(), session, bytes);
@@ -441,7 +448,7 @@ impl Connection {
             return EventKind::Closed;
         }
         self.note_greeting();
-        let counters = &self.core.counters;
+        let counters = &self.core.stats.counters;
         match received {
             _ if !self.receiver.is_handshaking() => counters.tls_sessions.one(),
             Poll::Ready(Ok((0, _)) | Err(_)) => counters.tls_failed.one(),
@@ -467,10 +474,11 @@ impl Connection {
         if !replies.is_empty() {
             let count = replies.len();
             send(core, peer, replies, now_ms);
-            self.fairness.note(core, peer, size, count);
+            let permits = &self.admission.turn_permits;
+            self.fairness.note(permits, peer, size, count);
         }
         result.map_err(|error| {
-            core.counters.frames_bad.one();
+            core.stats.counters.frames_bad.one();
             (EventKind::BadFrame, error.to_string())
         })?;
         self.left.extend_from_slice(bytes);
@@ -479,9 +487,12 @@ impl Connection {
         }
         let held = self.splitter.held_bytes() + self.left.capacity();
         let limit = core.settings.unfinished_bytes_max;
-        let closed = core.peers.note_partial(peer, held, is_new, now_ms, limit);
+        let closed = core
+            .clients
+            .peers
+            .note_partial(peer, held, is_new, now_ms, limit);
         if closed > 0 {
-            core.counters.frames_given_up.add(closed);
+            core.stats.counters.frames_given_up.add(closed);
         }
         if self.splitter.is_partial() {
             self.ask_for_room();
@@ -502,7 +513,7 @@ impl Connection {
         size: TurnSize,
     ) -> Result<(), FrameError> {
         let (core, peer) = (&self.core, &self.peer);
-        let allowance = self.fairness.allowance(core, size);
+        let allowance = (self.fairness).allowance(&self.admission.turn_permits, size);
         loop {
             let before = *bytes;
             let Some(whole) = self.splitter.next(bytes)? else {
@@ -511,20 +522,20 @@ impl Connection {
             *is_new = true;
             match whole {
                 FrameBytes::Among(frame)
-                    if allowance.leaves_pulls && dispatch::is_pull(core, frame) =>
+                    if allowance.leaves_pulls && arrival::is_pull(core, frame) =>
                 {
                     *bytes = before;
                     return Ok(());
                 }
                 FrameBytes::Among(frame) => {
-                    dispatch::frame(core, peer, Whole::among(frame), replies)?;
+                    arrival::frame(core, peer, Whole::among(frame), replies)?;
                 }
                 FrameBytes::Own(frame) => {
                     let frame = spare_buffers::lend(frame, self.large_room.take());
-                    dispatch::frame(core, peer, Whole::own(&frame), replies)?;
+                    arrival::frame(core, peer, Whole::own(&frame), replies)?;
                 }
             }
-            if allowance.is_used(core, peer, replies.len()) {
+            if allowance.is_used(&core.clients.peers, peer, replies.len()) {
                 return Ok(());
             }
         }
@@ -532,7 +543,7 @@ impl Connection {
 }
 
 fn send(core: &Core, peer: &Peer, replies: &mut Vec<u8>, now_ms: i64) {
-    core.counters.bytes_out.add(replies.len() as u64);
+    core.stats.counters.bytes_out.add(replies.len() as u64);
     peer.note_write(now_ms);
     peer.send(replies);
     replies.clear();

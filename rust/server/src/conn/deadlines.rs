@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::conn::events::{End, EventKind};
+use crate::clients::events::{End, EventKind};
+use crate::clients::peers::Peer;
 use crate::conn::handshakes::Handshake;
-use crate::conn::peers::Peer;
+use crate::core::Core;
 use crate::limits::FRAME_GRACE_PARTS;
 use crate::settings::FrameLimits;
-use crate::shared::Shared;
 
 /// Interval of checks of a frame that other frames may wait for, milliseconds.
 const AWAITED_LOOK_MS: i64 = 1_000;
@@ -94,17 +94,14 @@ impl FrameLimits {
 
 /// Time of the next check: not after the earliest deadline.
 pub(crate) fn next_check(
-    shared: &Shared,
+    core: &Core,
     peer: &Peer,
     handshake: Option<&Handshake>,
     frame: Option<Begun>,
 ) -> Instant {
-    let mut left = shared
-        .settings
-        .idle_timeout
-        .saturating_sub(quiet(shared, peer));
+    let mut left = core.settings.idle_timeout.saturating_sub(quiet(core, peer));
     if let Some(frame) = frame {
-        let look_ms = shared.settings.frame.next_look_ms(frame);
+        let look_ms = core.settings.frame.next_look_ms(frame);
         left = left.min(Duration::from_millis(look_ms.try_into().unwrap_or(0)));
     }
     let check = Instant::now() + left.max(Duration::from_millis(1));
@@ -113,26 +110,26 @@ pub(crate) fn next_check(
 
 /// Reason to close the connection now, if a deadline has passed.
 pub(crate) fn overdue(
-    shared: &Shared,
+    core: &Core,
     peer: &Peer,
     handshake: Option<&Handshake>,
     frame: Option<Begun>,
 ) -> Option<End> {
     if handshake.is_some_and(|handshake| handshake.deadline <= Instant::now()) {
-        shared.counters.tls_failed.one();
-        let seconds = shared.settings.tls.handshake_timeout.as_secs_f64();
+        core.stats.counters.tls_failed.one();
+        let seconds = core.settings.tls.handshake_timeout.as_secs_f64();
         let detail = format!("the TLS handshake was not complete after {seconds} s");
         return Some((EventKind::Tls, detail));
     }
-    if let Some(detail) = frame.and_then(|frame| shared.settings.frame.why_late(frame)) {
-        shared.counters.frames_bad.one();
+    if let Some(detail) = frame.and_then(|frame| core.settings.frame.why_late(frame)) {
+        core.stats.counters.frames_bad.one();
         return Some((EventKind::BadFrame, detail));
     }
-    let idle = shared.settings.idle_timeout;
-    if quiet(shared, peer) < idle {
+    let idle = core.settings.idle_timeout;
+    if quiet(core, peer) < idle {
         return None;
     }
-    shared.counters.connections_idle.one();
+    core.stats.counters.connections_idle.one();
     let seconds = idle.as_secs_f64();
     Some(match peer.outbound_bytes() {
         0 => (EventKind::Idle, format!("idle for {seconds} s")),
@@ -146,8 +143,8 @@ pub(crate) fn overdue(
 }
 
 /// Time since the last byte was received or sent.
-fn quiet(shared: &Shared, peer: &Peer) -> Duration {
-    let quiet_ms = shared.clock.monotonic_ms() - peer.last_active_ms();
+fn quiet(core: &Core, peer: &Peer) -> Duration {
+    let quiet_ms = core.clock.monotonic_ms() - peer.last_active_ms();
     Duration::from_millis(quiet_ms.try_into().unwrap_or(0))
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::conn::peers::{GaveWay, Peer};
+use crate::clients::peers::{GaveWay, Peer};
 
 /// The handshakes of one server.
 #[derive(Debug)]

@@ -9,9 +9,10 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
+use crate::clients::events::EventKind;
+use crate::clients::peers::Peer;
+use crate::conn::admission::Admission;
 use crate::conn::connection;
-use crate::conn::events::EventKind;
-use crate::conn::peers::Peer;
 use crate::core::Core;
 use crate::limits::{BACKLOG, TRIAL_UNSENT_BYTES_MAX, UNREAD_BYTES_MAX};
 use mq_net::connection::Connection;
@@ -51,16 +52,17 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 /// Accepts connections, after the gate opened, until the task is aborted.
 pub(crate) async fn accept(
     core: Arc<Core>,
+    admission: Arc<Admission>,
     listener: Arc<tokio::net::TcpListener>,
     fast_port: bool,
 ) {
-    core.gate.passed().await;
+    admission.gate.passed().await;
     let mut back_off = BACK_OFF_MIN;
     loop {
         match listener.accept().await {
             Ok((stream, remote)) => {
                 back_off = BACK_OFF_MIN;
-                admit(&core, stream, remote, fast_port);
+                admit(&core, &admission, stream, (remote, fast_port));
             }
             Err(error) => {
                 tracing::warn!(%error, wait = ?back_off, "could not accept a connection, retrying");
@@ -71,12 +73,17 @@ pub(crate) async fn accept(
     }
 }
 
-fn admit(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr, fast_port: bool) {
+fn admit(
+    core: &Arc<Core>,
+    admission: &Arc<Admission>,
+    stream: TcpStream,
+    (remote, fast_port): (SocketAddr, bool),
+) {
     let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
     let limit = core.settings.connections_max;
-    if core.peers.count() >= limit {
-        core.counters.connections_refused.one();
-        core.tell(
+    if core.clients.peers.count() >= limit {
+        core.stats.counters.connections_refused.one();
+        core.clients.tell(
             EventKind::Refused,
             None,
             remote,
@@ -87,18 +94,23 @@ fn admit(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr, fast_port: boo
     if prepare(&stream).is_err() {
         return; // the client is gone already
     }
-    core.counters.connections_accepted.one();
-    let outbound_bytes = Arc::clone(&core.peers.outbound_bytes);
+    core.stats.counters.connections_accepted.one();
+    let outbound_bytes = Arc::clone(&core.clients.peers.outbound_bytes);
     let connection = Connection::with_shared_count(stream, UNREAD_BYTES_MAX, outbound_bytes);
     let Ok((connection, receiver)) = connection else {
         return;
     };
     connection.keep_unsent(TRIAL_UNSENT_BYTES_MAX);
     let now_ms = core.clock.monotonic_ms();
-    let id = core.peers.next_id();
+    let id = core.clients.peers.next_id();
     let peer = Arc::new(Peer::new(id, remote, fast_port, connection, now_ms));
-    core.peers.insert(&peer);
-    tokio::spawn(connection::serve(Arc::clone(core), peer, receiver));
+    core.clients.peers.insert(&peer);
+    tokio::spawn(connection::serve(
+        Arc::clone(core),
+        Arc::clone(admission),
+        peer,
+        receiver,
+    ));
 }
 
 /// Sets the socket options of a client connection.

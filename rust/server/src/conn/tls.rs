@@ -6,8 +6,8 @@ use parking_lot::RwLock;
 use rustls::ServerConfig;
 use tokio::time::Instant;
 
+use crate::clients::peers::Peer;
 use crate::conn::handshakes::{Handshake, Handshakes};
-use crate::conn::peers::Peer;
 use crate::limits::HANDSHAKE_PARTS;
 use crate::settings::{TlsMode, TlsSettings};
 use mq_net::tls::{HANDSHAKE_BYTE, Session};

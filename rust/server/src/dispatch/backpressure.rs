@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::conn::peers::Peer;
+use crate::clients::peers::Peer;
 use crate::core::Core;
-use crate::fair::backpressure::Waiting;
-use crate::fair::share::must_wait;
-use crate::requests::dispatch;
+use crate::dispatch::routing;
+use crate::waiting::backpressure::Parked;
 use mq_format::codes::SYSTEM_BUSY;
 use mq_format::remoting::Head;
 
@@ -14,32 +13,32 @@ use mq_format::remoting::Head;
 const UNREAD: &str = "[OVERLOAD]system busy, take the answers to earlier requests first";
 
 /// Keeps a request until its client has read some replies; replies with code 2 if too many wait.
-pub(crate) fn park(core: &Arc<Core>, peer: &Peer, waiting: Waiting) {
-    match core.parked.keep(peer.id, waiting) {
+pub(crate) fn park(core: &Arc<Core>, peer: &Peer, waiting: Parked) {
+    match core.waiting.parked.keep(peer.id, waiting) {
         // If the client has read or left in the meantime, its task has already looked for requests.
         Ok(()) => give_back(core, peer),
-        Err(Waiting::Python(request)) => dispatch::refuse(core, *request, UNREAD),
-        Err(Waiting::Cold(task)) => {
-            core.counters.overloaded.one();
+        Err(Parked::Python(request)) => routing::refuse(core, *request, UNREAD),
+        Err(Parked::Cold(task)) => {
+            core.stats.counters.overloaded.one();
             let mut out = Vec::new();
             Head::reply(task.to, SYSTEM_BUSY, Some(UNREAD)).encode(&[], &[], &mut out);
-            core.write(peer, &out);
+            core.clients.write(peer, &out);
         }
     }
 }
 
 /// Returns the requests of a connection to their queues, unless they must still wait.
 pub(crate) fn give_back(core: &Arc<Core>, peer: &Peer) {
-    if must_wait(&core.peers, peer) {
+    if core.clients.peers.must_wait(peer) {
         return;
     }
-    for waiting in core.parked.take(peer.id) {
+    for waiting in core.waiting.parked.take(peer.id) {
         match waiting {
-            Waiting::Python(request) => dispatch::submit(core, *request),
-            Waiting::Cold(task) => {
+            Parked::Python(request) => routing::submit(core, *request),
+            Parked::Cold(task) => {
                 let mut out = Vec::new();
-                dispatch::read_later(core, task, &mut out);
-                core.write(peer, &out);
+                routing::read_later(core, task, &mut out);
+                core.clients.write(peer, &out);
             }
         }
     }
@@ -47,10 +46,10 @@ pub(crate) fn give_back(core: &Arc<Core>, peer: &Peer) {
 
 /// Drops the requests of all connections; each is answered when it is dropped.
 pub(crate) fn give_up(core: &Arc<Core>) {
-    for peer in core.peers.all() {
-        for waiting in core.parked.take(peer.id) {
-            if let Waiting::Python(request) = waiting {
-                dispatch::end(core, *request);
+    for peer in core.clients.peers.all() {
+        for waiting in core.waiting.parked.take(peer.id) {
+            if let Parked::Python(request) = waiting {
+                routing::end(core, *request);
             }
         }
     }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::Core;
-use crate::fair::backpressure::Waiting;
-use crate::fair::share::must_wait;
-use crate::handoff::queue::Popped;
-use crate::requests::{dispatch, parking};
+use crate::dispatch::{backpressure, routing};
+use crate::queues::bounded_queue::Popped;
+use crate::requests::pull;
+use crate::waiting::backpressure::Parked;
 use mq_store::ReadMode;
 
 /// Service name of the threads.
@@ -15,25 +15,25 @@ const THREADS: &str = "mq-cold";
 
 /// Body of a thread that may wait for the disk; ends when the queue is closed.
 pub(crate) fn read_cold(core: &Arc<Core>) {
-    let Some(store) = core.store.clone() else {
+    let Some(store) = core.state.store.clone() else {
         return;
     };
     loop {
-        match core.cold.pop(Duration::from_secs(3_600)) {
+        match core.waiting.cold.pop(Duration::from_secs(3_600)) {
             Popped::Item(task) => {
                 let peer = Arc::clone(&task.peer);
-                if must_wait(&core.peers, &peer) {
-                    parking::park(core, &peer, Waiting::Cold(task));
+                if core.clients.peers.must_wait(&peer) {
+                    backpressure::park(core, &peer, Parked::Cold(task));
                     continue;
                 }
-                core.counters.cold_reads.one();
+                core.stats.counters.cold_reads.one();
                 let read = || {
                     let mut out = Vec::new();
-                    let pulled = task.answer(core, &store, ReadMode::Wait, &mut out);
-                    dispatch::pulled(core, pulled, &mut out);
-                    core.write(&peer, &out);
+                    let pulled = pull::answer(core, &store, *task, ReadMode::Wait, &mut out);
+                    routing::pulled(core, pulled, &mut out);
+                    core.clients.write(&peer, &out);
                 };
-                if core.services.round(THREADS, read).is_err() {
+                if core.stats.services.round(THREADS, read).is_err() {
                     // The client would wait for a reply that never comes.
                     peer.close();
                 }

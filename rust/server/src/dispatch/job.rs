@@ -5,21 +5,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::conn::peers::Peer;
+use crate::clients::peers::Peer;
 use crate::core::Core;
-use crate::fair::backpressure;
-use crate::fair::share;
-use crate::handoff::queue::Popped;
+use crate::dispatch::{backpressure, routing};
 use crate::handoff::request::{JobHead, Request};
 use crate::limits::HOLD_MS_MAX;
-use crate::requests::dispatch;
-use crate::requests::long_poll::{LongPoll, PollKey};
-use crate::requests::parking;
+use crate::queues::bounded_queue::Popped;
 use crate::route::Family;
+use crate::waiting::backpressure::Parked;
+use crate::waiting::long_polls::{LongPoll, PollKey};
 use mq_format::remoting::ExtFields;
 use mq_store::MessageFilter;
 
-/// One request in Python's hands. If it is dropped without a reply, it replies with code 1.
+/// One request in Python's hands. If it is dropped without a reply, it replies with code 1; any
+/// thread may drop it.
 pub struct Job {
     core: Arc<Core>,
     /// The connection it came from.
@@ -45,15 +44,11 @@ impl Core {
                 Popped::Timeout => return Popped::Timeout,
                 Popped::Closed => return Popped::Closed,
             };
-            if request.is_oneway() || !share::must_wait(&self.peers, &request.peer) {
+            if request.is_oneway() || !self.clients.peers.must_wait(&request.peer) {
                 return Popped::Item(Job::new(self, request));
             }
             let peer = Arc::clone(&request.peer);
-            parking::park(
-                self,
-                &peer,
-                backpressure::Waiting::Python(Box::new(request)),
-            );
+            backpressure::park(self, &peer, Parked::Python(Box::new(request)));
         }
     }
 }
@@ -88,14 +83,14 @@ impl Job {
     /// Replies in the request's serialization.
     pub fn respond(mut self, code: i32, remark: Option<&str>, fields: ExtFields<'_>, body: &[u8]) {
         if let Some(request) = &mut self.request {
-            request.respond(&self.core, code, remark, fields, body);
+            request.respond(&self.core.clients, code, remark, fields, body);
         }
     }
 
     /// Replies with code 1, as RocketMQ does when a processor throws: always in JSON.
     pub fn fail(mut self, remark: &str) {
         if let Some(request) = &mut self.request {
-            request.fail(&self.core, remark);
+            request.fail(&self.core.clients, remark);
         }
     }
 
@@ -130,10 +125,9 @@ impl Job {
             filter,
             deadline_ms,
         };
-        let woken = core
-            .long_polls
-            .hold(&core, LongPoll::Python(Box::new((poll_key, request))));
-        dispatch::wake(&core, woken);
+        let held = LongPoll::Python(Box::new((poll_key, request)));
+        let woken = core.waiting.long_polls.hold(&core.state, held);
+        routing::wake(&core, woken);
     }
 
     /// Routes the request once more, as if it had just arrived; possible once.
@@ -146,14 +140,54 @@ impl Job {
         };
         request.leave();
         let (frame, turn) = (request.frame().clone(), request.take_turn());
-        dispatch::again(&self.core, &self.peer, &frame, turn);
+        routing::again(&self.core, &self.peer, &frame, turn);
     }
 }
 
 impl Drop for Job {
     fn drop(&mut self) {
-        if let Some(request) = self.request.take() {
-            dispatch::end(&self.core, request);
+        match self.request.take() {
+            Some(request) if request.is_answered() => routing::end(&self.core, request),
+            Some(request) => routing::abandon(&self.core, request),
+            None => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::dispatch::slow_disk_tests::{Fixture, until};
+
+    /// Deferred sends, more than are resumed together.
+    const SENDS: i64 = 200;
+
+    /// Spawned tasks run only when the test waits.
+    #[tokio::test]
+    async fn sends_behind_a_dropped_request_continue_elsewhere() {
+        let root = tempfile::tempdir().unwrap();
+        let mut fixture = Fixture::new(root.path()).await;
+        let (core, store) = (Arc::clone(&fixture.core), Arc::clone(&fixture.store));
+        core.waiting.run_on(tokio::runtime::Handle::current());
+        fixture.publish_topic(2, false);
+        assert_eq!(fixture.send(b"first"), None, "Python creates the topic");
+        fixture.publish_topic(3, true);
+        for _ in 0..SENDS {
+            assert_eq!(fixture.send(b"later"), None);
+        }
+        let Popped::Item(job) = core.next_job(0, Duration::ZERO) else {
+            panic!("Python gets the send");
+        };
+        let log_end = store.max_physical_offset();
+        drop(job);
+        assert_eq!(core.handoff.open(), 0);
+        let stored_here = store.max_physical_offset() - log_end;
+        assert_eq!(stored_here, 0, "bytes stored by the thread that dropped it");
+        while fixture.peer.sends.is_busy() {
+            tokio::task::yield_now().await;
+        }
+        until("all are stored", || store.max_offset("T", 1) == SENDS);
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::Core;
+use crate::dispatch::routing;
 use crate::limits::{IDLE_TICK_MS, QUEUE_TICK_MS};
-use crate::requests::dispatch;
 use mq_format::codes;
 
 /// Start of the remark for a send that waited while the store was busy.
@@ -25,13 +25,13 @@ pub(crate) async fn keep_queues(core: Arc<Core>) {
 
 /// Replies with code 2 to requests that waited too long.
 fn clean(core: &Arc<Core>) {
-    if !core.overload.is_on() {
+    if !core.handoff.overload.is_on() {
         return;
     }
     let now_ms = core.clock.monotonic_ms();
     let sends = core.routes.family(codes::SEND_MESSAGE, 0);
     let drained = sends.filter(|_| core.is_page_cache_busy());
-    for (family, patience_ms) in core.overload.patience_ms().enumerate() {
+    for (family, patience_ms) in core.handoff.overload.patience_ms().enumerate() {
         let (limit_ms, why) = match drained {
             Some(sends) if sends == family => (0, DRAINED),
             _ => (patience_ms, EXPIRED),
@@ -44,7 +44,7 @@ fn clean(core: &Arc<Core>) {
                 "{why}broker busy, start flow control for a while, \
                  period in queue: {waited_ms}ms, size of queue: {left}"
             );
-            dispatch::refuse(core, request, &remark);
+            routing::refuse(core, request, &remark);
         }
     }
 }

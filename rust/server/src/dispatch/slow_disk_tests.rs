@@ -8,13 +8,12 @@ use std::time::{Duration, Instant};
 
 use tokio::net::{TcpListener, TcpStream};
 
-use super::*;
-use crate::conn::frames::Whole;
-use crate::conn::peers::Peer;
+use crate::clients::peers::Peer;
 use crate::core::Core;
-use crate::handoff::queue::Popped;
+use crate::dispatch::arrival;
 use crate::limits::UNREAD_BYTES_MAX;
-use crate::requests::dispatch;
+use crate::queues::bounded_queue::Popped;
+use crate::requests::context::Whole;
 use crate::settings::Settings;
 use crate::tables::GroupRow;
 use crate::tables::TopicRow;
@@ -24,7 +23,7 @@ use mq_format::codes;
 use mq_format::remoting::Frame;
 use mq_net::connection::Connection;
 use mq_store::testing::{SlowDisk, request};
-use mq_store::{PutResult, Settings as StoreSettings};
+use mq_store::{PutResult, PutStatus, Settings as StoreSettings, Store};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A request that does not use the disk takes less time than this.
@@ -65,21 +64,29 @@ impl Fixture {
             ..Settings::default()
         };
         let core = Core::new(settings, Some(Arc::clone(&store)), SystemClock::shared()).unwrap();
-        let tables = &core.tables;
+        let tables = &core.state.tables;
         tables.broker.publish(1, BrokerRow::default()).unwrap();
-        let topic = TopicRow::new("T", 6, (2, 2), false, false);
-        let topics = vec![("T".to_owned(), Some(topic))];
-        tables.topics.publish(1, topics, true).unwrap();
         let groups = vec![("G".to_owned(), Some(GroupRow::default()))];
         tables.groups.publish(1, groups, true).unwrap();
         let (peer, far) = connection().await;
-        Self {
+        let fixture = Self {
             core,
             store,
             peer,
             far,
             sent: 0,
-        }
+        };
+        fixture.publish_topic(1, true);
+        fixture
+    }
+
+    /// Publishes topic T, or that it does not exist.
+    pub(crate) fn publish_topic(&self, version: i64, exists: bool) {
+        let row = exists.then(|| TopicRow::new("T", 6, (2, 2), false, false));
+        let topics = &self.core.state.tables.topics;
+        topics
+            .publish(version, vec![("T".to_owned(), row)], true)
+            .unwrap();
     }
 
     /// Connects as another client.
@@ -100,7 +107,7 @@ impl Fixture {
         let words = [whole, length].map(u32::to_be_bytes).concat();
         let frame = [&words, header.as_bytes(), body].concat();
         let (mut out, began) = (Vec::new(), Instant::now());
-        dispatch::frame(&self.core, &self.peer, Whole::among(&frame), &mut out).unwrap();
+        arrival::frame(&self.core, &self.peer, Whole::among(&frame), &mut out).unwrap();
         assert!(began.elapsed() < AT_ONCE, "the worker waits for the disk");
         (!out.is_empty()).then(|| Frame::decode(&out).unwrap().code)
     }
@@ -159,7 +166,7 @@ async fn only_sends_wait_for_a_missing_file() {
         told.store(true, Ordering::SeqCst);
         store.wait(put)
     });
-    fixture.core.overload.set(300, None);
+    fixture.core.handoff.overload.set(300, None);
     until("it counts as a lock that is held", || {
         fixture.store.lock_held_ms() > 300
     });

@@ -1,16 +1,12 @@
 //! Keeps well-behaved clients fast while others misbehave. docs/architecture.md lists the situation
 //! that each part handles.
 
-pub(crate) mod backpressure;
-pub(crate) mod share;
 mod slow_reader;
-pub(crate) mod spare_buffers;
 pub(crate) mod turn_permits;
 
-use crate::conn::peers::Peer;
+use crate::clients::peers::{Peer, Peers};
 use crate::fair::slow_reader::Trial;
-use crate::fair::turn_permits::{TurnPermit, TurnSize};
-use crate::shared::Shared;
+use crate::fair::turn_permits::{TurnPermit, TurnPermits, TurnSize};
 
 /// Limits of one connection that protect others.
 pub(crate) struct Fairness {
@@ -33,14 +29,17 @@ impl Fairness {
 
     /// Whether to read the connection and serve requests that were read. `outbound_bytes`: bytes of
     /// replies that its client has not read. `has_left`: requests are left from the last read.
-    pub(crate) fn may_read(&self, shared: &Shared, outbound_bytes: usize, has_left: bool) -> bool {
-        let has_room = !share::is_full(&shared.peers, outbound_bytes);
+    pub(crate) fn may_read(&self, peers: &Peers, outbound_bytes: usize, has_left: bool) -> bool {
+        let has_room = !peers.is_full(outbound_bytes);
         has_room && (outbound_bytes == 0 || self.next_size(has_left) == TurnSize::Long)
     }
 
     /// Waits for a permit for a long turn.
-    pub(crate) async fn permit<'s>(&self, shared: &'s Shared, has_left: bool) -> TurnPermit<'s> {
-        let permits = &shared.turn_permits;
+    pub(crate) async fn permit<'p>(
+        &self,
+        permits: &'p TurnPermits,
+        has_left: bool,
+    ) -> TurnPermit<'p> {
         let size = self.next_size(has_left);
         if !permits.are_taken(size == TurnSize::Trial) {
             tokio::task::yield_now().await; // otherwise it waits for a permit anyway
@@ -49,16 +48,22 @@ impl Fairness {
     }
 
     /// Returns the limits of a turn.
-    pub(crate) fn allowance(&self, shared: &Shared, size: TurnSize) -> Allowance {
+    pub(crate) fn allowance(&self, permits: &TurnPermits, size: TurnSize) -> Allowance {
         Allowance {
             size,
-            leaves_pulls: self.trial.must_wait(size, &shared.turn_permits),
+            leaves_pulls: self.trial.must_wait(size, permits),
         }
     }
 
     /// Records a turn in which `answered` bytes of replies were sent to `peer` or queued for it.
-    pub(crate) fn note(&mut self, shared: &Shared, peer: &Peer, size: TurnSize, answered: usize) {
-        self.trial.note(answered, size, peer, &shared.turn_permits);
+    pub(crate) fn note(
+        &mut self,
+        permits: &TurnPermits,
+        peer: &Peer,
+        size: TurnSize,
+        answered: usize,
+    ) {
+        self.trial.note(answered, size, peer, permits);
     }
 
     /// Without requests left, the connection only sends much. That does not show whether its client
@@ -73,7 +78,7 @@ impl Fairness {
 
 impl Allowance {
     /// Whether `answered` bytes of replies end the turn.
-    pub(crate) fn is_used(&self, shared: &Shared, peer: &Peer, answered: usize) -> bool {
-        answered > self.size.bytes() || share::has_its_share(&shared.peers, peer, answered)
+    pub(crate) fn is_used(&self, peers: &Peers, peer: &Peer, answered: usize) -> bool {
+        answered > self.size.bytes() || peers.has_its_share(peer, answered)
     }
 }

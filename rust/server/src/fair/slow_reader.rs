@@ -1,7 +1,7 @@
 //! Tells clients that read their replies from clients that do not. Until a client has proven that
 //! it reads, it gets few replies at a time, and more only when it has read all.
 
-use crate::conn::peers::Peer;
+use crate::clients::peers::Peer;
 use crate::fair::turn_permits::{TurnPermits, TurnSize};
 use crate::limits::{BULK_BYTES, TAKEN_BYTES, UNSENT_BYTES_MAX};
 

@@ -12,9 +12,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::time::sleep;
 
 use crate::limits::{READ_BYTES, SHORT_TURN_BYTES, TRIAL_REST, TRIAL_TURN_BYTES};
-use crate::stats::Counted;
+use crate::stats::counters::Counted;
 
-/// TurnSize of a turn.
+/// Length of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TurnSize {
     /// A turn that needs no permit. It may delay any other connection, so it is short.

@@ -1,22 +1,15 @@
 //! Hands requests to Python: one bounded queue per family, and exactly one reply per request.
 
-pub(crate) mod gate;
-pub(crate) mod in_flight;
-pub(crate) mod job;
-mod lanes;
 pub(crate) mod overload;
-pub(crate) mod queue;
-pub(crate) mod queue_timeout;
 pub(crate) mod request;
-pub(crate) mod send_order;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::handoff::in_flight::InFlight;
-use crate::handoff::queue::{BoundedQueue, Popped};
-use crate::handoff::request::Request;
+use crate::handoff::overload::Overload;
+use crate::handoff::request::{InFlight, Request};
 use crate::limits::{HANDOFF_BYTES_MAX, LARGE_HANDOFF_BYTES_MAX};
+use crate::queues::bounded_queue::{BoundedQueue, Popped};
 use crate::route::{self, Family};
 use mq_base::clock::Clock;
 
@@ -25,6 +18,8 @@ pub struct Handoff {
     families: Vec<(String, BoundedQueue<Request>)>,
     /// Number and bytes of the requests.
     pub(crate) load: InFlight,
+    /// Limits on waiting requests.
+    pub overload: Overload,
 }
 
 impl Handoff {
@@ -44,6 +39,7 @@ impl Handoff {
                 })
                 .collect(),
             load: InFlight::default(),
+            overload: Overload::new(families.len()),
         }
     }
 

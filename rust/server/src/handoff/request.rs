@@ -3,21 +3,49 @@
 use std::borrow::Cow;
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 
-use crate::conn::frames::Whole;
-use crate::conn::peers::Peer;
-use crate::fair::share::NO_ROOM;
-use crate::handoff::in_flight::InFlight;
-use crate::requests::known_heartbeats::Beat;
+use crate::clients::Clients;
+use crate::clients::peers::{NO_ROOM, Peer};
 use crate::route::Family;
-use crate::shared::Shared;
+use crate::state::known_heartbeats::Beat;
 use mq_format::codes::{self, SYSTEM_BUSY, SYSTEM_ERROR};
 use mq_format::remoting::{
     ExtFields, FLAG_ONEWAY, FLAG_RESPONSE, Frame, Language, MAX_FRAME_BYTES, Serialize, VERSION,
 };
+
+/// The number and bytes of the requests in Python's hands.
+#[derive(Debug, Default)]
+pub(crate) struct InFlight {
+    /// Number of requests without long polls. A stop waits for these.
+    open: AtomicUsize,
+    /// Bytes of the frames of all requests and long polls, and of sends that wait for a request.
+    pub(crate) bytes: AtomicUsize,
+}
+
+impl InFlight {
+    /// Counts a request on its way to Python.
+    fn count(&self) {
+        self.open.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Ends the count: the request was answered or became a long poll.
+    fn uncount(&self) {
+        self.open.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Number of requests that Python has or will get, without long polls.
+    pub(super) fn open(&self) -> usize {
+        self.open.load(Ordering::Acquire)
+    }
+
+    /// Bytes of requests in Python's hands, and of sends that wait for one of them.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Acquire)
+    }
+}
 
 /// Requests whose successful reply RocketMQ always writes with a JSON header.
 const FOUND_IN_JSON: [i32; 2] = [codes::QUERY_MESSAGE, codes::VIEW_MESSAGE_BY_ID];
@@ -64,17 +92,18 @@ pub struct Request {
 }
 
 impl Request {
-    /// `turn`: the topic whose later sends wait for this one.
+    /// `bytes`: the whole frame. `turn`: the topic whose later sends wait for this one. `beat`: the
+    /// heartbeat, if the request is one.
     pub(crate) fn new(
-        (shared, load): (&Shared, &InFlight),
+        load: &InFlight,
         peer: &Arc<Peer>,
-        whole: Whole<'_>,
-        frame: &Frame<'_>,
+        (bytes, frame): (Bytes, &Frame<'_>),
         (family, attempt): (Family, u8),
         turn: Option<String>,
+        beat: Option<Beat>,
     ) -> Self {
         load.count();
-        load.bytes.fetch_add(whole.bytes.len(), Ordering::AcqRel);
+        load.bytes.fetch_add(bytes.len(), Ordering::AcqRel);
         Self {
             peer: Arc::clone(peer),
             head: JobHead {
@@ -87,13 +116,11 @@ impl Request {
             },
             attempt,
             reply_as: frame.serialize,
-            frame: whole.keep(),
+            frame: bytes,
             family,
             queued_ms: 0,
             turn,
-            beat: (frame.code == codes::HEART_BEAT)
-                .then(|| shared.heartbeats.read(frame, &peer.heart))
-                .flatten(),
+            beat,
             counted: true,
             answered: false,
         }
@@ -149,7 +176,7 @@ impl Request {
     /// Replies in the request's serialization.
     pub(crate) fn respond(
         &mut self,
-        shared: &Shared,
+        clients: &Clients,
         code: i32,
         remark: Option<&str>,
         fields: ExtFields<'_>,
@@ -161,23 +188,23 @@ impl Request {
         } else {
             self.reply_as
         };
-        self.reply(shared, serialize, (code, remark), fields, body);
+        self.reply(clients, serialize, (code, remark), fields, body);
     }
 
     /// Replies with code 1, as RocketMQ does when a processor throws: always in JSON.
-    pub(crate) fn fail(&mut self, shared: &Shared, remark: &str) {
-        self.refuse(shared, SYSTEM_ERROR, remark);
+    pub(crate) fn fail(&mut self, clients: &Clients, remark: &str) {
+        self.refuse(clients, SYSTEM_ERROR, remark);
     }
 
     /// Replies with code 2. A one-way request gets no reply.
-    pub(crate) fn busy(&mut self, shared: &Shared, remark: &str) {
-        shared.counters.overloaded.one();
-        self.refuse(shared, SYSTEM_BUSY, remark);
+    pub(crate) fn busy(&mut self, clients: &Clients, remark: &str) {
+        clients.stats.counters.overloaded.one();
+        self.refuse(clients, SYSTEM_BUSY, remark);
     }
 
-    fn refuse(&mut self, shared: &Shared, code: i32, remark: &str) {
+    fn refuse(&mut self, clients: &Clients, code: i32, remark: &str) {
         let why = (code, Some(remark));
-        self.reply(shared, Serialize::Json, why, ExtFields::absent(), &[]);
+        self.reply(clients, Serialize::Json, why, ExtFields::absent(), &[]);
     }
 
     /// Ends the request without a reply.
@@ -191,13 +218,18 @@ impl Request {
         self.answered = true;
     }
 
+    /// Whether the request needs no other reply.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.answered
+    }
+
     /// Ends the request, with code 1 if it has no reply yet. Returns the topic whose later sends
     /// wait for it; the caller must resume them.
     #[must_use = "later sends of the topic wait"]
-    pub(crate) fn end(mut self, shared: &Shared, load: &InFlight) -> Option<String> {
+    pub(crate) fn end(mut self, clients: &Clients, load: &InFlight) -> Option<String> {
         if !self.answered {
-            shared.counters.unanswered.one();
-            self.fail(shared, "the request ended without a reply");
+            clients.stats.counters.unanswered.one();
+            self.fail(clients, "the request ended without a reply");
         }
         self.uncount(load);
         load.bytes.fetch_sub(self.frame.len(), Ordering::AcqRel);
@@ -206,7 +238,7 @@ impl Request {
 
     fn reply(
         &mut self,
-        shared: &Shared,
+        clients: &Clients,
         serialize: Serialize,
         (code, remark): (i32, Option<&str>),
         fields: ExtFields<'_>,
@@ -231,13 +263,13 @@ impl Request {
             let remark = format!("a body of {} bytes is too large for a frame", body.len());
             (reply.code, reply.remark, reply.body) = (SYSTEM_ERROR, Some(remark.into()), &[]);
         }
-        if !shared.has_room(reply.body.len()) {
-            shared.counters.overloaded.one();
+        if !clients.has_room(reply.body.len()) {
+            clients.stats.counters.overloaded.one();
             (reply.code, reply.remark, reply.body) = (SYSTEM_BUSY, Some(NO_ROOM.into()), &[]);
         }
         let mut out = Vec::with_capacity(256 + reply.body.len());
         reply.encode(&mut out);
-        shared.write(&self.peer, &out);
+        clients.write(&self.peer, &out);
     }
 
     /// Before the client gets the reply, because the request may have changed what heartbeats do.

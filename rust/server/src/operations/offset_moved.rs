@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::requests::queue_locks::QueueName;
-use crate::shared::Shared;
+use crate::operations::server_state::ServerState;
+use crate::state::queue_locks::QueueName;
 use mq_store::PutRequest;
 
 const OFFSET_MOVED_EVENT: &str = "OFFSET_MOVED_EVENT";
@@ -20,8 +20,8 @@ struct OffsetMovedEvent<'a> {
 
 /// Stores the notice; `asked` is topic, queue and offset of the pull. The pull does not wait for
 /// it.
-pub(crate) fn note(shared: &Shared, group: &str, asked: (&str, i32, i64), offset_new: i64) {
-    let (Some(store), Some(broker)) = (&shared.store, shared.tables.broker()) else {
+pub(super) fn note(state: &ServerState, group: &str, asked: (&str, i32, i64), offset_new: i64) {
+    let (Some(store), Some(broker)) = (&state.store, state.tables.broker()) else {
         return;
     };
     let (topic, queue_id, offset_request) = asked;
@@ -46,7 +46,7 @@ pub(crate) fn note(shared: &Shared, group: &str, asked: (&str, i32, i64), offset
         queue_id: 0,
         flag: 0,
         sys_flag: 0,
-        born_timestamp_ms: shared.clock.wall_ms(),
+        born_timestamp_ms: state.clock.wall_ms(),
         born_host: broker.store_host,
         store_host: broker.store_host,
         reconsume_times: 0,

@@ -1,18 +1,17 @@
-//! The filter of a pull: from the subscription in its header, or from the heartbeats of its group.
+//! The filter of a pull: from the subscription that came with it, or from the heartbeats of its
+//! group.
 
 use std::sync::Arc;
 
-use crate::shared::Shared;
+use crate::tables::Tables;
 use mq_format::filter::Sql;
 use mq_format::message::java_hash;
-use mq_format::remoting::Frame;
 use mq_store::MessageFilter;
 
-/// Returns the filter of a subscription that came with the request; None if its type is unknown or
-/// its expression does not compile.
-pub(crate) fn inline_filter(frame: &Frame<'_>) -> Option<MessageFilter> {
-    let expression = frame.ext.get("subscription").unwrap_or("*");
-    match frame.ext.get("expressionType").unwrap_or_default() {
+/// Returns the filter of a subscription that came with the pull; None if its type is unknown or its
+/// expression does not compile.
+pub(super) fn inline_filter(expression: &str, expression_type: &str) -> Option<MessageFilter> {
+    match expression_type {
         "" | "TAG" => {}
         "SQL92" => return Some(MessageFilter::Sql(Arc::new(Sql::compile(expression).ok()?))),
         _ => return None,
@@ -33,14 +32,14 @@ pub(crate) fn inline_filter(frame: &Frame<'_>) -> Option<MessageFilter> {
 /// Returns the filter of the group's online clients. None if no client is online, if they do not
 /// subscribe to the topic or not in this version, if the expression does not compile, or if they
 /// may not broadcast.
-pub(crate) fn known_filter(
-    shared: &Shared,
+pub(super) fn known_filter(
+    tables: &Tables,
     group: &str,
     topic: &str,
     version: i64,
 ) -> Option<MessageFilter> {
-    let filters = &shared.tables.filters;
-    let (broadcasting, filter) = shared.tables.subscriptions.with(group, |row| {
+    let filters = &tables.filters;
+    let (broadcasting, filter) = tables.subscriptions.with(group, |row| {
         let subscription = row.topics.get(topic)?;
         if subscription.version < version {
             return None;
@@ -52,6 +51,6 @@ pub(crate) fn known_filter(
         };
         Some((row.broadcasting, filter))
     })??;
-    let may_broadcast = || shared.tables.groups.with(group, |row| row.broadcast_enable);
+    let may_broadcast = || tables.groups.with(group, |row| row.broadcast_enable);
     (!broadcasting || may_broadcast() == Some(true)).then_some(filter)
 }

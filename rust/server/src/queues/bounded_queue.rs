@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::handoff::lanes::Lanes;
+use crate::queues::lanes::Lanes;
 use mq_base::clock::Clock;
 
 /// The client of all items in a queue that is not fair.

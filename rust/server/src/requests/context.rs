@@ -1,15 +1,17 @@
 //! A request that is being answered, and the replies that need only its frame.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::conn::frames::Whole;
-use crate::conn::peers::Peer;
-use crate::shared::Shared;
+use bytes::Bytes;
+
+use crate::clients::peers::Peer;
+use crate::core::Core;
 use mq_format::remoting::Frame;
 
 /// A request that is being answered: its connection and its content.
 pub(crate) struct Context<'a> {
-    pub shared: &'a Shared,
+    pub core: &'a Core,
     pub peer: &'a Arc<Peer>,
     pub frame: &'a Frame<'a>,
     /// The frame as it came.
@@ -26,6 +28,11 @@ pub(crate) enum Handled {
 }
 
 impl Context<'_> {
+    /// A field of the header as a number; None if it is missing or not a number.
+    pub(crate) fn number<N: FromStr>(&self, name: &str) -> Option<N> {
+        self.frame.ext.get(name)?.parse().ok()
+    }
+
     /// Appends a reply without fields or body; nothing if the client wants none.
     pub(crate) fn reply(&self, code: i32, remark: Option<&str>, out: &mut Vec<u8>) {
         if !self.frame.is_oneway() {
@@ -45,5 +52,34 @@ impl Context<'_> {
         if !self.frame.is_oneway() {
             self.frame.reply(0, None).encode_empty_map(body, out);
         }
+    }
+}
+
+/// A whole frame, as its connection received it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Whole<'b> {
+    pub bytes: &'b [u8],
+    /// The same bytes, if the frame has its own memory; then `keep` need not copy.
+    own: Option<&'b Bytes>,
+}
+
+impl<'b> Whole<'b> {
+    /// A frame that shares its memory with other bytes.
+    pub(crate) fn among(bytes: &'b [u8]) -> Self {
+        Self { bytes, own: None }
+    }
+
+    /// A frame with its own memory.
+    pub(crate) fn own(bytes: &'b Bytes) -> Self {
+        Self {
+            bytes,
+            own: Some(bytes),
+        }
+    }
+
+    /// Returns the frame in memory that the caller may keep.
+    pub(crate) fn keep(self) -> Bytes {
+        self.own
+            .map_or_else(|| Bytes::copy_from_slice(self.bytes), Bytes::clone)
     }
 }

@@ -11,7 +11,13 @@ pub(crate) fn consumer_list(context: &Context<'_>, out: &mut Vec<u8>) -> Handled
     let Some(group) = context.frame.ext.get("consumerGroup") else {
         return Handled::Declined;
     };
-    let Some(body) = context.shared.answers.get(&format!("38|{group}")) else {
+    let Some(body) = context
+        .core
+        .state
+        .tables
+        .answers
+        .get(&format!("38|{group}"))
+    else {
         return Handled::Declined;
     };
     context.reply_empty_map(&body, out);
@@ -30,7 +36,13 @@ pub(crate) fn topic_route(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         .is_some_and(|text| text == "true");
     let standard = asked || frame.version >= STANDARD_JSON_VERSION;
     let style = if standard { "std" } else { "legacy" };
-    let Some(body) = context.shared.answers.get(&format!("105|{style}|{topic}")) else {
+    let Some(body) = context
+        .core
+        .state
+        .tables
+        .answers
+        .get(&format!("105|{style}|{topic}"))
+    else {
         return Handled::Declined;
     };
     context.reply_body(&body, out);

@@ -4,13 +4,14 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
+use crate::operations::server_state::ServerState;
 use crate::tables::broker_row::BrokerRow;
 use mq_format::codes::{
     FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT, MESSAGE_ILLEGAL, SERVICE_NOT_AVAILABLE,
     SLAVE_NOT_AVAILABLE, SYSTEM_ERROR,
 };
 use mq_format::remoting::{FieldValue, Head, ReplyTo};
-use mq_store::{AckOutcome, PutResult, PutStatus, Store};
+use mq_store::{AckOutcome, PutResult, PutStatus};
 
 /// Result of a send.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,9 +25,10 @@ pub(crate) enum Outcome {
 }
 
 /// The reason for which the store refuses writes, for the remark.
-pub(crate) fn refusal(store: &Store) -> String {
+pub(crate) fn refusal(state: &ServerState) -> String {
+    let store = state.store.as_ref();
     store
-        .refusal()
+        .and_then(|store| store.refusal())
         .unwrap_or_else(|| "the store is shut down".to_owned())
 }
 

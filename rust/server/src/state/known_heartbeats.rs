@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::limits::HEARTBEAT_BYTES_MAX;
-use mq_format::remoting::Frame;
 
 /// Nesting depth of the members of a body's sets.
 const SET_DEPTH: i32 = 2;
@@ -62,18 +61,15 @@ impl Heartbeats {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Reads the heartbeat in `frame`, with the current state of `heart`. None if it is too long to
-    /// be remembered; an earlier one is forgotten then.
-    pub(crate) fn read(&self, frame: &Frame<'_>, heart: &Heart) -> Option<Beat> {
-        if frame.body.len() > HEARTBEAT_BYTES_MAX {
+    /// Reads a heartbeat, with the current state of `heart`. `sender`: language and version of the
+    /// client. None if the body is too long to be remembered; an earlier one is forgotten then.
+    pub(crate) fn read(&self, body: &[u8], sender: (u8, i32), heart: &Heart) -> Option<Beat> {
+        if body.len() > HEARTBEAT_BYTES_MAX {
             heart.forget();
             return None;
         }
-        let sender = (frame.language.0, frame.version);
         Some(Beat {
-            words: self
-                .hasher
-                .hash_one((self.in_any_order(frame.body), sender)),
+            words: self.hasher.hash_one((self.in_any_order(body), sender)),
             generation: self.generation.load(Ordering::Acquire),
             forgotten: heart.known.lock().forgotten,
         })
@@ -184,24 +180,13 @@ mod tests {
     #[test]
     fn a_long_heartbeat_and_the_next_one_go_to_python() {
         let (all, heart) = (Heartbeats::default(), Heart::default());
-        let read = |length| {
-            let body = &vec![b'x'; length][..];
-            let bytes = frame_of(body);
-            all.read(&Frame::decode(&bytes).unwrap(), &heart)
-        };
+        let read = |length| all.read(&vec![b'x'; length], (0, 401), &heart);
         let short = read(HEARTBEAT_BYTES_MAX).unwrap();
         heart.acknowledge(short);
         assert!(heart.is_known(read(HEARTBEAT_BYTES_MAX).unwrap()));
         assert_eq!(read(HEARTBEAT_BYTES_MAX + 1), None);
         assert!(!heart.is_known(short));
         assert!(!heart.is_known(read(HEARTBEAT_BYTES_MAX).unwrap()));
-    }
-
-    fn frame_of(body: &[u8]) -> Vec<u8> {
-        let head = br#"{"code":34,"flag":0,"language":"JAVA","opaque":1}"#;
-        let words = [4 + head.len() + body.len(), head.len()];
-        let words = words.map(|word| u32::try_from(word).unwrap().to_be_bytes());
-        [words.as_flattened(), head, body].concat()
     }
 
     #[test]

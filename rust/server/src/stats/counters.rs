@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::traffic::{SHARDS, own_shard};
+use crate::stats::traffic::{SHARDS, own_shard};
 
 /// Codes below this have their own counter.
 const CODES: usize = 400;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::OnceLock;
 
-use crate::requests::queue_locks::LockLimits;
+use crate::state::queue_locks::LockLimits;
 use mq_format::remoting::{FLAG_RESPONSE, FieldValue, Prepared, PreparedReply, ReplyTo, Serialize};
 
 /// The broker's own settings that native requests need.

@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::tables::acl::AclTable;
+use crate::tables::answers::Answers;
 use crate::tables::bitmaps::Filters;
 use crate::tables::broker_row::BrokerRow;
 use crate::tables::table::{Single, Table};
@@ -130,6 +131,8 @@ pub struct Tables {
     pub filters: Filters,
     /// Accounts and white lists; empty while access control is off.
     pub acl: AclTable,
+    /// Reply bodies.
+    pub answers: Answers,
 }
 
 impl Tables {

@@ -3,7 +3,7 @@
 //! One read returns hundreds of requests, and the server answers them faster than a slow client
 //! reads the replies. Stopping the reads is too late for these requests, so they wait here, by
 //! connection. The connection's task resumes them when it has written enough, or when it ends
-//! (`requests::parking`).
+//! (`dispatch::backpressure`).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,13 +12,13 @@ use parking_lot::Mutex;
 
 use crate::handoff::request::Request;
 use crate::limits::{PARKED_BYTES_MAX, PARKED_MAX};
-use crate::requests::pull::{ColdPull, PullTask};
+use crate::waiting::pull_task::{ColdPull, PullTask};
 
 /// Number of shards, each with its own lock; a power of two.
 const SHARDS: usize = 16;
 
 /// A request that was about to be answered.
-pub(crate) enum Waiting {
+pub(crate) enum Parked {
     /// It goes to Python.
     Python(Box<Request>),
     /// It goes to a thread that may wait for the disk.
@@ -27,13 +27,13 @@ pub(crate) enum Waiting {
 
 /// The waiting requests of all connections, by connection id, oldest first.
 #[derive(Default)]
-pub struct Parked {
-    shards: [Mutex<HashMap<u64, Vec<Waiting>>>; SHARDS],
+pub struct ParkedRequests {
+    shards: [Mutex<HashMap<u64, Vec<Parked>>>; SHARDS],
     count: AtomicUsize,
     bytes: AtomicUsize,
 }
 
-impl Waiting {
+impl Parked {
     fn bytes(&self) -> usize {
         match self {
             Self::Python(request) => size_of::<Request>() + request.frame().len(),
@@ -42,14 +42,14 @@ impl Waiting {
     }
 }
 
-impl Parked {
+impl ParkedRequests {
     /// Number of waiting requests.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
     /// Keeps a request of this connection, or returns it if too many wait.
-    pub(crate) fn keep(&self, peer: u64, waiting: Waiting) -> Result<(), Waiting> {
+    pub(crate) fn keep(&self, peer: u64, waiting: Parked) -> Result<(), Parked> {
         let mut parked = self.shard(peer).lock();
         let of_peer = parked.entry(peer).or_default();
         if of_peer.len() < PARKED_MAX && self.add(waiting.bytes()) {
@@ -63,7 +63,7 @@ impl Parked {
     }
 
     /// Removes and returns the requests of a connection.
-    pub(crate) fn take(&self, peer: u64) -> Vec<Waiting> {
+    pub(crate) fn take(&self, peer: u64) -> Vec<Parked> {
         let taken = self.shard(peer).lock().remove(&peer).unwrap_or_default();
         for waiting in &taken {
             self.bytes.fetch_sub(waiting.bytes(), Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl Parked {
         true
     }
 
-    fn shard(&self, peer: u64) -> &Mutex<HashMap<u64, Vec<Waiting>>> {
+    fn shard(&self, peer: u64) -> &Mutex<HashMap<u64, Vec<Parked>>> {
         &self.shards[peer as usize % SHARDS]
     }
 

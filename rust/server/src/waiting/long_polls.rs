@@ -5,15 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 use parking_lot::Mutex;
-use tokio::runtime::Handle;
 
-use crate::conn::peers::Peer;
+use crate::clients::peers::Peer;
 use crate::handoff::request::Request;
 use crate::limits::{
     HOLD_FILTER_BYTES_FREE, HOLD_FILTER_BYTES_MAX, HOLD_TICK_MS, HOLDS_MAX, HOLDS_OF_CLIENT_MAX,
 };
-use crate::requests::pull::PullTask;
-use crate::shared::Shared;
+use crate::operations::server_state::ServerState;
+use crate::waiting::pull_task::PullTask;
 use mq_store::{Arrivals, MessageFilter};
 
 /// Number of shards, each with its own lock; a power of two.
@@ -58,10 +57,10 @@ impl LongPoll {
     fn key(&self) -> PollKeyRef<'_> {
         match self {
             Self::Pull(task) => PollKeyRef {
-                topic: &task.topic,
-                queue_id: task.queue_id,
-                offset: task.offset,
-                filter: &task.filter,
+                topic: &task.pull.topic,
+                queue_id: task.pull.queue_id,
+                offset: task.pull.offset,
+                filter: &task.pull.filter,
             },
             Self::Python(held) => PollKeyRef {
                 topic: &held.0.topic,
@@ -74,7 +73,7 @@ impl LongPoll {
 
     fn topic(&self) -> Arc<str> {
         match self {
-            Self::Pull(task) => Arc::clone(&task.topic),
+            Self::Pull(task) => Arc::clone(&task.pull.topic),
             Self::Python(held) => Arc::clone(&held.0.topic),
         }
     }
@@ -82,7 +81,7 @@ impl LongPoll {
     /// Monotonic milliseconds at which the request is answered in any case.
     fn deadline_ms(&self) -> i64 {
         match self {
-            Self::Pull(task) => task.deadline_ms(),
+            Self::Pull(task) => task.pull.deadline_ms(),
             Self::Python(held) => held.0.deadline_ms,
         }
     }
@@ -90,7 +89,7 @@ impl LongPoll {
     /// Bytes of the filter of a pull; a request in Python counts its frame elsewhere.
     fn filter_bytes(&self) -> usize {
         match self {
-            Self::Pull(task) => Some(task.filter_bytes())
+            Self::Pull(task) => Some(task.pull.filter_bytes())
                 .filter(|bytes| *bytes > HOLD_FILTER_BYTES_FREE)
                 .unwrap_or(0),
             Self::Python(_) => 0,
@@ -112,7 +111,7 @@ impl LongPoll {
 
 /// The long polls of one queue. An empty entry stays until its tick in the wheel, because the next
 /// long poll usually comes soon.
-struct Waiting {
+struct QueuePolls {
     held: Vec<LongPoll>,
     /// The tick at which the wheel visits the queue; not after the earliest deadline.
     due: i64,
@@ -121,7 +120,7 @@ struct Waiting {
 #[derive(Default)]
 struct Shard {
     /// By hash of topic and queue, so that an arrival needs no owned key; the key is compared too.
-    queues: HashMap<u64, Waiting>,
+    queues: HashMap<u64, QueuePolls>,
     /// Queues by the tick of a deadline. Only the entry at a queue's `due` tick counts.
     wheel: BTreeMap<i64, Vec<u64>>,
 }
@@ -137,22 +136,20 @@ pub struct LongPolls {
     someone_left: AtomicBool,
     /// Whether the server stops, so that no request becomes a long poll.
     released: AtomicBool,
-    /// The runtime on which woken pulls run; set when the server starts.
-    runtime: Mutex<Option<Handle>>,
 }
 
 impl LongPolls {
     /// Makes the request a long poll until its message arrives or its deadline passes. Returns the
     /// requests to answer now: this one if there is no room, and others of its queue whose message
     /// is there already.
-    pub(crate) fn hold(&self, shared: &Shared, held: LongPoll) -> Vec<LongPoll> {
+    pub(crate) fn hold(&self, state: &ServerState, held: LongPoll) -> Vec<LongPoll> {
         if self.released.load(Ordering::Acquire) || !self.has_room(&held) {
             return vec![held];
         }
         held.peer().note_held();
         let filter_bytes = held.filter_bytes();
         self.filter_bytes.fetch_add(filter_bytes, Ordering::Relaxed);
-        shared.counters.holds.one();
+        state.stats.counters.holds.one();
         let wanted = held.key();
         let (queue_id, offset) = (wanted.queue_id, wanted.offset);
         let key = hash_of(wanted.topic, queue_id);
@@ -163,7 +160,7 @@ impl LongPolls {
         // of the two threads sees the other's write: this one inserts and then reads the queue's
         // end, the dispatch thread moves the queue's end and then looks for long polls.
         fence(Ordering::SeqCst);
-        let max_offset = shared.store.as_ref().map_or(0, |store| {
+        let max_offset = state.store.as_ref().map_or(0, |store| {
             store.hurry();
             store.max_offset(&topic, queue_id)
         });
@@ -233,18 +230,6 @@ impl LongPolls {
         self.taken(|shard| shard.take_all(|_| true))
     }
 
-    /// Sets the runtime for woken pulls.
-    pub(crate) fn run_on(&self, runtime: Handle) {
-        *self.runtime.lock() = Some(runtime);
-    }
-
-    /// Runs woken pulls, if the server has started.
-    pub(crate) fn spawn(&self, pulls: impl Future<Output = ()> + Send + 'static) {
-        if let Some(runtime) = self.runtime.lock().as_ref() {
-            runtime.spawn(pulls);
-        }
-    }
-
     /// Number of long polls.
     pub fn len(&self) -> usize {
         self.count.load(Ordering::Acquire)
@@ -288,7 +273,7 @@ impl LongPolls {
 impl Shard {
     fn insert(&mut self, key: u64, held: LongPoll) {
         let tick = tick_after(held.deadline_ms());
-        let queue = self.queues.entry(key).or_insert(Waiting {
+        let queue = self.queues.entry(key).or_insert(QueuePolls {
             held: Vec::new(),
             due: i64::MAX,
         });

@@ -1,27 +1,40 @@
 //! Replies that wait until their message is as durable as configured, by token.
 //!
 //! A send is parked in the store with a token, and its reply is kept here. When the store reports
-//! settled tokens, their replies are taken out, encoded and written.
+//! settled tokens, their replies are taken out.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::reply_batch::ReplyBatch;
-use crate::conn::peers::Peer;
+use crate::clients::peers::Peer;
 use crate::limits::PENDING_ACKS_MAX;
-use mq_store::{AckOutcome, Settled, Store, Ticket};
+use crate::tables::broker_row::BrokerRow;
+use mq_format::remoting::ReplyTo;
+use mq_store::{AckOutcome, PutResult, Settled, Store, Ticket};
 
 /// Number of replies for which memory is kept after a burst.
 const SPARE_SLOTS_MAX: usize = 1_024;
 
-/// The data of a pending reply.
-pub(crate) trait AckReply: Send {
-    /// The connection of the client.
-    fn peer(&self) -> &Arc<Peer>;
-    /// Appends the frame of the reply.
-    fn encode(&self, outcome: AckOutcome, out: &mut Vec<u8>);
+/// A reply whose message is stored, but not yet as durable as configured.
+pub(crate) struct PendingReply {
+    pub peer: Arc<Peer>,
+    pub to: ReplyTo,
+    pub request: PendingRequest,
+}
+
+/// The request that gets the reply.
+pub(crate) enum PendingRequest {
+    /// A send.
+    Send {
+        broker: Arc<BrokerRow>,
+        /// The queue of the message.
+        queue_id: i32,
+        result: PutResult,
+    },
+    /// The end of a transaction, which succeeds even if its op message is not durable.
+    EndTransaction { remark: Option<&'static str> },
 }
 
 /// The pending replies of one server.
@@ -54,7 +67,7 @@ impl<R> Default for PendingAcks<R> {
     }
 }
 
-impl<R: AckReply> PendingAcks<R> {
+impl<R> PendingAcks<R> {
     /// Whether too many sends wait for a flush to store another. Sends that are stored at the same
     /// time may exceed the limit by one per worker.
     pub(crate) fn is_full(&self) -> bool {
@@ -78,7 +91,7 @@ impl<R: AckReply> PendingAcks<R> {
         Some((reply, outcome))
     }
 
-    fn add(&self, reply: R) -> u64 {
+    pub(crate) fn add(&self, reply: R) -> u64 {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.slots.lock().add(reply)
     }
@@ -88,17 +101,13 @@ impl<R: AckReply> PendingAcks<R> {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Writes the replies to settled tokens; the replies of a connection are written together.
-    pub(crate) fn settled(&self, settled: &[Settled]) {
-        let replies = self.take(settled);
-        let mut batch = ReplyBatch::default();
-        for (reply, outcome) in &replies {
-            batch.add(reply.peer(), |out| reply.encode(*outcome, out));
-        }
-        self.lost.fetch_add(batch.send(), Ordering::Relaxed);
+    /// Adds to the number of replies that were lost to panics.
+    pub(crate) fn note_lost(&self, count: u64) {
+        self.lost.fetch_add(count, Ordering::Relaxed);
     }
 
-    fn take(&self, settled: &[Settled]) -> Vec<(R, AckOutcome)> {
+    /// Removes and returns the replies to settled tokens.
+    pub(crate) fn take(&self, settled: &[Settled]) -> Vec<(R, AckOutcome)> {
         let mut slots = self.slots.lock();
         let reply = |settled: &Settled| Some((slots.take(settled.token)?, settled.outcome));
         let replies: Vec<_> = settled.iter().filter_map(reply).collect();
@@ -135,72 +144,10 @@ impl<R> Slots<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::waiting::reply_batch::tests::{peer, received};
-    use mq_base::clock::SystemClock;
-    use mq_store::testing::request;
-    use mq_store::{Put, Settings};
 
-    /// Replies with one letter, or panics.
-    struct Letter(Arc<Peer>, Option<u8>);
-
-    impl AckReply for Letter {
-        fn peer(&self) -> &Arc<Peer> {
-            &self.0
-        }
-
-        fn encode(&self, outcome: AckOutcome, out: &mut Vec<u8>) {
-            assert_eq!(outcome, AckOutcome::Durable);
-            out.push(self.1.expect("of the reply"));
-        }
-    }
-
-    #[tokio::test]
-    async fn a_reply_that_panics_is_lost_alone_and_the_store_goes_on() {
-        let root = tempfile::tempdir().unwrap();
-        let settings = Settings {
-            commit_log_file_bytes: Some(1 << 20),
-            min_free_bytes: Some(0),
-            sync_flush: true,
-            sync_flush_timeout_ms: i64::MAX / 4,
-            ..Settings::default()
-        };
-        let store = Store::open(root.path(), settings, SystemClock::shared(), true).unwrap();
-        let (pending, (peer, mut client)) = (Arc::<PendingAcks<_>>::default(), peer().await);
-        let told = Arc::clone(&pending);
-        let settled = move |settled: &[Settled]| told.settled(settled);
-        store.on_settled(Box::new(settled)).unwrap();
-        let send = |letter| {
-            let Put::Parked(_, ticket) = store.put(&request("T", b"x")) else {
-                panic!("it waits for the flush");
-            };
-            let reply = Letter(Arc::clone(&peer), letter);
-            if let Some((reply, outcome)) = pending.park(&store, ticket, reply) {
-                let settled = [Settled {
-                    token: pending.add(reply),
-                    outcome,
-                }];
-                pending.settled(&settled);
-            }
-        };
-        for letters in [b"ab", b"cd", b"ef"] {
-            send(Some(letters[0]));
-            send(None);
-            send(Some(letters[1]));
-            let mut come = received(&mut client, 2).await;
-            come.sort_unstable();
-            assert_eq!(come, letters);
-        }
-        store.flush().unwrap();
-        send(Some(b'g'));
-        assert_eq!(received(&mut client, 1).await, b"g");
-        assert_eq!((pending.count(), pending.lost()), (0, 3));
-        assert_eq!((store.refusal(), store.failures().len()), (None, 0));
-        store.close().unwrap();
-    }
-
-    #[tokio::test]
-    async fn stale_tokens_find_no_reply_and_a_burst_frees_its_memory() {
-        let (pending, (peer, _client)) = (PendingAcks::default(), peer().await);
+    #[test]
+    fn stale_tokens_find_no_reply_and_a_burst_frees_its_memory() {
+        let pending = PendingAcks::default();
         let settled = |tokens: &[u64]| -> Vec<_> {
             let outcome = AckOutcome::Durable;
             let settled = |token: &u64| Settled {
@@ -209,7 +156,7 @@ mod tests {
             };
             tokens.iter().map(settled).collect()
         };
-        let add = |letter| pending.add(Letter(Arc::clone(&peer), Some(letter)));
+        let add = |letter: u8| pending.add(letter);
         let first = add(b'a');
         assert_eq!(pending.take(&settled(&[first])).len(), 1);
         let second = add(b'b');

@@ -6,7 +6,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::conn::peers::Peer;
+use crate::clients::peers::Peer;
 use mq_base::services;
 
 /// With more connections than this, their tasks write the replies.

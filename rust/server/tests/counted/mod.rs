@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use mq_base::clock::SystemClock;
-use mq_server::{BrokerRow, Core, GroupRow, Server, Settings, TopicRow};
+use mq_server::{Admission, BrokerRow, Core, GroupRow, Server, Settings, TopicRow};
 use mq_store as store;
 
 pub const DEADLINE: Duration = Duration::from_secs(60);
@@ -135,7 +135,7 @@ pub fn broker_of(root: &Path, queues: usize, settings: store::Settings) -> (Arc<
         ..Settings::default()
     };
     let core = Core::new(settings, Some(store), SystemClock::shared()).unwrap();
-    let tables = &core.tables;
+    let tables = &core.state.tables;
     tables.broker.publish(1, BrokerRow::default()).unwrap();
     let queues = i32::try_from(queues).unwrap();
     let topic = TopicRow::new("TheTopic", 6, (queues, queues), false, false);
@@ -143,7 +143,8 @@ pub fn broker_of(root: &Path, queues: usize, settings: store::Settings) -> (Arc<
     tables.topics.publish(1, topics, true).unwrap();
     let groups = vec![("TheGroup".to_owned(), Some(GroupRow::default()))];
     tables.groups.publish(1, groups, true).unwrap();
-    let server = Server::start(Arc::clone(&core)).unwrap();
+    let admission = Arc::new(Admission::new(&core.settings));
+    let server = Server::start(Arc::clone(&core), admission).unwrap();
     (core, server)
 }
 

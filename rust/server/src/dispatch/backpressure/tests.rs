@@ -9,12 +9,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use super::*;
-use crate::conn::frames::Whole;
-use crate::handoff::queue::Popped;
+use crate::dispatch::arrival;
 use crate::limits::{
     PARKED_MAX, UNREAD_BYTES_MAX, UNREAD_BYTES_PAUSE, UNREAD_LOOK_MS, UNREAD_MS_MAX,
 };
-use crate::requests::dispatch;
+use crate::queues::bounded_queue::Popped;
+use crate::requests::context::Whole;
 use crate::route::Family;
 use crate::settings::{Kind, Settings};
 use mq_base::clock::SystemClock;
@@ -42,7 +42,7 @@ impl Fixture {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());
-        let outbound_bytes = Arc::clone(&core.peers.outbound_bytes);
+        let outbound_bytes = Arc::clone(&core.clients.peers.outbound_bytes);
         let connection =
             Connection::with_shared_count(near.unwrap(), UNREAD_BYTES_MAX, outbound_bytes);
         let (connection, _) = connection.unwrap();
@@ -59,7 +59,7 @@ impl Fixture {
         let length = u32::try_from(text.len()).unwrap();
         let words = [length + 4, length].map(u32::to_be_bytes).concat();
         let frame = [&words, text.as_bytes()].concat();
-        dispatch::frame(
+        arrival::frame(
             &self.core,
             &self.peer,
             Whole::among(&frame),
@@ -97,13 +97,13 @@ async fn requests_wait_until_their_client_has_read() {
     let mut fixture = Fixture::new().await;
     (0..3).for_each(|opaque| fixture.ask(opaque));
     assert_eq!(fixture.next(), None);
-    assert_eq!(fixture.core.parked.count(), 3);
+    assert_eq!(fixture.core.waiting.parked.count(), 3);
     assert_eq!(fixture.core.handoff.open(), 3, "a stop waits for them");
     give_back(&fixture.core, &fixture.peer);
-    assert_eq!(fixture.core.parked.count(), 3, "it has not read");
+    assert_eq!(fixture.core.waiting.parked.count(), 3, "it has not read");
     timeout(DEADLINE, fixture.read_all()).await.unwrap();
     give_back(&fixture.core, &fixture.peer);
-    assert_eq!(fixture.core.parked.count(), 0);
+    assert_eq!(fixture.core.waiting.parked.count(), 0);
     assert_eq!(
         [0; 4].map(|_| fixture.next()),
         [Some(0), Some(1), Some(2), None]
@@ -118,9 +118,9 @@ async fn a_client_that_reads_just_before_parking_is_served() {
     let Popped::Item(request) = fixture.core.handoff.pop(ALL, Duration::ZERO) else {
         panic!("it waits");
     };
-    assert!(must_wait(&fixture.core.peers, &fixture.peer));
+    assert!(fixture.core.clients.peers.must_wait(&fixture.peer));
     timeout(DEADLINE, fixture.read_all()).await.unwrap();
-    let waiting = Waiting::Python(Box::new(request));
+    let waiting = Parked::Python(Box::new(request));
     park(&fixture.core, &fixture.peer, waiting);
     assert_eq!(fixture.next(), Some(7));
 }
@@ -138,7 +138,7 @@ async fn a_closed_connection_keeps_nothing() {
     );
     assert_eq!(Arc::strong_count(&fixture.peer), 1);
     assert_eq!(Arc::strong_count(&fixture.core), 1);
-    let all = &fixture.core.parked;
+    let all = &fixture.core.waiting.parked;
     assert_eq!((all.count(), all.bytes()), (0, 0));
 }
 
@@ -148,8 +148,8 @@ async fn too_many_requests_are_answered_busy() {
     let many = u32::try_from(PARKED_MAX).unwrap() + 5;
     (0..many).for_each(|opaque| fixture.ask(opaque));
     assert_eq!(fixture.next(), None);
-    assert_eq!(fixture.core.parked.count(), PARKED_MAX);
-    assert_eq!(fixture.core.counters.overloaded.get(), 5);
+    assert_eq!(fixture.core.waiting.parked.count(), PARKED_MAX);
+    assert_eq!(fixture.core.stats.counters.overloaded.get(), 5);
     fixture.core.close();
     assert_eq!(
         fixture.core.handoff.open(),
@@ -166,16 +166,18 @@ async fn too_many_requests_are_answered_busy() {
 async fn a_client_that_reads_nothing_is_closed_under_pressure() {
     let mut fixture = Fixture::new().await;
     let (core, peer) = (Arc::clone(&fixture.core), Arc::clone(&fixture.peer));
-    core.peers.insert(&peer);
+    core.clients.peers.insert(&peer);
     peer.note_taken(0);
-    core.peers.close_stalled(UNREAD_MS_MAX);
+    core.clients.peers.close_stalled(UNREAD_MS_MAX);
     assert!(!peer.is_closing(), "it may be slow");
-    core.peers.close_stalled(UNREAD_MS_MAX + 1);
+    core.clients.peers.close_stalled(UNREAD_MS_MAX + 1);
     assert!(
         !peer.is_closing(),
         "the last check was less than a second ago"
     );
-    core.peers.close_stalled(UNREAD_MS_MAX + UNREAD_LOOK_MS);
+    core.clients
+        .peers
+        .close_stalled(UNREAD_MS_MAX + UNREAD_LOOK_MS);
     assert!(peer.is_closing() && peer.is_slow_reader());
     fixture.far.shutdown().await.unwrap();
 }

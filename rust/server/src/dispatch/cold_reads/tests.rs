@@ -8,7 +8,7 @@ use std::thread;
 use tokio::io::AsyncReadExt;
 
 use super::*;
-use crate::requests::send::slow_disk_tests::{Fixture, until};
+use crate::dispatch::slow_disk_tests::{Fixture, until};
 use mq_format::remoting::Frame;
 use mq_store::testing::SlowDisk;
 
@@ -48,8 +48,8 @@ async fn a_panic_in_a_read_is_counted_and_ends_one_connection() {
     let reader = threads.spawn(move || read_cold(&reading)).unwrap();
 
     assert_eq!(fixture.pull(), None, "the thread gets it");
-    until("it is noted", || !core.services.all().is_empty());
-    let reason = core.services.all()[THREADS].now.clone().unwrap();
+    until("it is noted", || !core.stats.services.all().is_empty());
+    let reason = core.stats.services.all()[THREADS].now.clone().unwrap();
     assert!(reason.contains("the disk of the test"), "{reason}");
     until("its client is told", || fixture.peer.is_closing());
 
@@ -62,9 +62,9 @@ async fn a_panic_in_a_read_is_counted_and_ends_one_connection() {
     fixture.far.read_exact(&mut answer[4..]).await.unwrap();
     assert!(Frame::decode(&answer).is_ok());
     until("the thread works again", || {
-        core.services.all()[THREADS].now.is_none()
+        core.stats.services.all()[THREADS].now.is_none()
     });
-    assert_eq!(core.services.all()[THREADS].count, 1);
-    drop(core.cold.close());
+    assert_eq!(core.stats.services.all()[THREADS].count, 1);
+    drop(core.waiting.cold.close());
     reader.join().unwrap();
 }

@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 
 use super::*;
-use crate::conn::frames::Whole;
-use crate::conn::peers::Peer;
+use crate::clients::peers::Peer;
 use crate::core::Core;
+use crate::dispatch::arrival;
+use crate::dispatch::routing::{self, PULLS_AT_ONCE};
 use crate::limits::{HOLD_FILTER_BYTES_FREE, HOLD_FILTER_BYTES_MAX, HOLD_MS_MAX, UNREAD_BYTES_MAX};
-use crate::requests::dispatch::{self, PULLS_AT_ONCE};
+use crate::requests::context::Whole;
 use crate::settings::Settings;
 use crate::tables::GroupRow;
 use crate::tables::TopicRow;
@@ -54,20 +56,20 @@ impl Fixture {
         let shared = Some(Arc::clone(&store));
         let core = Core::new(Settings::default(), shared, SystemClock::shared()).unwrap();
         publish(&core);
-        core.long_polls.run_on(Handle::current());
+        core.waiting.run_on(Handle::current());
         let calls = Arc::<AtomicUsize>::default();
         let (listening, counted) = (Arc::downgrade(&core), Arc::clone(&calls));
         store
             .on_arrival(Box::new(move |arrivals| {
                 counted.fetch_add(1, Ordering::SeqCst);
                 let core = listening.upgrade().unwrap();
-                dispatch::wake(&core, core.long_polls.arrived(arrivals));
+                routing::wake(&core, core.waiting.long_polls.arrived(arrivals));
             }))
             .unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());
-        let outbound_bytes = Arc::clone(&core.peers.outbound_bytes);
+        let outbound_bytes = Arc::clone(&core.clients.peers.outbound_bytes);
         let connection =
             Connection::with_shared_count(near.unwrap(), UNREAD_BYTES_MAX, outbound_bytes);
         let peer = Arc::new(Peer::new(1, address, false, connection.unwrap().0, 0));
@@ -96,7 +98,7 @@ impl Fixture {
         let words = [length + 4, length].map(u32::to_be_bytes).concat();
         let frame = [&words, text.as_bytes()].concat();
         let mut out = Vec::new();
-        dispatch::frame(&self.core, &self.peer, Whole::among(&frame), &mut out).unwrap();
+        arrival::frame(&self.core, &self.peer, Whole::among(&frame), &mut out).unwrap();
         assert!(out.is_empty(), "{}", out.escape_ascii());
     }
 
@@ -138,7 +140,7 @@ impl Fixture {
 }
 
 fn publish(core: &Core) {
-    let tables = &core.tables;
+    let tables = &core.state.tables;
     tables.broker.publish(1, BrokerRow::default()).unwrap();
     let topic = TopicRow::new("T", 6, (QUEUES, QUEUES), false, false);
     let topics = vec![("T".to_owned(), Some(topic))];
@@ -154,13 +156,18 @@ async fn one_client_leaves_room_for_others() {
     let tasks = || Handle::current().metrics().num_alive_tasks();
     let before = tasks();
     fixture.hold(1);
-    assert_eq!(fixture.core.long_polls.len(), HOLDS_OF_CLIENT_MAX);
+    assert_eq!(fixture.core.waiting.long_polls.len(), HOLDS_OF_CLIENT_MAX);
     assert_eq!(tasks() - before, 1, "one more is answered at once");
     let core = &fixture.core;
-    dispatch::wake(core, core.long_polls.take_queue(hash_of("T", 0), |_| true));
+    routing::wake(
+        core,
+        core.waiting
+            .long_polls
+            .take_queue(hash_of("T", 0), |_| true),
+    );
     assert_eq!(fixture.peer.held_count(), 0);
     fixture.hold(1);
-    assert_eq!(core.long_polls.len(), 1, "it has room again");
+    assert_eq!(core.waiting.long_polls.len(), 1, "it has room again");
 }
 
 #[tokio::test]
@@ -169,19 +176,30 @@ async fn only_long_filters_of_long_polls_are_limited() {
     let core = &fixture.core;
     let tags = |count: usize| vec!["t"; count].join("||");
     fixture.hold_with(0, &tags(HOLD_FILTER_BYTES_FREE / 4));
-    assert_eq!(core.long_polls.filter_bytes.load(Ordering::Relaxed), 0);
+    assert_eq!(
+        core.waiting.long_polls.filter_bytes.load(Ordering::Relaxed),
+        0
+    );
     let long = tags(16 << 10);
     let fitting = HOLD_FILTER_BYTES_MAX / (4 * (16 << 10));
     (0..=fitting).for_each(|_| fixture.hold_with(0, &long));
     assert_eq!(
-        core.long_polls.len(),
+        core.waiting.long_polls.len(),
         1 + fitting,
         "the last is answered at once"
     );
     fixture.hold_with(0, "t");
-    assert_eq!(core.long_polls.len(), 2 + fitting);
-    dispatch::wake(core, core.long_polls.take_queue(hash_of("T", 0), |_| true));
-    assert_eq!(core.long_polls.filter_bytes.load(Ordering::Relaxed), 0);
+    assert_eq!(core.waiting.long_polls.len(), 2 + fitting);
+    routing::wake(
+        core,
+        core.waiting
+            .long_polls
+            .take_queue(hash_of("T", 0), |_| true),
+    );
+    assert_eq!(
+        core.waiting.long_polls.filter_bytes.load(Ordering::Relaxed),
+        0
+    );
 }
 
 #[tokio::test]
@@ -189,14 +207,21 @@ async fn no_long_poll_lasts_longer_than_the_limit() {
     let fixture = Fixture::new().await;
     fixture.hold(0); // its timeout is ten minutes
     let (core, now_ms) = (&fixture.core, fixture.core.clock.monotonic_ms());
-    dispatch::wake(core, core.long_polls.expired(now_ms + HOLD_MS_MAX - 10_000));
-    assert_eq!(core.long_polls.len(), 1);
-    dispatch::wake(
+    routing::wake(
         core,
-        core.long_polls.expired(now_ms + HOLD_MS_MAX + TICK_MS),
+        core.waiting
+            .long_polls
+            .expired(now_ms + HOLD_MS_MAX - 10_000),
     );
-    assert!(core.long_polls.is_empty());
-    let shards = core.long_polls.shards.iter().map(Mutex::lock);
+    assert_eq!(core.waiting.long_polls.len(), 1);
+    routing::wake(
+        core,
+        core.waiting
+            .long_polls
+            .expired(now_ms + HOLD_MS_MAX + TICK_MS),
+    );
+    assert!(core.waiting.long_polls.is_empty());
+    let shards = core.waiting.long_polls.shards.iter().map(Mutex::lock);
     assert_eq!(shards.map(|shard| shard.wheel.len()).sum::<usize>(), 0);
 }
 
@@ -213,17 +238,17 @@ async fn a_group_of_messages_wakes_its_long_polls_at_once() {
 
     let last = fixture.put_all();
     assert_eq!(
-        fixture.core.long_polls.len(),
+        fixture.core.waiting.long_polls.len(),
         holds,
         "nothing is readable yet"
     );
     fixture.store.wait(last);
     let until = Instant::now() + DEADLINE;
-    while !fixture.core.long_polls.is_empty() || tasks() == before {
+    while !fixture.core.waiting.long_polls.is_empty() || tasks() == before {
         assert!(
             Instant::now() < until,
             "{} wait",
-            fixture.core.long_polls.len()
+            fixture.core.waiting.long_polls.len()
         );
         std::thread::yield_now();
     }

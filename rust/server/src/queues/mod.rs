@@ -1,0 +1,4 @@
+//! Bounded queues between threads.
+
+pub(crate) mod bounded_queue;
+mod lanes;
