@@ -6,6 +6,7 @@ mod checkpoint;
 mod clean_stop;
 mod clean_stop_proptests;
 mod derived;
+mod queue_and_log;
 mod queue_entries;
 mod rig;
 mod search;

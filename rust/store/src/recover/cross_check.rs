@@ -1,5 +1,8 @@
 //! Checks record headers against the consume queues. An entry holds the queue and the queue offset
-//! of its record. If the record's body is valid but its header disagrees, the header is damaged.
+//! of its record. If the record's body is valid but its header disagrees, either may be damaged.
+//!
+//! The header is damaged if the log has no other record for the entry, and the record does not fit
+//! among the records of the queue that it names. Otherwise the entry is damaged.
 //!
 //! Reading all entries would cost as much as reading the log. So a queue is used only if its
 //! offsets in the log have gaps, or its last entry contradicts the log.
@@ -8,6 +11,7 @@ use super::log_check::LogCheck;
 use super::recovery::{Recovery, log_io};
 use super::repair::Damage;
 use super::seen::SeenQueues;
+use super::stated_places::{Fit, Place, StatedPlaces};
 use super::truncate_queues::is_dispatched_to;
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
@@ -19,40 +23,55 @@ use mq_format::message::sys_flag;
 /// A record that an entry contradicts.
 struct Contradiction {
     range: Damage,
-    /// Whether the record has the next queue offset of the queue that it names.
-    is_in_sequence: bool,
+    /// The place of the entry, and the place that the record states.
+    entry: Place,
+    stated: Place,
 }
 
 impl Recovery<'_> {
-    /// Repairs records at or after `start` whose headers are damaged according to their queues.
+    /// Repairs records in `[start, log_end)` whose headers are damaged according to their queues.
     pub(super) fn repair_contradicted(
         &self,
         check: &mut LogCheck<'_>,
         queues: &ConsumeQueues,
         seen: &SeenQueues,
-        start: u64,
+        (start, log_end): (u64, u64),
     ) -> Result<(), StoreError> {
         let has_doubts = check.has_doubts();
+        let mut by_queue = Vec::new();
         for queue in queues.all() {
-            if !has_doubts && !self.is_suspect(queues, &queue, seen, start)? {
-                continue;
-            }
-            for damage in self.contradictions(queues, &queue, seen, start)? {
-                check.repair_damage(damage)?;
+            if has_doubts || self.is_suspect(queues, &queue, seen, start)? {
+                let found = self.contradictions(queues, &queue, start)?;
+                by_queue.extend((!found.is_empty()).then_some(found));
             }
         }
-        Ok(())
+        if by_queue.is_empty() {
+            return Ok(());
+        }
+        let mut places = StatedPlaces::default();
+        for found in by_queue.iter().flatten() {
+            places.ask(&found.entry);
+            places.ask_around(&found.stated);
+        }
+        self.find_places(&mut places, (start, log_end))?;
+        let mut damaged = Vec::new();
+        for found in &by_queue {
+            damaged.extend(found.iter().filter(|one| is_damaged(one, found, &places)));
+        }
+        damaged.sort_by_key(|found| found.range.from);
+        damaged.dedup_by_key(|found| found.range.from);
+        let mut damaged = damaged.into_iter();
+        damaged.try_for_each(|found| check.repair_damage(found.range))
     }
 
-    /// The records that a queue contradicts. None if the queue is wrong: it contradicts most of
-    /// them, or one with the next queue offset of its queue.
+    /// The records that a queue contradicts. None if the queue contradicts most of them, because
+    /// then the queue is wrong.
     fn contradictions(
         &self,
         queues: &ConsumeQueues,
         queue: &ConsumeQueue,
-        seen: &SeenQueues,
         start: u64,
-    ) -> Result<Vec<Damage>, StoreError> {
+    ) -> Result<Vec<Contradiction>, StoreError> {
         let (mut found, mut asked) = (Vec::new(), 0);
         for (offset, entry) in queue.entries_backwards() {
             let Some(entry) = entry.filter(is_evidence) else {
@@ -62,14 +81,12 @@ impl Recovery<'_> {
                 break;
             }
             asked += 1;
-            found.extend(self.contradiction(queues, queue, seen, (offset, &entry))?);
+            found.extend(self.contradiction(queues, queue, (offset, &entry))?);
         }
-        let is_believed = found.len() <= 1.max(asked / 2)
-            && !found
-                .iter()
-                .any(|contradiction| contradiction.is_in_sequence);
-        let found = found.into_iter().filter(|_| is_believed);
-        Ok(found.map(|contradiction| contradiction.range).collect())
+        if found.len() > 1.max(asked / 2) {
+            found.clear();
+        }
+        Ok(found)
     }
 
     /// Whether the first or last entry of a queue in the checked log contradicts the log.
@@ -93,7 +110,7 @@ impl Recovery<'_> {
         let is_unmet = seen
             .of(queue)
             .is_none_or(|seen| seen.first > queue.written().0 && is_early(seen.first));
-        let contradiction = self.contradiction(queues, queue, seen, (last_offset, &last))?;
+        let contradiction = self.contradiction(queues, queue, (last_offset, &last))?;
         Ok(is_unmet || contradiction.is_some())
     }
 
@@ -103,7 +120,6 @@ impl Recovery<'_> {
         &self,
         queues: &ConsumeQueues,
         queue: &ConsumeQueue,
-        seen: &SeenQueues,
         (offset, entry): (i64, &QueueEntry),
     ) -> Result<Option<Contradiction>, StoreError> {
         let from = entry.physical_offset.cast_unsigned();
@@ -136,12 +152,25 @@ impl Recovery<'_> {
             last: None,
             store_timestamp_ms: record.store_timestamp_ms,
         };
-        let is_in_sequence = seen.is_in_sequence(&record);
         Ok(Some(Contradiction {
             range,
-            is_in_sequence,
+            entry: Place::new(queue.topic(), queue.queue_id(), offset),
+            stated: Place::new(record.topic, record.queue_id, record.queue_offset),
         }))
     }
+}
+
+/// Whether the header of a record is damaged, and not the entry. `all` are the contradictions of
+/// the same queue: if one of them is a record that fits, entries of the queue are damaged.
+fn is_damaged(found: &Contradiction, all: &[Contradiction], places: &StatedPlaces) -> bool {
+    let fit = |found: &Contradiction| places.fit(&found.stated, found.range.from);
+    let is_lost = places.of(&found.entry).is_empty();
+    is_lost
+        && match fit(found) {
+            Fit::Wrong => true,
+            Fit::Unknown => all.iter().all(|other| fit(other) != Fit::Right),
+            Fit::Right => false,
+        }
 }
 
 fn is_evidence(entry: &QueueEntry) -> bool {

@@ -103,7 +103,6 @@ impl<'a> MissingEntries<'a> {
                         first_physical: offset,
                         last: record.queue_offset,
                         last_physical: offset,
-                        is_even: true,
                     };
                     let lost = self.from(record.topic, record.queue_id, seen);
                     from = from.into_iter().chain(lost).min();

@@ -19,11 +19,13 @@ mod known_ends;
 pub(super) mod log_check;
 mod log_end;
 mod missing_entries;
+mod new_holes;
 mod progress;
 mod queue;
 mod recovery;
 mod repair;
 mod seen;
+mod stated_places;
 #[cfg(test)]
 mod tests;
 mod truncate_queues;
@@ -33,6 +35,7 @@ use std::sync::Arc;
 pub use self::clean_stop::{CleanStop, LogEnd};
 pub use self::log_check::{Left, LogCheck};
 use self::missing_entries::MissingEntries;
+use self::new_holes::NewHoles;
 pub(crate) use self::recovery::Recovery;
 use self::recovery::{LOG, log_io};
 use self::repair::Change;
@@ -92,6 +95,8 @@ struct Feed {
     /// Number of ranges repaired so far, and the changes of the last check.
     repaired: usize,
     changes: Vec<Change>,
+    /// The holes that repairs made in queues.
+    holes: NewHoles,
     writer: Option<IndexWriter>,
 }
 
@@ -208,7 +213,7 @@ impl Recovery<'_> {
             ends: known_ends,
             lacks_entries,
         } = checked;
-        self.repair_contradicted(&mut check, queues, &seen, start)?;
+        self.repair_contradicted(&mut check, queues, &seen, (start, log_end))?;
         self.rewrite_unsafe(&check, queues, log_end)?;
 
         let mut dispatch_from = missing.dispatch_start(&seen).unwrap_or(log_end);
@@ -220,7 +225,8 @@ impl Recovery<'_> {
             dispatch_from = 0;
         }
         let (changes, repaired) = self.changes(&check, &facts, start, &missing)?;
-        self.repair_entries(queues, &changes, log_end)?;
+        let mut holes = NewHoles::default();
+        self.repair_entries(queues, &changes, log_end, &mut holes)?;
         let ends = self.note_lost_ends(&check, queues, facts.queue_ends, log_end)?;
         // Entries after this offset may be lost, torn or wrong, and are derived again.
         let trusted_to = match (lacks_entries, self.was_clean) {
@@ -236,17 +242,13 @@ impl Recovery<'_> {
             checked_from: start,
             repaired,
             changes,
+            holes,
             writer: None,
         };
         self.complete_older(&mut feed, queues, index.as_ref(), log_end)?;
-        let Feed {
-            from,
-            repaired,
-            writer,
-            ..
-        } = feed;
-        let mut derived = self.derived(queues, writer)?;
-        derived.follow(self.log, &mut LogScanner::from(from), log_end, None)?;
+        let mut derived = self.derived(queues, feed.writer.take())?;
+        derived.follow(self.log, &mut LogScanner::from(feed.from), log_end, None)?;
+        self.fill_holes(queues, &feed.holes, log_end)?;
         self.finish_queues(queues, ends, &known_ends, log_end)?;
         let last_ms = check.last_store_timestamp_ms();
         self.checkpoint.lower_to(last_ms)?;
@@ -254,7 +256,7 @@ impl Recovery<'_> {
         self.recovered(
             log_end,
             last_ms,
-            repaired,
+            feed.repaired,
             derived,
             Arc::clone(queues),
             index,
@@ -363,7 +365,7 @@ impl Recovery<'_> {
             feed.checked_from = feed.from;
             feed.changes = older.changes().to_vec();
             feed.repaired += older.repaired_ranges().len();
-            self.repair_entries(queues, &feed.changes, log_end)?;
+            self.repair_entries(queues, &feed.changes, log_end, &mut feed.holes)?;
         }
     }
 

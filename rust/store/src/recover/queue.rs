@@ -311,9 +311,10 @@ impl ConsumeQueue {
         self.cut_to(cut)
     }
 
-    /// Replaces the entries of records that a repair removed by holes, and updates the length of a
-    /// record that it extended.
-    pub(super) fn repair(&self, change: &Change) -> Result<(), StoreError> {
+    /// Replaces the entries that point to records that a repair removed by holes, and updates the
+    /// length of a record that it extended. Returns the first and the last queue offset with such a
+    /// hole.
+    pub(super) fn repair(&self, change: &Change) -> Result<Option<(i64, i64)>, StoreError> {
         self.write_pending()?;
         let (_, end) = self.written();
         let grown = change.grown.map_or(change.from, |(start, _)| start);
@@ -341,11 +342,12 @@ impl ConsumeQueue {
             }
             at += 1;
         }
-        let Some((first, last)) = gone.first().zip(gone.last()) else {
-            return Ok(());
+        let Some((&first, &last)) = gone.first().zip(gone.last()) else {
+            return Ok(None);
         };
-        let hole = self.hole_at(*first, *last);
-        gone.iter().try_for_each(|at| self.overwrite(*at, &hole))
+        let hole = self.hole_at(first, last);
+        gone.iter().try_for_each(|at| self.overwrite(*at, &hole))?;
+        Ok(Some((first, last)))
     }
 
     /// The entry for queue offsets without a record. It points to the next record, or to the

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 
 use super::log_check::Queued;
 use crate::derive::queues::queue::ConsumeQueue;
-use mq_format::message::RecordView;
 
 /// The records of each queue that the check of the log found.
 #[derive(Debug, Default)]
@@ -18,8 +17,6 @@ pub(super) struct SeenRecords {
     pub first_physical: u64,
     pub last: i64,
     pub last_physical: u64,
-    /// Whether the queue offsets rise by one from the first to the last.
-    pub is_even: bool,
 }
 
 impl SeenQueues {
@@ -30,33 +27,14 @@ impl SeenQueues {
         }
         if let Some(queues) = topics.get_mut(queued.topic) {
             let seen = SeenRecords::from(queued);
-            let mut is_first = false;
-            let of_queue = queues.entry(queued.queue_id).or_insert_with(|| {
-                is_first = true;
-                seen
-            });
-            of_queue.is_even &= is_first || seen.first == of_queue.last.wrapping_add(1);
+            let of_queue = queues.entry(queued.queue_id).or_insert(seen);
             (of_queue.last, of_queue.last_physical) = (seen.last, seen.last_physical);
         }
     }
 
     pub(super) fn of(&self, queue: &ConsumeQueue) -> Option<SeenRecords> {
-        self.get(queue.topic(), queue.queue_id())
-    }
-
-    fn get(&self, topic: &str, queue_id: i32) -> Option<SeenRecords> {
-        self.0.borrow().get(topic)?.get(&queue_id).copied()
-    }
-
-    /// Whether a record that is not the first of its queue has the next queue offset, and all
-    /// others of its queue have, too.
-    pub(super) fn is_in_sequence(&self, record: &RecordView<'_>) -> bool {
-        let place = record.physical_offset.cast_unsigned();
-        let seen = self.get(record.topic, record.queue_id);
-        seen.is_some_and(|seen| {
-            let after_first = seen.first_physical + 1..=seen.last_physical;
-            seen.is_even && after_first.contains(&place)
-        })
+        let topics = self.0.borrow();
+        topics.get(queue.topic())?.get(&queue.queue_id()).copied()
     }
 
     /// Calls `look` for each queue; returns the smallest offset.
@@ -81,7 +59,6 @@ impl From<&Queued<'_>> for SeenRecords {
             first_physical: queued.first_physical,
             last: queued.last,
             last_physical: queued.last_physical,
-            is_even: true,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Truncates the consume queues to the log.
 
 use super::log_check::LogCheck;
+use super::new_holes::NewHoles;
 use super::recovery::{Recovery, log_io};
 use super::repair::Change;
 use super::seen::{SeenQueues, SeenRecords};
@@ -241,7 +242,7 @@ impl Recovery<'_> {
     }
 
     /// Whether an entry points to the record that belongs at its offset.
-    fn is_record_of(
+    pub(super) fn is_record_of(
         &self,
         queue: &ConsumeQueue,
         offset: i64,
@@ -279,17 +280,20 @@ impl Recovery<'_> {
         }))
     }
 
-    /// Updates the queues for records that were removed or extended.
+    /// Updates the queues for records that were removed or extended. Adds the new holes to `holes`.
     pub(super) fn repair_entries(
         &self,
         queues: &ConsumeQueues,
         changes: &[Change],
         log_end: u64,
+        holes: &mut NewHoles,
     ) -> Result<(), StoreError> {
         for queue in queues.all().iter().filter(|_| !changes.is_empty()) {
             queue.truncate(log_end.cast_signed())?;
             for change in changes {
-                queue.repair(change)?;
+                if let Some(range) = queue.repair(change)? {
+                    holes.add(queue, range);
+                }
             }
             queue.flush()?;
         }
