@@ -35,6 +35,11 @@ pub mod log_files {
     pub use crate::directory::log_files::{MISSING_FILES_MAX, length_of, open_log};
 }
 
+/// The recorded ends of the consume queues.
+pub mod queue_ends {
+    pub use crate::directory::queue_ends::is_damaged;
+}
+
 /// Checksums of state files.
 pub mod seal {
     pub use crate::state::seal::{Seal, Verdict, has_damaged_lines, path_of, read, verdict};

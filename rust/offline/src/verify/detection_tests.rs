@@ -273,9 +273,10 @@ fn regions(root: &Path) -> BTreeMap<&'static str, Vec<(PathBuf, usize)>> {
         add("index slots", &path, 40..40 + 80);
         add("index entries", &path, 120 + 20..120 + 20 * count);
     }
-    for folder in ["config", "mqstack/state"] {
-        for entry in fs::read_dir(root.join(folder)).unwrap() {
-            let path = entry.unwrap().path();
+    for folder in ["config", "mqstack", "mqstack/state"] {
+        let entries = fs::read_dir(root.join(folder)).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        for path in paths.filter(|path| path.is_file()) {
             let length = usize::try_from(fs::metadata(&path).unwrap().len()).unwrap();
             add("state files", &path, 0..length);
         }

@@ -106,7 +106,7 @@ fn check_all(scan: &Scan, progress: &mut dyn FnMut(i64) -> bool) -> Result<Repor
     check.report_past_end();
     check.delay_times();
     check.checkpoint()?;
-    check.deletions()?;
+    check.own_files()?;
     check.closed(log_end)?;
     check.states()?;
     check.queues(log_end);

@@ -11,7 +11,9 @@ use mq_format::message::SCHEDULE_TOPIC;
 use mq_log::fs::{self, OpenOptions, open_own};
 use mq_store::inspect::CHECKPOINT_BYTES;
 use mq_store::inspect::Deletions;
+use mq_store::inspect::LogFacts;
 use mq_store::inspect::io_error;
+use mq_store::inspect::queue_ends;
 use mq_store::inspect::seal::{self, Seal, Verdict};
 use mq_store::{State, StoreError};
 
@@ -48,12 +50,29 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Checks the file of deletions. Without it, a store shows deleted messages again.
-    pub(super) fn deletions(&mut self) -> Result<(), StoreError> {
-        if Deletions::is_damaged(&self.scan.root)? {
-            let what = "cannot be read: deleted messages reappear if their topic is created again";
-            let what = what.to_owned();
-            self.find("state", "mqstack/deleted.json", -1, what);
+    /// Checks the files with which a start of mqstack completes what the log does not show.
+    pub(super) fn own_files(&mut self) -> Result<(), StoreError> {
+        let root = &self.scan.root;
+        let files = [
+            (
+                "deleted.json",
+                Deletions::is_damaged(root)?,
+                "deleted messages reappear if their topic is created again",
+            ),
+            (
+                "log.json",
+                LogFacts::is_damaged(root)?,
+                "the next open does not know whether an earlier repair was finished",
+            ),
+            (
+                "queue_ends",
+                queue_ends::is_damaged(root)?,
+                "the next open completes the consume queues from the whole log",
+            ),
+        ];
+        for (name, _, then) in files.into_iter().filter(|(_, is_damaged, _)| *is_damaged) {
+            let what = format!("cannot be read: {then}");
+            self.find("state", format!("mqstack/{name}"), -1, what);
         }
         Ok(())
     }

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use crate::{Finding, Report, Scan};
+use mq_base::clock::SystemClock;
+use mq_store::{Settings, Store};
 use mq_testing::stores::{lines, unpack};
 
 fn verify(root: &Path) -> Report {
@@ -102,6 +104,49 @@ fn each_damaged_file_is_named() {
         fs::write(path, before).unwrap();
     }
     assert_eq!(verify(root), sound);
+}
+
+#[test]
+fn each_damaged_file_of_our_own_is_named() {
+    let root = unpack("store");
+    let root = root.path();
+    let clock = SystemClock::shared();
+    let store = Store::open(root, Settings::default(), clock, false).unwrap();
+    store.close().unwrap();
+    assert_eq!(verify(root).findings, []);
+    for name in ["log.json", "queue_ends"] {
+        let place = format!("mqstack/{name}");
+        let path = root.join(&place);
+        let whole = fs::read(&path).unwrap();
+        let is_named = |report: &Report| {
+            let found = report.findings.iter();
+            let places: Vec<_> = found.map(|found| (found.kind, &found.place)).collect();
+            places == [("state", &place)]
+        };
+        for at in (0..whole.len()).step_by(9) {
+            let mut rotten = whole.clone();
+            rotten[at] ^= 1 << (at % 8);
+            fs::write(&path, rotten).unwrap();
+            let report = verify(root);
+            assert!(is_named(&report), "{at} in {name}: {:?}", report.findings);
+        }
+        for length in [0, 1, whole.len() - 1] {
+            fs::write(&path, &whole[..length]).unwrap();
+            assert!(is_named(&verify(root)), "{name} cut to {length}");
+        }
+        fs::write(&path, whole).unwrap();
+    }
+}
+
+#[test]
+fn a_store_without_recorded_queue_ends_is_sound() {
+    let root = unpack("store");
+    let root = root.path();
+    let clock = SystemClock::shared();
+    let store = Store::open(root, Settings::default(), clock, false).unwrap();
+    store.close().unwrap();
+    fs::remove_file(root.join("mqstack/queue_ends")).unwrap();
+    assert_eq!(verify(root).findings, []);
 }
 
 #[test]

@@ -54,6 +54,12 @@ impl LogFacts {
         Ok(own_json::read(&path_of(root))?.unwrap_or_default())
     }
 
+    /// Whether the store at `root` has a file of facts that cannot be read.
+    pub fn is_damaged(root: &Path) -> Result<bool, StoreError> {
+        let path = path_of(root);
+        Ok(path.exists() && own_json::read::<Self>(&path)?.is_none())
+    }
+
     /// Whether mqstack has opened the store.
     pub(crate) fn is_there(root: &Path) -> bool {
         path_of(root).exists()

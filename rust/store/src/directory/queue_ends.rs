@@ -48,6 +48,11 @@ pub(crate) struct EndOfQueue<'a> {
     pub(crate) end_physical: i64,
 }
 
+/// Whether the store at `root` has a file of queue ends that does not match its checksum.
+pub fn is_damaged(root: &Path) -> Result<bool, StoreError> {
+    Ok(QueueEnds::read(root)? == Found::Damaged)
+}
+
 /// What a start found of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {

@@ -99,13 +99,17 @@ impl Rig {
 
     /// Waits until everything is dispatched and flushed.
     pub(crate) fn wait_until_flushed(&self) {
+        self.wait_until_dispatched();
+        self.store.flush().unwrap();
+    }
+
+    pub(crate) fn wait_until_dispatched(&self) {
         let end = self.store.log.max_offset();
         let until = Instant::now() + PATIENCE;
         while self.store.dispatcher.progress().dispatched() < end {
             assert!(Instant::now() < until, "dispatch hangs");
             std::thread::yield_now();
         }
-        self.store.flush().unwrap();
     }
 
     /// One run of the cleaner, as its thread does it, and its pauses.
