@@ -278,12 +278,14 @@ fn search(seeds: std::ops::Range<u64>) {
     );
 }
 
-/// Starts once hid or destroyed these messages: zeros at the end of a quiet queue after a kill, and
-/// misplaced entries that made sound records look damaged.
+/// Starts once hid or destroyed these messages: zeros at the end of a quiet queue after a kill,
+/// misplaced entries that made sound records look damaged, and misplaced entries that pointed into
+/// damaged bytes of the log.
 #[test]
 fn damages_that_once_hid_messages() {
     for seed in [
-        193, 566, 862, 1_152, 3_677, 13_916, 16_383, 30_633, 44_333, 49_664,
+        193, 566, 862, 1_152, 3_677, 7_422, 13_916, 16_383, 22_244, 27_339, 30_633, 31_638, 44_333,
+        49_664,
     ] {
         search(seed..seed + 1);
     }
