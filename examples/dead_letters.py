@@ -33,7 +33,7 @@ def work(namesrv: str | None, bank_is_down: bool) -> None:
                 raise ConnectionError("the bank is down")
             print(f"paid {payment}", flush=True)
 
-    consumer = PushConsumer(GROUP, namesrv, consume_from="earliest", retries_max=2)
+    consumer = PushConsumer(GROUP, namesrv, consume_from="earliest", max_retries=2)
     consumer.subscribe("Payments", "*", pay)
     consumer.run()
 

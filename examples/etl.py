@@ -60,7 +60,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with (
         closing(sqlite3.connect(arguments.database)) as database,
-        LitePullConsumer("clicks_etl", arguments.namesrv, auto_commit=False) as consumer,
+        LitePullConsumer("clicks_etl", arguments.namesrv, commit_interval=None) as consumer,
     ):
         database.executescript(TABLES)
         seek(consumer, database)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from mqclient.blocking.transactions import Transaction, TransactionProducer
     from mqclient.consumer.context import ConsumeContext, ConsumeResult
     from mqclient.consumer.subscription import SqlFilter
-    from mqclient.engine.tls import Tls
+    from mqclient.engine.mock import MockTransport
+    from mqclient.engine.tls import TlsConfig
     from mqclient.errors import (
         BackPressureTimeout,
         BrokerError,
@@ -29,43 +30,69 @@ if TYPE_CHECKING:
     from mqclient.producer.request_reply import reply
     from mqclient.producer.results import PartlySent, SendResult, SendStatus
     from mqclient.producer.transactions.state import TransactionState
-    from mqclient.settings.clients import ClientSettings
-    from mqclient.settings.consumers import ConsumerSettings, LitePullSettings
-    from mqclient.settings.producers import ProducerSettings, TransactionSettings
+    from mqclient.settings.clients import AdminOptions, ClientOptions
+    from mqclient.settings.consumers import LitePullOptions, PushOptions
+    from mqclient.settings.producers import ProducerOptions, TransactionOptions
+    from mqclient.settings.values import (
+        ClientId,
+        Compression,
+        Credentials,
+        Limits,
+        Linger,
+        PullLimits,
+        Retry,
+        SendLimits,
+        Trace,
+    )
     from mqcommon.message import Message, MessageQueue, ReceivedMessage
+    from mqcommon.wire.bodies.topics import TopicConfig
+    from mqcommon.wire.codes import ResponseCode
 
     __version__: str
 
 __all__ = [
     "Admin",
+    "AdminOptions",
     "BackPressureTimeout",
     "BrokerError",
-    "ClientSettings",
+    "ClientId",
+    "ClientOptions",
     "ClientTimeout",
     "ClosedError",
+    "Compression",
     "ConsumeContext",
     "ConsumeResult",
-    "ConsumerSettings",
+    "Credentials",
+    "Limits",
+    "Linger",
     "LitePullConsumer",
-    "LitePullSettings",
+    "LitePullOptions",
     "MalformedReply",
     "Message",
     "MessageQueue",
+    "MockTransport",
     "NoRouteError",
     "NotDurable",
     "PartlySent",
     "Producer",
-    "ProducerSettings",
+    "ProducerOptions",
+    "PullLimits",
     "PushConsumer",
+    "PushOptions",
     "ReceivedMessage",
+    "ResponseCode",
+    "Retry",
     "RocketMQError",
+    "SendLimits",
     "SendResult",
     "SendStatus",
     "SqlFilter",
-    "Tls",
+    "TlsConfig",
+    "TopicConfig",
+    "Trace",
     "Transaction",
+    "TransactionOptions",
     "TransactionProducer",
-    "TransactionSettings",
     "TransactionState",
     "UnreachableError",
     "reply",
@@ -73,12 +100,14 @@ __all__ = [
 
 _HOMES = {
     "mqclient.blocking.admin": ("Admin",),
-    "mqclient.settings.clients": ("ClientSettings",),
-    "mqclient.settings.producers": ("ProducerSettings", "TransactionSettings"),
-    "mqclient.settings.consumers": ("ConsumerSettings", "LitePullSettings"),
-    "mqclient.consumer.context": ("ConsumeContext", "ConsumeResult"),
     "mqclient.blocking.lite_pull_consumer": ("LitePullConsumer",),
+    "mqclient.blocking.producer": ("Producer",),
+    "mqclient.blocking.push_consumer": ("PushConsumer",),
+    "mqclient.blocking.transactions": ("Transaction", "TransactionProducer"),
+    "mqclient.consumer.context": ("ConsumeContext", "ConsumeResult"),
     "mqclient.consumer.subscription": ("SqlFilter",),
+    "mqclient.engine.mock": ("MockTransport",),
+    "mqclient.engine.tls": ("TlsConfig",),
     "mqclient.errors": (
         "BackPressureTimeout",
         "BrokerError",
@@ -92,12 +121,24 @@ _HOMES = {
     ),
     "mqclient.producer.request_reply": ("reply",),
     "mqclient.producer.results": ("PartlySent", "SendResult", "SendStatus"),
-    "mqclient.blocking.producer": ("Producer",),
-    "mqclient.blocking.push_consumer": ("PushConsumer",),
-    "mqclient.engine.tls": ("Tls",),
     "mqclient.producer.transactions.state": ("TransactionState",),
-    "mqclient.blocking.transactions": ("Transaction", "TransactionProducer"),
+    "mqclient.settings.clients": ("AdminOptions", "ClientOptions"),
+    "mqclient.settings.consumers": ("LitePullOptions", "PushOptions"),
+    "mqclient.settings.producers": ("ProducerOptions", "TransactionOptions"),
+    "mqclient.settings.values": (
+        "ClientId",
+        "Compression",
+        "Credentials",
+        "Limits",
+        "Linger",
+        "PullLimits",
+        "Retry",
+        "SendLimits",
+        "Trace",
+    ),
     "mqcommon.message": ("Message", "MessageQueue", "ReceivedMessage"),
+    "mqcommon.wire.bodies.topics": ("TopicConfig",),
+    "mqcommon.wire.codes": ("ResponseCode",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

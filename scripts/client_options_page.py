@@ -1,4 +1,4 @@
-"""Writes the page of the client's options from the settings classes.
+"""Writes the page of the client's options from their declarations in `mqclient.settings`.
 
 `make pages` updates docs/client-options.md.
 """
@@ -6,98 +6,76 @@
 from __future__ import annotations
 
 import inspect
-import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, fields
-from datetime import timedelta
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from collections.abc import Iterator
 
-from mqclient.settings import clients, consumers, producers
+import mqclient
+from mqclient.settings.declare import Declared, Row, rows
 
 HEAD = """# Options of the client
 
-`make pages` writes this page from the settings classes of `mqclient`.
+`make pages` writes this page from the declarations in `mqclient/settings/`.
 
-Options are keyword arguments: `Producer("127.0.0.1:9876", timeout=5.0, retries=4)`. A client takes
-the options of every client and the options of its kind. An unknown option is refused, and the error
-names the nearest known option. Durations are seconds, or a `timedelta`.
+Options are keyword arguments: `Producer("127.0.0.1:9876", timeout=5.0, linger=Linger(0.005))`. A
+client takes the options of every client and the options of its kind. Options that belong together
+are one frozen value. `help(Producer)` shows the same declarations.
+
+Times are seconds. `None` means "none": no limit, no regular commit, no compression. An unknown
+option is refused, and the error names the nearest known option. A value of the wrong type, or out
+of range, is refused with the name of the option, the value and what is expected.
 """
 
-SECTIONS: dict[str, tuple[type[Any], type[Any], type[Any]]] = {
-    "Every client": (clients.ClientSettings, object, clients.ClientOptions),
-    "Producer": (producers.ProducerSettings, object, producers.ProducerOptions),
+CLIENTS: dict[str, tuple[type[Declared], type[Declared] | None, str]] = {
+    "Every client": (mqclient.ClientOptions, None, ""),
+    "Producer": (mqclient.ProducerOptions, mqclient.ClientOptions, "Producer"),
     "Transaction producer": (
-        producers.TransactionSettings,
-        producers.ProducerSettings,
-        producers.TransactionOptions,
+        mqclient.TransactionOptions,
+        mqclient.ProducerOptions,
+        "TransactionProducer",
     ),
-    "Push consumer": (consumers.ConsumerSettings, object, consumers.ConsumerOptions),
-    "Lite pull consumer": (consumers.LitePullSettings, object, consumers.LitePullOptions),
+    "Push consumer": (mqclient.PushOptions, mqclient.ClientOptions, "PushConsumer"),
+    "Lite pull consumer": (mqclient.LitePullOptions, mqclient.ClientOptions, "LitePullConsumer"),
+    "Admin": (mqclient.AdminOptions, mqclient.ClientOptions, "Admin"),
 }
-"""By title: the settings class, its base class, and the types of the arguments."""
-NOTES = {"Transaction producer": "It takes the options of a producer too."}
+"""By title: the declarations, those that another section has, and the client."""
+VALUES = (
+    *(mqclient.Retry, mqclient.Linger, mqclient.SendLimits, mqclient.Limits),
+    *(mqclient.PullLimits, mqclient.Compression, mqclient.Trace, mqclient.Credentials),
+    *(mqclient.TlsConfig, mqclient.ClientId),
+)
 
 
 def page() -> str:
     """The page as Markdown."""
     parts = [HEAD]
-    for title, (settings, base, options) in SECTIONS.items():
+    for title, (kind, base, client) in CLIENTS.items():
+        inherited = {row.name for row in rows(base)} if base else set()
+        others = (
+            "those of `Producer`" if title.startswith("Transaction") else "those of every client"
+        )
         parts.append(f"## {title}\n")
-        parts.append(f"`{settings.__name__}`. {NOTES.get(title, '')}".strip() + "\n")
-        parts += ["| option | type | default | meaning |", "|---|---|---|---|"]
-        parts += _rows(settings, base, options)
-        parts.append("")
+        parts += [f"Arguments of `{client}`, besides those of {others}.\n"] if client else []
+        parts += [*_table([row for row in rows(kind) if row.name not in inherited]), ""]
+    parts.append("## Values\n")
+    for kind in VALUES:
+        about = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
+        parts += [f"### {kind.__name__}\n", f"{about}\n", *_table(list(rows(kind))), ""]
     return "\n".join(parts)
 
 
-def _rows(settings: type[Any], base: type[Any], options: type[Any]) -> Iterator[str]:
-    inherited = {item.name for item in fields(base)} if base is not object else set()
-    hints = {**get_type_hints(settings), **get_type_hints(options)}
-    meanings = explained(settings)
-    for item in fields(settings):
-        if item.name not in inherited:
-            cells = (
-                f"`{item.name}`",
-                _type_text(hints[item.name]),
-                _default(item),
-                meanings.get(item.name, ""),
-            )
-            yield f"| {' | '.join(cells)} |"
+def _table(listed: list[Row]) -> Iterator[str]:
+    yield "| option | type | default | range | meaning |"
+    yield "|---|---|---|---|---|"
+    for row in listed:
+        unit = {"s": "seconds"}.get(row.option.unit, row.option.unit)
+        limits = f"{row.range} {unit}".strip() if row.range else ""
+        kind = f"{row.kind} | None" if row.takes_none else row.kind
+        cells = (f"`{row.name}`", f"`{_escaped(kind)}`", _default(row), limits, row.option.about)
+        yield f"| {' | '.join(cells)} |"
 
 
-def explained(settings: type[Any]) -> dict[str, str]:
-    """The meaning of each field, from a docstring of the form "name, other: text. next: text."."""
-    names = "|".join(item.name for item in fields(settings))
-    text = " ".join((inspect.getdoc(settings) or "").split())
-    parts = re.split(rf"(?:^|(?<=\. ))((?:{names})(?:, (?:{names}))*): ", text)
-    found: dict[str, str] = {}
-    for listed, meaning in zip(parts[1::2], parts[2::2], strict=True):
-        found |= dict.fromkeys(listed.split(", "), meaning.strip().rstrip("."))
-    return found
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
-def _type_text(hint: Any) -> str:
-    if get_origin(hint) is Literal:
-        return ", ".join(f"`{choice}`" for choice in sorted(get_args(hint)))
-    if get_origin(hint) is Callable:
-        return "function"
-    if get_origin(hint) is os.PathLike:
-        return "path"
-    kinds = [kind for kind in get_args(hint) if kind is not type(None)] or [hint]
-    if set(kinds) == {float, timedelta}:
-        return "seconds"
-    if isinstance(hint, type) and not get_args(hint):
-        return hint.__name__
-    if get_origin(hint) is Mapping:
-        return "mapping"
-    if get_origin(hint) in (tuple, Iterable, Sequence):
-        return f"list of {get_args(hint)[0].__name__}"
-    return " or ".join(_type_text(kind) for kind in kinds)
-
-
-def _default(item: Field[Any]) -> str:
-    value = item.default_factory() if item.default_factory is not MISSING else item.default
-    if value is MISSING:
-        return "required"
-    return "" if value is None or value in ((), {}) else f"`{value!r}`"
+def _default(row: Row) -> str:
+    return "required" if row.required else f"`{row.default!r}`"

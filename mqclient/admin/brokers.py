@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from mqclient.admin.channel import Room
 from mqclient.errors import RocketMQError
-from mqclient.settings.checks import Duration, seconds
+from mqclient.settings.checks import seconds
 from mqcommon import java_properties
 from mqcommon.message import MessageQueue
 from mqcommon.wire.bodies.groups import BrokerStatsData, ConsumeStatsList
@@ -70,11 +70,11 @@ class Brokers(Room):
         return await self._channel.ask_broker(address, broker_calls.broker_stats(name, key))
 
     async def consume_stats(
-        self, address: str, *, ordered: bool = False, timeout: Duration | None = None
+        self, address: str, *, ordered: bool = False, timeout: float | None = None
     ) -> ConsumeStatsList:
         """Progress of all groups of one broker. ordered: only groups that consume in order.
 
-        timeout: seconds or timedelta; None means the timeout of slow requests.
+        timeout: seconds; None means the timeout of slow requests.
         """
         call = broker_calls.broker_consume_stats(ordered=ordered)
         if timeout is None:

@@ -5,7 +5,8 @@ from mqclient.consumer.context import ConsumeContext, ConsumeResult
 from mqclient.consumer.lite.consumer import LitePullConsumer
 from mqclient.consumer.push.consumer import PushConsumer
 from mqclient.consumer.subscription import SqlFilter
-from mqclient.engine.tls import Tls
+from mqclient.engine.mock import MockTransport
+from mqclient.engine.tls import TlsConfig
 from mqclient.errors import (
     BackPressureTimeout,
     BrokerError,
@@ -22,41 +23,67 @@ from mqclient.producer.request_reply import reply
 from mqclient.producer.results import PartlySent, SendResult, SendStatus
 from mqclient.producer.transactions.producer import Transaction, TransactionProducer
 from mqclient.producer.transactions.state import TransactionState
-from mqclient.settings.clients import ClientSettings
-from mqclient.settings.consumers import ConsumerSettings, LitePullSettings
-from mqclient.settings.producers import ProducerSettings, TransactionSettings
+from mqclient.settings.clients import AdminOptions, ClientOptions
+from mqclient.settings.consumers import LitePullOptions, PushOptions
+from mqclient.settings.producers import ProducerOptions, TransactionOptions
+from mqclient.settings.values import (
+    ClientId,
+    Compression,
+    Credentials,
+    Limits,
+    Linger,
+    PullLimits,
+    Retry,
+    SendLimits,
+    Trace,
+)
 from mqcommon.message import Message, MessageQueue, ReceivedMessage
+from mqcommon.wire.bodies.topics import TopicConfig
+from mqcommon.wire.codes import ResponseCode
 
 __all__ = [
     "Admin",
+    "AdminOptions",
     "BackPressureTimeout",
     "BrokerError",
-    "ClientSettings",
+    "ClientId",
+    "ClientOptions",
     "ClientTimeout",
     "ClosedError",
+    "Compression",
     "ConsumeContext",
     "ConsumeResult",
-    "ConsumerSettings",
+    "Credentials",
+    "Limits",
+    "Linger",
     "LitePullConsumer",
-    "LitePullSettings",
+    "LitePullOptions",
     "MalformedReply",
     "Message",
     "MessageQueue",
+    "MockTransport",
     "NoRouteError",
     "NotDurable",
     "PartlySent",
     "Producer",
-    "ProducerSettings",
+    "ProducerOptions",
+    "PullLimits",
     "PushConsumer",
+    "PushOptions",
     "ReceivedMessage",
+    "ResponseCode",
+    "Retry",
     "RocketMQError",
+    "SendLimits",
     "SendResult",
     "SendStatus",
     "SqlFilter",
-    "Tls",
+    "TlsConfig",
+    "TopicConfig",
+    "Trace",
     "Transaction",
+    "TransactionOptions",
     "TransactionProducer",
-    "TransactionSettings",
     "TransactionState",
     "UnreachableError",
     "reply",

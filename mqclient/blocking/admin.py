@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Unpack
-
-from mqclient.admin.admin import TIMEOUT_DEFAULT
 from mqclient.admin.admin import Admin as AsyncAdmin
-from mqclient.admin.channel import Engine
 from mqclient.blocking.admin_groups import (
     Access,
     Brokers,
@@ -21,34 +16,22 @@ from mqclient.blocking.admin_groups import (
 )
 from mqclient.blocking.loop_thread import LoopThread
 from mqclient.blocking.sync_client import SyncClient
-from mqclient.engine.client import TransportLike
-from mqclient.settings.checks import Duration
-from mqclient.settings.clients import ClientOptions
+from mqclient.settings.clients import AdminOptions
+from mqclient.settings.declare import explained, made_of, takes
 
 
+@explained
 class Admin(SyncClient[AsyncAdmin]):
     """Reads and changes a cluster: `topics`, `brokers`, `groups`, `producers`, `offsets`,
     `resets`, `messages`, `namesrv`, `access`.
-
-    namesrv: "host:port", several by ";" or as a list; else NAMESRV_ADDR; else 127.0.0.1:9876.
-    timeout: seconds or timedelta for one answer. transport: what to send with, made when None.
-    engine: the older way to give one, an `Engine`. Options: the fields of ClientSettings
-    but `namespace`, as administration sees names as brokers store them.
 
         with Admin("127.0.0.1:9876") as admin:
             print(admin.topics.names())
     """
 
-    def __init__(
-        self,
-        namesrv: str | Iterable[str] | None = None,
-        *,
-        timeout: Duration = TIMEOUT_DEFAULT,
-        transport: TransportLike | None = None,
-        engine: Engine | None = None,
-        **options: Unpack[ClientOptions],
-    ) -> None:
-        client = AsyncAdmin(namesrv, timeout=timeout, transport=transport, engine=engine, **options)
+    @takes(AdminOptions)
+    def __init__(self, options: AdminOptions) -> None:
+        client = made_of(AsyncAdmin, options)
         super().__init__(client)
         self.access = Access(client.access, self._where)
         self.brokers = Brokers(client.brokers, self._where)

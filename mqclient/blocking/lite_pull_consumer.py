@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Self, Unpack
+from typing import Any, Self
 
 from mqclient.blocking.loop_thread import CallbackThread
 from mqclient.blocking.sync_client import SyncClient
@@ -12,22 +12,17 @@ from mqclient.consumer.lite.consumer import LitePullConsumer as AsyncLitePullCon
 from mqclient.consumer.lite.lite_assignment import AssignmentListener
 from mqclient.consumer.subscription import SqlFilter
 from mqclient.engine.callables import check_takes
-from mqclient.engine.client import TransportLike
 from mqclient.engine.threads import in_thread
-from mqclient.settings.checks import Duration
 from mqclient.settings.consumers import LitePullOptions
+from mqclient.settings.declare import explained, made_of, takes
 from mqcommon.message import MessageQueue, ReceivedMessage
 
 __all__ = ["LitePullConsumer"]
 
 
+@explained
 class LitePullConsumer(SyncClient[AsyncLitePullConsumer]):
     """Reads topics, or queues, when the caller asks; one thread at a time asks.
-
-    group: consumer group; its members share the queues of the topics that they subscribe to. None
-    reads assigned queues without a group and commits nothing. namesrv: NameServer "host:port",
-    several by ";" or as a list; None means NAMESRV_ADDR, else 127.0.0.1:9876. Options: the fields
-    of LitePullSettings and ClientSettings.
 
         with LitePullConsumer("order_readers", "127.0.0.1:9876") as consumer:
             consumer.subscribe("TopicTest", "TagA || TagB")
@@ -41,15 +36,9 @@ class LitePullConsumer(SyncClient[AsyncLitePullConsumer]):
     _unclosed_timeout = 5.0
     _is_consumer = True
 
-    def __init__(
-        self,
-        group: str | None = None,
-        namesrv: str | Iterable[str] | None = None,
-        *,
-        transport: TransportLike | None = None,
-        **options: Unpack[LitePullOptions],
-    ) -> None:
-        client = AsyncLitePullConsumer(group, namesrv, transport=transport, **options)
+    @takes(LitePullOptions)
+    def __init__(self, options: LitePullOptions) -> None:
+        client = made_of(AsyncLitePullConsumer, options)
         self._async_listeners = CallbackThread("mqclient-listeners")
         super().__init__(client, self._async_listeners)
 
@@ -103,7 +92,7 @@ class LitePullConsumer(SyncClient[AsyncLitePullConsumer]):
         queues: list[MessageQueue] = self._running.call(self._async.assigned)
         return queues
 
-    def wait_assigned(self, timeout: Duration = 20.0) -> list[MessageQueue]:
+    def wait_assigned(self, timeout: float = 20.0) -> list[MessageQueue]:
         """Wait until the group has shared every subscribed topic once, or the assigned queues are
         read.
 
@@ -141,7 +130,7 @@ class LitePullConsumer(SyncClient[AsyncLitePullConsumer]):
     async def _next(self) -> ReceivedMessage:
         return await anext(self._async)
 
-    def poll(self, max_messages: int = 32, timeout: Duration = 5.0) -> list[ReceivedMessage]:
+    def poll(self, max_messages: int = 32, timeout: float = 5.0) -> list[ReceivedMessage]:
         """Wait for messages; returns those at hand, at most `max_messages`, in any queues' order.
 
         timeout: seconds to wait for the first one; after it the list is empty. Positions move past

@@ -1,41 +1,32 @@
 """The blocking producer."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Unpack
 
 from mqclient.blocking.sync_client import SyncClient
-from mqclient.engine.client import TransportLike
 from mqclient.producer.producer import Producer as AsyncProducer
 from mqclient.producer.queue_choice import OrderKey, Selector, queue_choice
 from mqclient.producer.results import SendResult
-from mqclient.settings.checks import Duration
+from mqclient.settings.declare import explained, made_of, takes
 from mqclient.settings.producers import ProducerOptions
 from mqcommon.message import Message, MessageQueue, ReceivedMessage
 
 __all__ = ["Producer"]
 
 
+@explained
 class Producer(SyncClient[AsyncProducer]):
     """Sends messages; safe to share among threads.
 
-    namesrv: NameServer "host:port", several by ";" or as a list; None means NAMESRV_ADDR, else
-    127.0.0.1:9876. Options: the fields of ProducerSettings and ClientSettings.
-
-        with Producer("127.0.0.1:9876") as producer:
-            print(producer.send(Message("TopicTest", b"Hello RocketMQ", tags="TagA")))
+    with Producer("127.0.0.1:9876") as producer:
+        print(producer.send(Message("TopicTest", b"Hello RocketMQ", tags="TagA")))
     """
 
     _unclosed_timeout = 5.0
 
-    def __init__(
-        self,
-        namesrv: str | Iterable[str] | None = None,
-        *,
-        transport: TransportLike | None = None,
-        **options: Unpack[ProducerOptions],
-    ) -> None:
-        super().__init__(AsyncProducer(namesrv, transport=transport, **options))
+    @takes(ProducerOptions)
+    def __init__(self, options: ProducerOptions) -> None:
+        super().__init__(made_of(AsyncProducer, options))
 
     def send(
         self,
@@ -44,7 +35,7 @@ class Producer(SyncClient[AsyncProducer]):
         queue: MessageQueue | None = None,
         order_key: OrderKey | None = None,
         selector: Selector | None = None,
-        timeout: Duration | None = None,
+        timeout: float | None = None,
     ) -> SendResult:
         """Send a message, or several of one topic as a batch, and wait until it is stored.
 
@@ -82,7 +73,7 @@ class Producer(SyncClient[AsyncProducer]):
         queue: MessageQueue | None = None,
         order_key: OrderKey | None = None,
         selector: Selector | None = None,
-        timeout: Duration | None = None,
+        timeout: float | None = None,
     ) -> "Future[SendResult]":
         """Like `send`, but return at once: the future gets the result or the exception.
 
@@ -123,7 +114,7 @@ class Producer(SyncClient[AsyncProducer]):
         queue: MessageQueue | None = None,
         order_key: OrderKey | None = None,
         selector: Selector | None = None,
-        timeout: Duration | None = None,
+        timeout: float | None = None,
     ) -> ReceivedMessage:
         """Send a message and wait for the message that a consumer replies with.
 
@@ -145,7 +136,7 @@ class Producer(SyncClient[AsyncProducer]):
         queue: MessageQueue | None = None,
         order_key: OrderKey | None = None,
         selector: Selector | None = None,
-        timeout: Duration | None = None,
+        timeout: float | None = None,
     ) -> "Future[ReceivedMessage]":
         """Like `request`, but return at once: the future gets the reply or the exception."""
         return self._running.submit(

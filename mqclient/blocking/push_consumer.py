@@ -1,8 +1,8 @@
 """The blocking push consumer."""
 
 import threading
-from collections.abc import Callable, Iterable
-from typing import Any, Unpack
+from collections.abc import Callable
+from typing import Any
 
 from mqclient.blocking.loop_thread import CallbackThread
 from mqclient.blocking.sync_client import SyncClient
@@ -15,44 +15,34 @@ from mqclient.consumer.subscription import (
     message_subscription,
     subscription_of,
 )
-from mqclient.engine.client import TransportLike
 from mqclient.errors import ClosedError
-from mqclient.settings.checks import Duration
-from mqclient.settings.consumers import ConsumerOptions
+from mqclient.settings.consumers import PushOptions
+from mqclient.settings.declare import explained, made_of, takes
 from mqcommon.message import MessageQueue
 from mqcommon.signals import catching_signals
 
 __all__ = ["PushConsumer"]
 
 
+@explained
 class PushConsumer(SyncClient[AsyncPushConsumer]):
     """Reads topics for a group and calls handlers in threads.
 
-    group: consumer group; its members share the queues. namesrv: NameServer "host:port", several
-    by ";" or as a list; None means NAMESRV_ADDR, else 127.0.0.1:9876. Options: the fields of
-    ConsumerSettings and ClientSettings.
-
-        with PushConsumer("order_readers", "127.0.0.1:9876") as consumer:
-            consumer.subscribe("TopicTest", "TagA || TagB", handle)
-            consumer.run()
+    with PushConsumer("order_readers", "127.0.0.1:9876") as consumer:
+        consumer.subscribe("TopicTest", "TagA || TagB", handle)
+        consumer.run()
     """
 
     _unclosed_timeout = 5.0
     _is_consumer = True
 
-    def __init__(
-        self,
-        group: str,
-        namesrv: str | Iterable[str] | None = None,
-        *,
-        transport: TransportLike | None = None,
-        **options: Unpack[ConsumerOptions],
-    ) -> None:
-        client = AsyncPushConsumer(group, namesrv, transport=transport, **options)
+    @takes(PushOptions)
+    def __init__(self, options: PushOptions) -> None:
+        client = made_of(AsyncPushConsumer, options)
         self._async_handlers = CallbackThread("mqclient-handlers")
         super().__init__(client, self._async_handlers)
 
-    def close(self, timeout: Duration = 20.0) -> None:
+    def close(self, timeout: float = 20.0) -> None:
         """Stop pulling, let running handlers end, commit, leave the group. May be called twice.
 
         timeout: seconds for the handlers. Inside a handler it returns at once, and the rest
@@ -113,18 +103,18 @@ class PushConsumer(SyncClient[AsyncPushConsumer]):
         """Stop reading a topic; unknown topics are ignored."""
         self._on_loop(self._async.unsubscribe, topic)
 
-    def suspend(self) -> None:
+    def pause(self) -> None:
         """Pull no more messages until `resume`; messages already pulled are still handled.
 
         The consumer stays in its group, and keeps its queues.
         """
-        self._on_loop(self._async.suspend)
+        self._on_loop(self._async.pause)
 
     def resume(self) -> None:
-        """Pull again after `suspend`."""
+        """Pull again after `pause`."""
         self._on_loop(self._async.resume)
 
-    def wait_assigned(self, timeout: Duration = 20.0) -> list[MessageQueue]:
+    def wait_assigned(self, timeout: float = 20.0) -> list[MessageQueue]:
         """Wait until every subscribed topic has been shared out among the group once.
 
         Returns this member's queues, which may be none if the group has more members than queues.

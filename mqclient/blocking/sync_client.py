@@ -9,7 +9,6 @@ from typing import Any, Generic, Self, TypeVar
 from mqclient.blocking.loop_thread import CallbackThread, LoopThread
 from mqclient.blocking.unclosed import close_at_exit, close_unclosed
 from mqclient.errors import ClosedError
-from mqclient.settings.checks import Duration
 from mqcommon.signals import SignalSafeEvent
 
 __all__ = ["SyncClient"]
@@ -64,7 +63,7 @@ class SyncClient(Generic[A]):
         if self._unclosed_timeout:
             close_at_exit(self)
 
-    def close(self, timeout: Duration = 20.0) -> None:
+    def close(self, timeout: float = 20.0) -> None:
         """Finish running work, leave the brokers, close the connections. May be called twice.
 
         timeout: seconds to wait for running work. In a forked child it only forgets the client.

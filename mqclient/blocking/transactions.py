@@ -1,22 +1,19 @@
 """The blocking face of transactional sends."""
 
 import inspect
-from collections.abc import Iterable
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Self
 
 from mqclient.blocking.loop_thread import CallbackThread, LoopThread, result_of
 from mqclient.blocking.producer import Producer
-from mqclient.engine.client import TransportLike
 from mqclient.producer.results import SendResult
 from mqclient.producer.transactions import producer as aio
 from mqclient.producer.transactions.state import (
-    CheckHandler,
     LocalTransaction,
     TransactionState,
     decided,
 )
-from mqclient.settings.checks import Duration
+from mqclient.settings.declare import changed, explained, made_of, takes
 from mqclient.settings.producers import TransactionOptions
 from mqcommon.message import Message
 
@@ -78,14 +75,12 @@ class Transaction:
         self._thread.run(self._async.end(state, remark))
 
 
+@explained
 class TransactionProducer(Producer):
     """Sends messages that consumers get only if a local transaction commits.
 
-    group: producer group; its members answer for each other's transactions. namesrv: as for
-    Producer. check: called in a thread when a broker asks what became of the transaction of a
-    message, also of one that another member sent or that was sent before a restart. It returns a
-    TransactionState; None and an exception are UNKNOWN, and the broker asks again. Options: the
-    fields of TransactionSettings, ProducerSettings and ClientSettings.
+    A broker asks `check` what became of a transaction: a plain function runs in a thread, an
+    `async def` on an event loop of the producer's own.
 
         with TransactionProducer("orders", "127.0.0.1:9876", check=was_paid) as producer:
             with producer.transaction(Message("Orders", b"order 1", keys="1")) as tx:
@@ -95,23 +90,14 @@ class TransactionProducer(Producer):
 
     _async: aio.TransactionProducer
 
-    def __init__(
-        self,
-        group: str,
-        namesrv: str | Iterable[str] | None = None,
-        *,
-        check: CheckHandler,
-        transport: TransportLike | None = None,
-        **options: Unpack[TransactionOptions],
-    ) -> None:
+    @takes(TransactionOptions)
+    def __init__(self, options: TransactionOptions) -> None:
         self._async_functions = CallbackThread("mqclient-transactions")
-        check = self._async_functions.wrap(check)
-        client = aio.TransactionProducer(
-            group, namesrv, check=check, transport=transport, **options
-        )
+        options = changed(options, check=self._async_functions.wrap(options.check))
+        client = made_of(aio.TransactionProducer, options)
         super(Producer, self).__init__(client, self._async_functions)
 
-    def transaction(self, message: Message, *, timeout: Duration | None = None) -> Transaction:
+    def transaction(self, message: Message, *, timeout: float | None = None) -> Transaction:
         """A transaction for `with`, which sends the half message when the block begins.
 
         timeout: seconds for that send and its retries; None means the producer's (3 s). Entering
@@ -121,7 +107,7 @@ class TransactionProducer(Producer):
         return Transaction(self._async.transaction(message, timeout=timeout), self._running)
 
     def send_in_transaction(
-        self, message: Message, execute: LocalTransaction, *, timeout: Duration | None = None
+        self, message: Message, execute: LocalTransaction, *, timeout: float | None = None
     ) -> Transaction:
         """Send a half message, run its local transaction, and end it by what that returns.
 

@@ -48,7 +48,7 @@ def run_produce(load: dict[str, object], **settings: object) -> dict[str, Any]:
 
     load: namesrv, address_map, topic, topics, queues, threads, warmup_s, duration_s, count,
     headers ("json" | "rocketmq"), timeout_s, credentials (the account that signs, as
-    `mqclient.engine.credentials` reads it), tls (from `mqclient.Tls.settings`); settings:
+    `mqclient.engine.credentials` reads it), tls (from `mqclient.TlsConfig.settings`); settings:
     in_flight (per thread), rate (messages per second, 0 for no limit), oneway, wait,
     body_bytes, batch, tag. All have defaults.
     Returns the report: messages, requests, refused, errors, bytes, seconds, messages_per_second,

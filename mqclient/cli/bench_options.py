@@ -11,7 +11,7 @@ import click
 
 from mqclient.cli.connection import connection_options
 from mqclient.engine.address_server import fetch_addresses
-from mqclient.engine.tls import Tls
+from mqclient.engine.tls import TlsConfig
 from mqclient.settings.checks import is_address_server
 from mqcommon.cli.options import AliasedOption, all_options, topic_option
 from mqcommon.cli.output import output_option
@@ -194,7 +194,7 @@ def load_of(options: dict[str, Any], warmup: float = 0.0) -> dict[str, object]:
 
     warmup: seconds, used without --warmup and --count.
     """
-    tls: Tls | None = options["tls"]
+    tls: TlsConfig | None = options["tls"]
     try:
         options["tls"] = tls.settings() if tls else None
     except ValueError as error:  # a file that is not there
@@ -207,7 +207,7 @@ def load_of(options: dict[str, Any], warmup: float = 0.0) -> dict[str, object]:
     namesrv = options["namesrv"] or "127.0.0.1:9876"
     known = fetch_addresses(namesrv) if is_address_server(namesrv) else (namesrv,)
     options["namesrv"] = ";".join(known)
-    options["credentials"] = options["credentials"] or None
+    options["credentials"] = options["credentials"] and options["credentials"].account()
     return {**options, "warmup_s": warmup if given is None else given}
 
 

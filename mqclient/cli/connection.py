@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from mqclient.engine.credentials import read_credentials
-from mqclient.engine.tls import ENVIRONMENT, Tls, read_tls
+from mqclient.engine.tls import ENVIRONMENT, TlsConfig, read_tls
 from mqclient.settings.checks import read_address_map
-from mqclient.settings.clients import Credentials
+from mqclient.settings.values import Credentials
 from mqcommon.cli.options import AliasedOption, all_options
 
 __all__ = [
@@ -46,7 +46,7 @@ class ConnectionOption(NamedTuple):
     help: str
 
 
-def _tls(path: str | None) -> Tls | None:
+def _tls(path: str | None) -> TlsConfig | None:
     path = path or os.environ.get(ENVIRONMENT)
     return read_tls(path) if path else None
 
@@ -55,7 +55,7 @@ def _address_map(text: str | None) -> dict[str, str]:
     return read_address_map(text or "")
 
 
-def _account(path: str | None) -> Credentials:
+def _account(path: str | None) -> Credentials | None:
     return read_credentials(path)
 
 

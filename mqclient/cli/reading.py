@@ -143,7 +143,7 @@ async def read_topic(reading: Reading, handling: Handling, group: str | None) ->
     """Read, handle and, in a group, commit, until an end or a signal. Returns the exit code."""
     with refusing_arguments():
         consumer = LitePullConsumer(
-            group, consume_from=reading.start, auto_commit=False, **reading.connection
+            group, consume_from=reading.start, commit_interval=None, **reading.connection
         )
     async with consumer:
         reader = _Reader(consumer, reading, handling, group)

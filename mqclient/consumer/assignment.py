@@ -20,7 +20,7 @@ from mqclient.engine.client import Client
 from mqclient.engine.parallel import in_parallel
 from mqclient.engine.threads import in_thread
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
-from mqclient.settings.consumers import ConsumerSettings, LitePullSettings
+from mqclient.settings.consumers import LitePullOptions, PushOptions
 from mqcommon.backoff import Backoff
 from mqcommon.message import MessageQueue
 from mqcommon.names import RETRY_PREFIX
@@ -55,7 +55,7 @@ class Assignment(Generic[Held]):
     def __init__(
         self,
         client: Client,
-        settings: ConsumerSettings | LitePullSettings,
+        settings: PushOptions | LitePullOptions,
         offsets: MemoryOffsets,
         subscriptions: Callable[[], Iterable[Subscription]],
         puller: Pulls[Held],

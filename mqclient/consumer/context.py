@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from mqclient.engine.callables import check_takes, takes
-from mqclient.settings.checks import Duration, check_type, seconds
+from mqclient.settings.checks import check_type, seconds
 from mqcommon.message import DELAY_LEVEL_MAX, MessageQueue, ReceivedMessage
 
 __all__ = [
@@ -46,19 +46,19 @@ class ConsumeContext:
     ack_index: index of the last message that succeeded, None for all; with a SUCCESS the messages
     after it are delivered again.
 
-    Of an orderly consumer: suspend_current_queue_timeout: pause in seconds, 0.01 to 30, before a
+    Of an orderly consumer: retry_delay: pause in seconds, 0.01 to 30, before a
     queue handles a failed message again; None means the consumer's setting (1 s). auto_commit:
     if True, SUCCESS acknowledges the messages; if False, only COMMIT does.
     """
 
-    __slots__ = ("_delay_level", "_suspend", "ack_index", "auto_commit", "message_queue")
+    __slots__ = ("_delay_level", "_retry_delay", "ack_index", "auto_commit", "message_queue")
 
     def __init__(self, message_queue: MessageQueue) -> None:
         self.message_queue = message_queue
         self._delay_level = 0
         self.ack_index: int | None = None
         self.auto_commit = True
-        self._suspend: float | None = None
+        self._retry_delay: float | None = None
 
     @property
     def delay_level(self) -> int:
@@ -76,14 +76,13 @@ class ConsumeContext:
         self._delay_level = level
 
     @property
-    def suspend_current_queue_timeout(self) -> float | None:
+    def retry_delay(self) -> float | None:
         """Pause in seconds before a failed message is handled again; None means the setting."""
-        return self._suspend
+        return self._retry_delay
 
-    @suspend_current_queue_timeout.setter
-    def suspend_current_queue_timeout(self, timeout: Duration | None) -> None:
-        name = "suspend_current_queue_timeout"
-        self._suspend = None if timeout is None else seconds(timeout, name)
+    @retry_delay.setter
+    def retry_delay(self, delay: float | None) -> None:
+        self._retry_delay = None if delay is None else seconds(delay, "retry_delay")
 
 
 HandlerResult = ConsumeResult | None

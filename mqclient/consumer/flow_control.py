@@ -1,7 +1,7 @@
 """Backpressure: when pulling pauses because enough messages are held. Pure."""
 
 from mqclient.consumer.process_queue import ProcessQueue
-from mqclient.settings.consumers import ConsumerSettings, LitePullSettings
+from mqclient.settings.consumers import LitePullOptions, PushOptions
 
 __all__ = ["FLOW_CONTROL_DELAY", "too_much_held"]
 
@@ -10,7 +10,7 @@ FLOW_CONTROL_DELAY = 0.05
 
 
 def too_much_held(
-    held: ProcessQueue, settings: ConsumerSettings | LitePullSettings, queues: int = 1
+    held: ProcessQueue, settings: PushOptions | LitePullOptions, queues: int = 1
 ) -> str | None:
     """Why the queue must not be pulled now, or None. Checks in RocketMQ's order.
 

@@ -21,7 +21,7 @@ from mqclient.consumer.subscription import Subscription
 from mqclient.engine.client import Client
 from mqclient.engine.request_template import FrameTemplate, Values
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
-from mqclient.settings.consumers import ConsumerSettings
+from mqclient.settings.consumers import PushOptions
 from mqcommon.message import MessageQueue, ReceivedMessage
 from mqcommon.wire.codes import PullSysFlag, RequestCode, ResponseCode
 
@@ -91,7 +91,7 @@ class Puller:
     def __init__(
         self,
         client: Client,
-        settings: ConsumerSettings,
+        settings: PushOptions,
         offsets: MemoryOffsets,
         subscription_of: Callable[[str], Subscription | None],
         deliver: Callable[[ProcessQueue, list[ReceivedMessage]], None],
@@ -110,7 +110,7 @@ class Puller:
         self._resumed = asyncio.Event()
         self._resumed.set()
 
-    def suspend(self) -> None:
+    def pause(self) -> None:
         """Pull nothing until `resume`; drop the answers of pulls in flight."""
         self._resumed.clear()
 
@@ -142,7 +142,7 @@ class Puller:
         if subscription is None or not subscription.announced:
             return ERROR_DELAY
         template = self._template(held, subscription)
-        wait = self._settings.suspend + ANSWER_GRACE
+        wait = self._settings.long_poll_timeout + ANSWER_GRACE
         # RocketMQ's broker may serve a pull after the commit with which an orderly consumer gives a
         # queue up. Its older offset would have the next owner repeat messages.
         commits = held.broker_id == 0 and not self._settings.orderly
@@ -161,7 +161,7 @@ class Puller:
         if self._subscription_of(held.queue.topic) is not subscription:
             return 0.0  # it may have passed over messages that the new subscription wants
         take = partial(self._take, held, subscription)
-        outages, suspend = self._client.outages, self._settings.suspend
+        outages, suspend = self._client.outages, self._settings.long_poll_timeout
         pause = handle_reply(held, asked, reply, take, outages, suspend)
         return max(pause, self._settings.pull_interval)
 
@@ -177,7 +177,7 @@ class Puller:
                 self._settings.group,
                 held.queue,
                 count=count,
-                suspend_ms=int(self._settings.suspend * 1000),
+                suspend_ms=int(self._settings.long_poll_timeout * 1000),
                 sub_version=subscription.data.sub_version,
                 expression_type=subscription.data.expression_type,
             )

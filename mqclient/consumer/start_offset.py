@@ -11,7 +11,7 @@ from functools import partial
 from mqclient.consumer.offset_store import OFFSET_TIMEOUT, MemoryOffsets
 from mqclient.engine.client import Client
 from mqclient.engine.first_at import asking, first_at
-from mqclient.settings.consumers import ConsumerSettings, LitePullSettings
+from mqclient.settings.consumers import LitePullOptions, PushOptions
 from mqcommon.message import MessageQueue
 from mqcommon.names import RETRY_PREFIX, TOOLS_GROUP
 from mqcommon.wire.calls import offset_calls
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 async def start_offset(
     client: Client,
-    settings: ConsumerSettings | LitePullSettings,
+    settings: PushOptions | LitePullOptions,
     offsets: MemoryOffsets,
     queue: MessageQueue,
     *,
@@ -51,7 +51,7 @@ async def start_offset(
 
 
 def _question(
-    settings: ConsumerSettings | LitePullSettings, queue: MessageQueue, appeared_later: bool
+    settings: PushOptions | LitePullOptions, queue: MessageQueue, appeared_later: bool
 ) -> Call[int] | None:
     retry = queue.topic.startswith(RETRY_PREFIX)
     start = settings.consume_from

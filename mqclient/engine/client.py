@@ -7,16 +7,17 @@ A `Client` has the life of one producer, consumer or admin: its state, its tasks
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from mqclient.engine.heartbeat_backup import HeartbeatBackup, Sending
-from mqclient.engine.instance import Instance, Member, RequestHandler, TransportLike, every, join
+from mqclient.engine.instance import Instance, Member, every, join
 from mqclient.engine.namespace import Namespace
 from mqclient.engine.outages import Outages
 from mqclient.engine.process import forked, process_id
 from mqclient.engine.routes import TopicRoute
+from mqclient.engine.transport_like import RequestHandler
 from mqclient.errors import ClientTimeout, ClosedError, UnreachableError
-from mqclient.settings.clients import ClientSettings
+from mqclient.settings.clients import ClientOptions
 from mqcommon.message import MessageQueue, ReceivedMessage
 from mqcommon.wire.bodies.heartbeat import ConsumerData
 from mqcommon.wire.bodies.route import MASTER_ID
@@ -24,7 +25,7 @@ from mqcommon.wire.calls.call import Call
 from mqcommon.wire.codes import RequestCode
 from mqcommon.wire.frame import Frame
 
-__all__ = ["Client", "TransportLike"]
+__all__ = ["Client"]
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -35,9 +36,9 @@ class Client:
 
     every = staticmethod(every)
 
-    def __init__(self, settings: ClientSettings, transport: TransportLike | None = None) -> None:
-        self.settings = settings
-        self._given_transport = transport
+    def __init__(self, options: ClientOptions) -> None:
+        self.settings = settings = options.connection()
+        self._given_transport = options.transport
         self.namespace = Namespace(settings.namespace)
         self._pid = process_id()
         self._state = "new"
@@ -54,6 +55,9 @@ class Client:
         """Set when close() begins, or when a task of ours failed; see `failure`."""
         self.failure: BaseException | None = None
         """The error that ended one of the client's tasks; None while all run."""
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("cannot pickle a client; make one in each process")
 
     # --- life
 

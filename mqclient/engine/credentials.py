@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from mqclient.settings.clients import Credentials, credentials
+from mqclient.settings.values import Credentials
 
 __all__ = ["default_file", "read_credentials"]
 
@@ -24,14 +24,14 @@ def default_file() -> Path | None:
     return path if path and path.is_file() else None
 
 
-def read_credentials(path: Path | str | None) -> Credentials:
-    """Read the keys, as arguments of every client. None is the default file; {} without one.
+def read_credentials(path: Path | str | None) -> Credentials | None:
+    """Read the account of every client. None is the default file; None without one.
 
     Raises ValueError for a file without both keys, naming the file and never its text; OSError.
     """
     found = Path(path) if path is not None else default_file()
     if found is None:
-        return {}
+        return None
     import yaml
 
     with found.open("rb") as file:
@@ -45,7 +45,7 @@ def read_credentials(path: Path | str | None) -> Credentials:
     values = data if isinstance(data, dict) else {}
     access, secret, token = (str(values.get(name) or "") for name in _NAMES)
     if path is None and not access and not secret:
-        return {}
+        return None
     if not access or not secret:
         raise ValueError(f"{found} needs accessKey and secretKey")
-    return credentials(access, secret, token)
+    return Credentials(access, secret, token or None)

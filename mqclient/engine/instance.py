@@ -11,15 +11,16 @@ import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 from weakref import WeakSet
 
 from mqclient.engine.heartbeat_backup import HeartbeatBackup, Sending
 from mqclient.engine.outages import Outages
 from mqclient.engine.process import other_loop, process_id
 from mqclient.engine.routes import NameServers, RouteTable
+from mqclient.engine.transport_like import RequestHandler, TransportLike
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
-from mqclient.settings.clients import ClientSettings
+from mqclient.settings.clients import ConnectionOptions
 from mqcommon.message import ReceivedMessage
 from mqcommon.wire.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
 from mqcommon.wire.bodies.route import MASTER_ID
@@ -44,35 +45,11 @@ FOR_ALL = frozenset(
 )
 """One-way requests: every member gets them and checks whether they concern it."""
 
-RequestHandler = Callable[[str, Frame], Awaitable[Frame | None]]
-
-
-class TransportLike(Protocol):
-    """The methods of mqclient.engine.transport.Transport and of the mock that the engine uses."""
-
-    async def call(self, address: str, request: Frame, timeout: float) -> Frame:
-        """Send a request, wait for its reply."""
-
-    async def oneway(self, address: str, request: Frame, timeout: float) -> None:
-        """Send a request that is not answered; returns when it is written."""
-
-    def block(self, address: str, request: Frame, timeout: float) -> Frame:
-        """Send a request from any thread, wait for its reply."""
-
-    def on_request(self, callback: RequestHandler) -> None:
-        """Call back for each request from a broker; the frame returned is the reply."""
-
-    def on_close(self, callback: Callable[[str], None]) -> None:
-        """Call back when a connection is lost."""
-
-    async def aclose(self) -> None:
-        """Close every connection."""
-
 
 class Member:
     """A client's additions to its instance; complete before the client starts."""
 
-    def __init__(self, settings: ClientSettings) -> None:
+    def __init__(self, settings: ConnectionOptions) -> None:
         self.settings = settings
         self.handlers: dict[int, RequestHandler] = {}
         self.producer_groups: set[str] = set()
@@ -88,10 +65,11 @@ class Member:
 class Instance:
     """A client id, a transport, routes and heartbeats; belongs to one loop and one process."""
 
-    def __init__(self, settings: ClientSettings, transport: TransportLike | None) -> None:
+    def __init__(self, settings: ConnectionOptions, transport: TransportLike | None) -> None:
         self.settings = settings
+        self._address_map = settings.address_map or {}
         self.is_shared = transport is None
-        self.client_id = settings.client_id()
+        self.client_id = settings.new_client_id()
         self.loop = asyncio.get_running_loop()
         self.process = process_id()
         self.transport = _transport(settings) if transport is None else transport
@@ -99,7 +77,7 @@ class Instance:
         self._introduced: set[str] = set()
         """Connected addresses of brokers that have had a heartbeat on their connection."""
         self.transport.on_close(self._introduced.discard)
-        self.namesrv = NameServers(settings.namesrv, self.transport, settings.unit_name)
+        self.namesrv = NameServers(settings.servers, self.transport, settings.client_id.unit)
         self.routes = RouteTable(self.namesrv, settings.request_timeout)
         self.replies: dict[str, asyncio.Future[ReceivedMessage]] = {}
         """Requests of producers that wait for a reply message, by correlation id."""
@@ -208,7 +186,7 @@ class Instance:
 
     def mapped(self, address: str) -> str:
         """The address to connect to for an address that a NameServer advertised."""
-        return self.settings.address_map.get(address, address)
+        return self._address_map.get(address, address)
 
     async def invoke(self, address: str, call: Call[R], timeout: float) -> R:
         """Ask a broker. address: as advertised. timeout: seconds."""
@@ -356,10 +334,10 @@ class Instance:
             return request.reply(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
 
 
-def _transport(settings: ClientSettings) -> TransportLike:
+def _transport(settings: ConnectionOptions) -> TransportLike:
     from mqclient.engine.transport import Transport
 
-    return Transport(**settings.transport())
+    return Transport(**settings.transport_arguments())
 
 
 async def every(interval: float, work: Callable[[], Awaitable[None]], *, first: float) -> None:

@@ -1,19 +1,18 @@
 """TLS of a client: which authorities it trusts, and which certificate it shows.
 
 RocketMQ's clients trust any server by default. Ours verify the certificate, as every
-other TLS client does, and `Tls(verify="none")` is RocketMQ's default.
+other TLS client does, and `TlsConfig(verify="none")` is RocketMQ's default.
 """
 
-from __future__ import annotations
-
 import os
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY
 from pathlib import Path
-from typing import Literal, TypedDict, get_args
+from typing import Annotated, Any, Literal, TypedDict
 
+from mqclient.settings.declare import Declared, Option, declared
 from mqcommon import java_properties
 
-__all__ = ["Tls", "read_tls", "tls_from_environment"]
+__all__ = ["TlsConfig", "read_tls", "tls_from_environment"]
 
 Verify = Literal["full", "ca", "none"]
 
@@ -32,33 +31,52 @@ class ConnectorTls(TypedDict):
     key_password: str | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Tls:
-    """Speak TLS with NameServers and brokers.
+def _path(name: str, path: Any) -> Any:
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{name} must be a path or None, not {path!r}")
+    return path
 
-    ca_file: PEM file of the authorities that are trusted, or of the servers' own certificates;
-    None trusts the system's. verify: "full" checks issuer and dates, and that the certificate
-    names the address that is used; "ca" does not check the address; "none" checks nothing.
-    cert_file, key_file: PEM files for servers that ask for a client certificate. key_password:
-    of an encrypted key. A missing file is a ValueError when the client starts; a file that
-    cannot be used is an error of the first request.
+
+@declared
+class TlsConfig(Declared):
+    """TLS with NameServers and brokers.
+
+    A missing file is a ValueError when the client starts; a file that cannot be used is an error
+    of the first request.
     """
 
-    ca_file: str | os.PathLike[str] | None = None
-    verify: Verify = "full"
-    cert_file: str | os.PathLike[str] | None = None
-    key_file: str | os.PathLike[str] | None = None
-    key_password: str | None = field(default=None, repr=False)
+    _: KW_ONLY
+    ca_file: Annotated[
+        str | os.PathLike[str] | None,
+        Option(
+            "PEM file of the authorities that are trusted, or of the servers' own certificates; "
+            "None trusts the system's",
+            read=_path,
+            kind="str | PathLike",
+        ),
+    ] = None
+    verify: Annotated[
+        Verify,
+        Option(
+            '"full" checks issuer and dates, and that the certificate names the address that is '
+            'used; "ca" does not check the address; "none" checks nothing'
+        ),
+    ] = "full"
+    cert_file: Annotated[
+        str | os.PathLike[str] | None,
+        Option(
+            "PEM file of the certificate for servers that ask for one; needs key_file",
+            read=_path,
+            kind="str | PathLike",
+        ),
+    ] = None
+    key_file: Annotated[
+        str | os.PathLike[str] | None,
+        Option("PEM file of the certificate's key", read=_path, kind="str | PathLike"),
+    ] = None
+    key_password: Annotated[str | None, Option("password of an encrypted key", secret=True)] = None
 
-    def __post_init__(self) -> None:
-        if self.verify not in get_args(Verify):
-            raise ValueError(f"verify {self.verify!r} is not 'full', 'ca' or 'none'")
-        for name in ("ca_file", "cert_file", "key_file"):
-            path = getattr(self, name)
-            if path is not None and not isinstance(path, (str, os.PathLike)):
-                raise TypeError(f"{name} must be a path, not {type(path).__name__}")
-        if self.key_password is not None and not isinstance(self.key_password, str):
-            raise TypeError(f"key_password must be str, not {type(self.key_password).__name__}")
+    def _check(self) -> None:
         if (self.cert_file is None) != (self.key_file is None):
             raise ValueError("cert_file and key_file go together: give both or neither")
 
@@ -73,7 +91,7 @@ class Tls:
         }
 
 
-def tls_from_environment() -> Tls | None:
+def tls_from_environment() -> TlsConfig | None:
     """The settings in the file that MQ_TLS_CONFIG names; None without the variable.
 
     Raises ValueError or OSError as `read_tls`.
@@ -82,7 +100,7 @@ def tls_from_environment() -> Tls | None:
     return read_tls(path) if path else None
 
 
-def read_tls(path: str | os.PathLike[str]) -> Tls | None:
+def read_tls(path: str | os.PathLike[str]) -> TlsConfig | None:
     """Read RocketMQ's TLS properties `tls.enable` and `tls.client.*`; None if TLS is disabled.
 
     Besides RocketMQ's keys, `tls.client.verifyHost=false` is verify="ca". `authServer` is true
@@ -104,7 +122,7 @@ def read_tls(path: str | os.PathLike[str]) -> Tls | None:
     if not is_on("tls.enable"):
         return None
     checked: Verify = "full" if is_on("tls.client.verifyHost") else "ca"
-    return Tls(
+    return TlsConfig(
         ca_file=values.get("tls.client.trustCertPath") or None,
         verify=checked if is_on("tls.client.authServer") else "none",
         cert_file=values.get("tls.client.certPath") or None,

@@ -1,22 +1,22 @@
 """A handler of Python's logging that sends records to a topic."""
 
-from __future__ import annotations
-
 import functools
 import json
 import logging
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import KW_ONLY
 from datetime import UTC, datetime
-from typing import Any, Unpack
+from typing import Annotated, Any
 
 from mqclient.blocking.producer import Producer
-from mqclient.engine.client import TransportLike
 from mqclient.engine.process import process_id
 from mqclient.errors import RocketMQError
-from mqclient.settings.checks import Duration, check_sendable, seconds
-from mqclient.settings.producers import ProducerOptions
+from mqclient.settings.checks import check_sendable
+from mqclient.settings.clients import Namesrv
+from mqclient.settings.declare import Option, declared, explained, made_of, narrowed, takes
+from mqclient.settings.producers import ProducerOptions, SendOptions
 from mqcommon.message import Message
 
 __all__ = ["JsonFormatter", "RocketMQHandler"]
@@ -48,6 +48,41 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(row, ensure_ascii=False, default=str)
 
 
+def _topic(_name: str, topic: str) -> str:
+    return check_sendable(topic)
+
+
+def _level(_name: str, level: int | str) -> int | str:
+    logging.Handler(level)  # refuses others
+    return level
+
+
+@declared
+class HandlerOptions(SendOptions):
+    """Options of a RocketMQHandler."""
+
+    topic: Annotated[str, Option("topic of the records", read=_topic, kind="str")]
+    namesrv: Namesrv = None
+    _: KW_ONLY
+    level: Annotated[int | str, Option("lowest level to send", read=_level, kind="int | str")] = (
+        logging.NOTSET
+    )
+    records_max: Annotated[
+        int, Option("most records that wait; the rest is dropped", "records", 1, 10_000_000)
+    ] = 10_000
+    close_timeout: Annotated[
+        float,
+        Option(
+            "time that `flush` and `close` wait for the rest; logging closes its handlers at the "
+            "end of the program",
+            "s",
+            0,
+            1000,
+        ),
+    ] = 5.0
+
+
+@explained
 class RocketMQHandler(logging.Handler):
     """Sends log records to a topic, without making the program wait.
 
@@ -55,36 +90,20 @@ class RocketMQHandler(logging.Handler):
     `records_max` wait and the rest is dropped: `dropped` counts, and the logger `mqclient.logging`
     warns once. A record is JSON unless a formatter is set.
 
-    topic: its name. namesrv: as for Producer. level: the lowest level to send. records_max: records
-    that may wait. close_timeout: seconds that `flush` and `close` wait for the rest; logging closes
-    its handlers at the end of the program. Options: the fields of ProducerSettings and
-    ClientSettings. Raises ValueError or TypeError for what cannot be used.
-
         logging.getLogger().addHandler(RocketMQHandler("AppLogs", "127.0.0.1:9876"))
     """
 
-    def __init__(
-        self,
-        topic: str,
-        namesrv: str | Iterable[str] | None = None,
-        *,
-        level: int | str = logging.NOTSET,
-        records_max: int = 10_000,
-        close_timeout: Duration = 5.0,
-        transport: TransportLike | None = None,
-        **options: Unpack[ProducerOptions],
-    ) -> None:
-        super().__init__(level)
-        self.topic = check_sendable(topic)
-        if not isinstance(records_max, int) or not 1 <= records_max <= 10_000_000:
-            raise ValueError(f"records_max must be 1 to 10000000, not {records_max!r}")
+    @takes(HandlerOptions)
+    def __init__(self, options: HandlerOptions) -> None:
+        super().__init__(options.level)
+        self.topic = options.topic
         self.dropped = 0
         """Records that were not sent."""
         self._counting = threading.Lock()
-        self._close_timeout = seconds(close_timeout, "close_timeout")
-        self._new_producer = functools.partial(Producer, namesrv, transport=transport, **options)
-        self._new_producer()  # refuses wrong options now, not at the first record
-        self._records_max = records_max
+        self._close_timeout = options.close_timeout
+        sending = narrowed(options, ProducerOptions)
+        self._new_producer = functools.partial(made_of, Producer, sending)
+        self._records_max = options.records_max
         self._sending: _Sending | None = None
         self._closed = False
         self.setFormatter(JsonFormatter())

@@ -42,8 +42,8 @@ class AccessPoint:
         hosts, namespace = parts[1], (parts[2] or "").rstrip("/")
         if "@" in hosts:
             raise ValueError(
-                f"the access point names an account; leave it out ({FORM}), and pass access_key "
-                "and secret_key to the client"
+                f"the access point names an account; leave it out ({FORM}), and pass "
+                "credentials=Credentials(...) to the client"
             )
         return cls(namesrv_addresses(hosts), check_namespace(namespace) if namespace else None)
 

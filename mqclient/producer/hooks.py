@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from mqclient.errors import BackPressureTimeout
 from mqclient.producer.results import SendResult
-from mqclient.settings.producers import AfterSend, BeforeSend, ProducerSettings
+from mqclient.settings.producers import AfterSend, BeforeSend, SendOptions
 from mqcommon.message import Message
 
 __all__ = ["AroundSend", "around_send"]
@@ -55,7 +55,7 @@ class InFlight:
                 raise BackPressureTimeout(
                     f"nothing was sent: {self._messages} messages with {self._bytes} bytes are in "
                     f"flight, and no room came within {timeout:.3g} s; send slower, or raise "
-                    f"in_flight_max or in_flight_bytes_max"
+                    "limits=SendLimits(max_messages=..., max_bytes=...)"
                 ) from None
             raise
 
@@ -90,10 +90,10 @@ class InFlight:
 class AroundSend:
     """Calls hooks, and waits for room, around each send of a producer."""
 
-    def __init__(self, settings: ProducerSettings) -> None:
+    def __init__(self, settings: SendOptions) -> None:
         self._before = settings.before_send
         self._after = settings.after_send
-        limits = settings.in_flight_max, settings.in_flight_bytes_max
+        limits = settings.limits.max_messages, settings.limits.max_bytes
         self.limited = limits != (None, None)
         """Whether the messages in flight are limited."""
         self._in_flight = InFlight(*limits)
@@ -143,13 +143,13 @@ class AroundSend:
             _guarded(self._after, "after_send", message, result, error)
 
 
-def around_send(settings: ProducerSettings) -> AroundSend | None:
+def around_send(settings: SendOptions) -> AroundSend | None:
     """What to do around sends; None if the settings ask for nothing."""
     asked = (
         settings.before_send,
         settings.after_send,
-        settings.in_flight_max,
-        settings.in_flight_bytes_max,
+        settings.limits.max_messages,
+        settings.limits.max_bytes,
     )
     return None if asked == (None,) * len(asked) else AroundSend(settings)
 

@@ -12,11 +12,12 @@ from mqclient.errors import ClientTimeout, ClosedError
 from mqclient.producer.outgoing import Outgoing
 from mqclient.producer.results import SendResult, results_of
 from mqclient.producer.sender import Sender
-from mqclient.settings.producers import ProducerSettings
+from mqclient.settings.producers import SendOptions
+from mqclient.settings.values import Linger
 from mqcommon.message import Message, MessageQueue
 from mqcommon.names import RETRY_PREFIX
 
-__all__ = ["Linger"]
+__all__ = ["LingeringBatches"]
 
 ITEM_BYTES = 80
 """Bytes of a message in a batch besides its body and properties: its frame, and its unique id."""
@@ -46,18 +47,21 @@ class _Batch:
         self.timer: asyncio.TimerHandle | None = None
 
 
-class Linger:
+class LingeringBatches:
     """The batches of one producer. prepare: makes a message, or several, ready to send.
 
     Messages leave in the order of `add`. Batches to a given queue leave one after the other, so
     that a retry changes no order.
     """
 
-    def __init__(self, sender: Sender, settings: ProducerSettings, prepare: Prepare) -> None:
+    def __init__(
+        self, sender: Sender, settings: SendOptions, linger: Linger, prepare: Prepare
+    ) -> None:
         self._sender = sender
         self._settings = settings
         self._prepare = prepare
-        self._bytes_max = min(settings.linger_bytes_max, settings.body_bytes_max)
+        self._wait_s, self._messages_max = linger.wait, linger.max_messages
+        self._bytes_max = min(linger.max_bytes, settings.body_bytes_max)
         self._open: dict[Key, _Batch] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._last: dict[Key, asyncio.Task[None]] = {}
@@ -79,13 +83,13 @@ class Linger:
             batch = None
         if batch is None:
             batch = self._open[key] = _Batch(deadline, message.wait_store_ok)
-            pause = min(self._settings.linger, timeout / 2)
+            pause = min(self._wait_s, timeout / 2)
             batch.timer = loop.call_later(pause, self._send_off, key, batch)
         future: asyncio.Future[SendResult] = loop.create_future()
         batch.items.append((message, future))
         batch.size += size
         batch.deadline = min(batch.deadline, deadline)
-        if batch.size >= self._bytes_max or len(batch.items) >= self._settings.linger_count_max:
+        if batch.size >= self._bytes_max or len(batch.items) >= self._messages_max:
             self._send_off(key, batch)
         return future
 
@@ -105,7 +109,7 @@ class Linger:
         """Whether a message may join; the batch then has the earlier deadline."""
         return (
             batch.size + size <= self._bytes_max
-            and abs(batch.deadline - deadline) <= self._settings.linger
+            and abs(batch.deadline - deadline) <= self._wait_s
             and batch.wait_store_ok == message.wait_store_ok
         )
 

@@ -10,7 +10,8 @@ from functools import partial
 from mqclient.engine.namespace import Namespace
 from mqclient.producer.compression import compress
 from mqclient.settings.checks import check_sendable, check_topic
-from mqclient.settings.producers import ProducerSettings
+from mqclient.settings.producers import SendOptions
+from mqclient.settings.values import Compression
 from mqcommon.message import (
     DELIVER_AT,
     Message,
@@ -24,7 +25,7 @@ from mqcommon.property_text import PAIR_END, PROPERTIES_BYTES_MAX, Pair, text_of
 
 __all__ = ["Outgoing", "Prepare", "into_namespace", "prepare", "prepare_batch"]
 
-Prepare = Callable[[Message, ProducerSettings], Outgoing]
+Prepare = Callable[[Message, SendOptions], Outgoing]
 """Makes one message ready to send; see `prepare`."""
 
 RETRY_ROOM_BYTES = 640
@@ -39,7 +40,7 @@ _PLAIN_TEXT = text_of([Pair("WAIT", "true"), Pair("UNIQ_KEY", "")])
 """The properties of a message that has none of its own, up to its id."""
 
 
-def prepare(message: Message, settings: ProducerSettings) -> Outgoing:
+def prepare(message: Message, settings: SendOptions) -> Outgoing:
     """Make one message ready to send. The caller's object is not changed.
 
     Raises ValueError or TypeError for a message that brokers refuse: an illegal topic, an empty
@@ -60,7 +61,7 @@ def prepare(message: Message, settings: ProducerSettings) -> Outgoing:
     result = Outgoing(topic, body, text, msg_id, message.flag)
     result.born_timestamp_ms = message.born_timestamp_ms
     if 0 < settings.compress_from <= size:
-        result.body, result.sys_flag = compress(body, settings.compression, settings.compress_level)
+        result.body, result.sys_flag = compress(body, settings.compression or Compression())
     if topic.startswith(RETRY_PREFIX):
         result.reconsume_times = int(properties.get("RECONSUME_TIME", "0"))
         most = properties.get("MAX_RECONSUME_TIMES")
@@ -80,7 +81,7 @@ def into_namespace(namespace: Namespace, outgoing: Outgoing) -> Outgoing:
     return outgoing
 
 
-def prepare_batch(messages: Sequence[Message], settings: ProducerSettings) -> list[Outgoing]:
+def prepare_batch(messages: Sequence[Message], settings: SendOptions) -> list[Outgoing]:
     """Make several messages of one topic ready to be sent as a batch.
 
     Returns one Outgoing, or several in order if the batch would be stored as more than

@@ -2,13 +2,13 @@
 
 import time
 import warnings
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Self, Unpack
+from collections.abc import Coroutine, Sequence
+from typing import Any, Self
 
-from mqclient.engine.client import Client, TransportLike
+from mqclient.engine.client import Client
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
 from mqclient.producer.hooks import around_send
-from mqclient.producer.linger import Linger
+from mqclient.producer.linger import LingeringBatches
 from mqclient.producer.outgoing import Outgoing
 from mqclient.producer.queue_choice import (
     OrderKey,
@@ -20,9 +20,9 @@ from mqclient.producer.queue_choice import (
 from mqclient.producer.request_reply import Requests
 from mqclient.producer.results import PartlySent, PartsResult, SendResult
 from mqclient.producer.sender import Sender
-from mqclient.settings.checks import Duration, check_topic, seconds
-from mqclient.settings.clients import split_options
-from mqclient.settings.producers import ProducerOptions, ProducerSettings
+from mqclient.settings.checks import check_topic, seconds
+from mqclient.settings.declare import explained, takes
+from mqclient.settings.producers import ProducerOptions, SendOptions
 from mqclient.trace.dispatcher import TraceDispatcher
 from mqclient.trace.send_hook import SendTrace
 from mqcommon.message import DELIVER_AT, Message, MessageQueue, ReceivedMessage
@@ -33,47 +33,36 @@ from mqcommon.wire.frame import Frame
 __all__ = ["Producer"]
 
 
+@explained
 class Producer:
     """Sends messages. The asyncio face; `mqclient.Producer` is the same for threads.
 
-    namesrv: NameServer "host:port", several by ";" or as a list; None means NAMESRV_ADDR, else
-    127.0.0.1:9876. Options: the fields of ProducerSettings and ClientSettings. It may be built
-    without a running loop, and belongs to the loop that starts it.
+    It may be built without a running loop, and belongs to the loop that starts it.
 
         async with Producer("127.0.0.1:9876") as producer:
             result = await producer.send(Message("TopicTest", b"Hello RocketMQ", tags="TagA"))
     """
 
-    settings: ProducerSettings
+    settings: SendOptions
 
-    def __init__(
-        self,
-        namesrv: str | Iterable[str] | None = None,
-        *,
-        transport: TransportLike | None = None,
-        **options: Unpack[ProducerOptions],
-    ) -> None:
-        self._build(namesrv, transport, options, ProducerSettings)
+    @takes(ProducerOptions)
+    def __init__(self, options: ProducerOptions) -> None:
+        self._build(options)
 
-    def _build(
-        self,
-        namesrv: str | Iterable[str] | None,
-        transport: TransportLike | None,
-        options: Mapping[str, Any],
-        kind: type[ProducerSettings],
-    ) -> None:
-        client_settings, self.settings = split_options(namesrv, options, kind)
-        self._client = Client(client_settings, transport)
-        self._client.add_producer(self.settings.group)
-        self._sender = Sender(self._client, self.settings)
+    def _build(self, options: SendOptions) -> None:
+        self.settings = options
+        self._client = Client(options)
+        self._client.add_producer(options.group)
+        self._sender = Sender(self._client, options)
         self._requests = Requests(self._client, self._sender)
-        linger = self.settings.linger > 0
-        self._linger = Linger(self._sender, self.settings, self._prepare) if linger else None
-        self._around = around_send(self.settings)
+        self._linger: LingeringBatches | None = None
+        if options.linger is not None:
+            self._linger = LingeringBatches(self._sender, options, options.linger, self._prepare)
+        self._around = around_send(options)
         self._trace: SendTrace | None = None
-        if self.settings.trace:
+        if options.trace is not None:
             self._dispatcher = TraceDispatcher(
-                self._client, self.settings.trace_topic, self.settings.group, "PRODUCE"
+                self._client, options.trace.topic, options.group, "PRODUCE"
             )
             self._trace = SendTrace(self._client, self._dispatcher)
             self._sender.on_sent = self._trace.sent
@@ -88,7 +77,7 @@ class Producer:
         if self._trace is not None:
             self._dispatcher.start()
 
-    async def close(self, timeout: Duration = 20.0) -> None:
+    async def close(self, timeout: float = 20.0) -> None:
         """Send what lingers, unregister, and leave the connections.
 
         timeout: seconds. Pending requests end with ClosedError. Pending sends get their answers, or
@@ -132,7 +121,7 @@ class Producer:
         queue: MessageQueue | None = None,
         order_key: OrderKey | None = None,
         selector: Selector | None = None,
-        timeout: Duration | None = None,
+        timeout: float | None = None,
     ) -> SendResult:
         """Send a message, or several of one topic as a batch, and wait until it is stored.
 
@@ -186,7 +175,7 @@ class Producer:
         return await sender.try_on(outgoing, started, limit, outcome)
 
     def send_from_thread(
-        self, message: Message | Sequence[Message], timeout: Duration | None
+        self, message: Message | Sequence[Message], timeout: float | None
     ) -> SendResult | Coroutine[Any, Any, SendResult]:
         """For the blocking face: `send` in the caller's thread, without the loop.
 
@@ -264,7 +253,7 @@ class Producer:
         queue: MessageQueue | None = None,
         order_key: OrderKey | None = None,
         selector: Selector | None = None,
-        timeout: Duration | None = None,
+        timeout: float | None = None,
     ) -> ReceivedMessage:
         """Send a message and wait for the message that a consumer replies with.
 
@@ -320,7 +309,7 @@ class Producer:
                     f"leave deliver_at out, or use delay_level"
                 )
 
-    async def admit(self, message: Message | Sequence[Message], timeout: Duration | None) -> None:
+    async def admit(self, message: Message | Sequence[Message], timeout: float | None) -> None:
         """For the blocking face: wait for room in flight. Raises BackPressureTimeout."""
         self._client.check_running()
         if self._around is not None:
@@ -336,7 +325,7 @@ class Producer:
         self,
         message: Message | Sequence[Message],
         choice: QueueChoice | None,
-        timeout: Duration | None,
+        timeout: float | None,
     ) -> SendResult:
         """For the blocking face: `send` after `admit`."""
         limit = self.settings.timeout if timeout is None else seconds(timeout)

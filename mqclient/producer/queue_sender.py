@@ -8,7 +8,7 @@ from mqclient.engine.request_template import FrameTemplate
 from mqclient.errors import BrokerError, UnreachableError
 from mqclient.producer.outgoing import Outgoing
 from mqclient.producer.results import STATUS_OF_CODE, SendResult, read_send_reply
-from mqclient.settings.producers import ProducerSettings
+from mqclient.settings.producers import SendOptions
 from mqcommon.message import MessageQueue
 from mqcommon.names import AUTO_CREATE_TOPIC, REPLY_SUFFIX
 from mqcommon.property_text import PAIR_END, Pair
@@ -38,7 +38,7 @@ class QueueSender:
         "shown",
     )
 
-    def __init__(self, client: Client, settings: ProducerSettings, queue: MessageQueue) -> None:
+    def __init__(self, client: Client, settings: SendOptions, queue: MessageQueue) -> None:
         self._client = client
         self._settings = settings
         self.queue = queue
@@ -58,7 +58,7 @@ class QueueSender:
         if address is None:
             raise UnreachableError(
                 f"broker {queue.broker_name!r} has no master for topic {queue.topic!r}; look: "
-                f"mqadmin topicRoute -n {self._client.settings.namesrv[0]} -t {queue.topic}"
+                f"mqadmin topicRoute -n {self._client.settings.servers[0]} -t {queue.topic}"
             )
         fields = (
             ("a", self._settings.group),

@@ -32,7 +32,7 @@ RETRY_CODES = PASSING_CODES | frozenset(
 )
 """Answers after which another broker is tried; SYSTEM_BUSY is none, as in RocketMQ."""
 NOT_DURABLE_TRIES = 3
-"""Tries with `retry_not_durable`: each stores the message, so that more would only duplicate it."""
+"""Tries with `Retry(not_durable=True)`: each stores the message, so more only duplicate it."""
 PAUSE_FIRST_S, PAUSE_LAST_S = 0.1, 2.0
 """Most seconds until a failed broker is tried again: first, then doubling up to the last."""
 TRY_MIN_S = 0.02

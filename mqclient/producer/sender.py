@@ -26,7 +26,7 @@ from mqclient.producer.outgoing import Outgoing, Prepare, into_namespace, prepar
 from mqclient.producer.queue_sender import QueueSender
 from mqclient.producer.results import SendResult
 from mqclient.producer.retry import Failure, Tries, may_be_mended
-from mqclient.settings.producers import ProducerSettings
+from mqclient.settings.producers import SendOptions
 from mqcommon.message import Message, MessageQueue
 
 __all__ = ["QueueChooser", "Sender"]
@@ -72,14 +72,14 @@ class _SendPaths:
 class Sender:
     """Sends prepared messages of one producer group."""
 
-    def __init__(self, client: Client, settings: ProducerSettings) -> None:
+    def __init__(self, client: Client, settings: SendOptions) -> None:
         self._client = client
         self.settings = settings
         self._choosers: dict[str, QueueChooser] = {}
         self._paths: dict[str, _SendPaths] = {}
         self._refreshing: set[str] = set()
         """Topics whose route is asked for after a failed send."""
-        self._faults = LatencyFaults() if settings.latency_fault else None
+        self._faults = LatencyFaults() if settings.avoid_slow_brokers else None
         self.on_sent: Callable[[Outgoing, SendResult, int], None] | None = None
         """Called after each stored message, with the start of its send in milliseconds; by the
         methods `send_anywhere` and `send_to` only."""
@@ -88,7 +88,7 @@ class Sender:
         if client.namespace:
             self.prepare = self._prepare_in_namespace
 
-    def _prepare_in_namespace(self, message: Message, settings: ProducerSettings) -> Outgoing:
+    def _prepare_in_namespace(self, message: Message, settings: SendOptions) -> Outgoing:
         return into_namespace(self._client.namespace, prepare(message, settings))
 
     def prepare_with(self, message: Message, more: Mapping[str, str]) -> Outgoing:
@@ -180,7 +180,7 @@ class Sender:
 
         started: start of the first try, on the monotonic clock. timeout: seconds from then.
         """
-        tries = Tries(self.settings.retries, started, timeout)
+        tries = Tries(self.settings.retry.max_retries, started, timeout)
         if failure is not None:
             tries.add(failure)
         while not tries.is_over or tries.is_first:
@@ -250,7 +250,7 @@ class Sender:
         return await (sending if self.on_sent is None else self._told(outgoing, sending))
 
     async def _send_on(self, outgoing: Outgoing, queue: MessageQueue, timeout: float) -> SendResult:
-        tries = Tries(self.settings.retries, time.monotonic(), timeout)
+        tries = Tries(self.settings.retry.max_retries, time.monotonic(), timeout)
         while True:
             path = self._path(queue)
             try:
@@ -273,7 +273,7 @@ class Sender:
 
     def _too_little(self, result: SendResult) -> bool:
         """Whether another broker must store a message too, because one stored it less durably."""
-        return result.lesser and self.settings.retry_not_durable
+        return result.lesser and self.settings.retry.not_durable
 
     def next_path(self, topic: str) -> QueueSender | None:
         """The path of the topic's next queue; None if its route must be fetched."""

@@ -4,7 +4,6 @@ import ipaddress
 import os
 import re
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -12,18 +11,15 @@ from typing import Any
 from mqcommon import names
 
 NAMESRV_DEFAULT = "127.0.0.1:9876"
-Duration = float | timedelta
 _ADDRESS_SERVER = re.compile(r"http://[^/\s;,]+/[^\s;,]*[^/\s;,]")
 
 
-def seconds(duration: Duration, name: str = "timeout", floor: float = 0.0) -> float:
-    """Turn a duration into seconds; ValueError below the floor, TypeError for other types."""
-    if isinstance(duration, timedelta):
-        duration = duration.total_seconds()
+def seconds(duration: float, name: str = "timeout", floor: float = 0.0) -> float:
+    """Check a number of seconds; ValueError below the floor, TypeError for other types."""
     if isinstance(duration, bool) or not isinstance(duration, (int, float)):
-        raise TypeError(f"{name} must be seconds or a timedelta, not {type(duration).__name__}")
+        raise TypeError(f"{name} must be a number of seconds, not {duration!r}")
     if not duration >= floor:
-        raise ValueError(f"{name} must be at least {floor:g} s, not {duration:g}")
+        raise ValueError(f"{name} must be at least {floor:g} seconds, not {duration:g}")
     return float(duration)
 
 
@@ -135,10 +131,8 @@ def _check_name(kind: str, name: str, length_max: int) -> str:
     return name
 
 
-def checked_map(addresses: Mapping[str, str] | None) -> Mapping[str, str]:
+def checked_map(addresses: Mapping[str, str]) -> Mapping[str, str]:
     """An address map that cannot change, each address checked."""
-    if addresses is None:
-        return MappingProxyType({})
     if not isinstance(addresses, Mapping):
         raise TypeError(
             "address_map must be a mapping of 'HOST:PORT' to 'HOST:PORT', "
@@ -150,11 +144,6 @@ def checked_map(addresses: Mapping[str, str] | None) -> Mapping[str, str]:
         if _address(address) != address:
             raise ValueError(f"address_map holds {address!r}, which is not HOST:PORT")
     return MappingProxyType(dict(addresses))
-
-
-def set_seconds(settings: object, name: str, floor: float) -> None:
-    """Turn a field of a frozen settings object into seconds; raises as `seconds` does."""
-    object.__setattr__(settings, name, seconds(getattr(settings, name), name, floor))
 
 
 def check_range(name: str, value: int, low: int, high: int) -> None:

@@ -1,176 +1,163 @@
-"""Settings of every client, and how options become settings."""
+"""Options of every client."""
 
 import os
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
-from typing import Any, TypedDict, TypeVar
+from dataclasses import KW_ONLY
+from typing import Annotated, Any, cast
 
-from mqclient.engine.namespace import Namespace, check_namespace
-from mqclient.engine.tls import Tls
-from mqclient.settings.checks import (
-    NAMESRV_DEFAULT,
-    Duration,
-    check_type,
-    checked_map,
-    namesrv_addresses,
-    set_seconds,
-)
+from mqclient.engine.namespace import check_namespace
+from mqclient.engine.tls import TlsConfig
+from mqclient.engine.transport_like import TransportLike
+from mqclient.settings.checks import checked_map, namesrv_addresses
+from mqclient.settings.declare import DAY_S, Declared, Option, declared, narrowed
+from mqclient.settings.values import Account, ClientId, Credentials
 from mqcommon.own_address import own_address
 from mqcommon.wire.codes import SerializeType
 
-__all__ = ["ClientSettings"]
+__all__ = ["AdminOptions", "ClientOptions", "ConnectionOptions", "Namesrv"]
 
 
-def _instance_name() -> str:
-    return f"{os.getpid()}#{time.monotonic_ns()}"
+def _namesrv(_name: str, given: str | Iterable[str] | None) -> tuple[str, ...]:
+    return namesrv_addresses(given)
 
 
-class Credentials(TypedDict, total=False):
-    """An account's keys, as arguments of every client."""
-
-    access_key: str
-    secret_key: str
-    security_token: str
+def _transport(name: str, given: Any) -> Any:
+    if not callable(getattr(given, "call", None)):
+        raise TypeError(f"{name} must be a transport such as MockTransport(), not {given!r}")
+    return given
 
 
-def credentials(access: str | None, secret: str | None, token: str | None) -> Credentials:
-    """The keys of an account that are given; empty without access_key and secret_key."""
-    if not access or not secret:
-        return {}
-    keys: Credentials = {"access_key": access, "secret_key": secret}
-    if token:
-        keys["security_token"] = token
-    return keys
+def _namespace(name: str, given: Any) -> str:
+    if not isinstance(given, str):
+        raise TypeError(f"{name} must be str or None, not {given!r}")
+    return check_namespace(given)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClientSettings:
-    """Settings of every client. All durations in seconds.
-
-    namesrv: NameServers as "host:port", tried in turn, or the URL of an address server.
-    address_map: mapping of a broker's advertised address to the address to connect to, for brokers
-    behind a NAT or a port forwarding.
-    client_ip: first part of the client id "ip@instance[@unit]"; None takes the address of the
-    outgoing interface.
-    instance_name: second part of the client id; None takes "pid#nanotime", which is unique.
-    unit_name: optional last part of the client id.
-    namespace: prefix that the client adds to the names of topics and groups on the wire, as
-    RocketMQ's setNamespace does; None adds nothing.
-    request_timeout: longest time to wait for the answer to one request.
-    route_poll_interval: time between two requests for the routes of the topics in use.
-    heartbeat_interval: time between two heartbeats to each broker.
-    serialize: format of request headers; None sends and pulls in RocketMQ's binary format, which
-    takes less CPU on both sides, and uses JSON for all other requests.
-    access_key: name of the account that signs requests, for brokers with access control; needs
-    secret_key.
-    secret_key: secret of that account.
-    security_token: optional token of that account, sent with each signed request.
-    tls: TLS options for connections to NameServers and brokers; True trusts the system's
-    certificate authorities.
-    """
-
-    namesrv: tuple[str, ...] = (NAMESRV_DEFAULT,)
-    address_map: Mapping[str, str] = field(default_factory=dict)
-    client_ip: str | None = None
-    instance_name: str | None = None
-    unit_name: str | None = None
-    namespace: str | None = None
-    request_timeout: float = 3.0
-    route_poll_interval: float = 30.0
-    heartbeat_interval: float = 30.0
-    serialize: SerializeType | None = None
-    access_key: str | None = None
-    secret_key: str | None = field(default=None, repr=False)
-    security_token: str | None = field(default=None, repr=False)
-    tls: Tls | bool | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("request_timeout", "route_poll_interval", "heartbeat_interval"):
-            set_seconds(self, name, 0.001)
-        for name in (
-            "client_ip",
-            "instance_name",
-            "unit_name",
-            "namespace",
-            *Credentials.__annotations__,
-        ):
-            check_type(name, getattr(self, name), str | None, "str")
-        if self.namespace is not None:
-            check_namespace(self.namespace)
-        if bool(self.access_key) != bool(self.secret_key):
-            raise ValueError("access_key and secret_key go together: give both or neither")
-        check_type("serialize", self.serialize, SerializeType | None, "a SerializeType")
-        check_type("tls", self.tls, Tls | bool | None, "a Tls or bool")
-        object.__setattr__(self, "address_map", checked_map(self.address_map))
-
-    def transport(self) -> dict[str, Any]:
-        """Arguments of a transport: the account, and TLS."""
-        tls = Tls() if self.tls is True else self.tls or None
-        return {**self.credentials(), **({"tls": tls.settings()} if tls else {})}
-
-    def credentials(self) -> Credentials:
-        """The account that a transport signs with; empty without an account."""
-        return credentials(self.access_key, self.secret_key, self.security_token)
-
-    def client_id(self) -> str:
-        """Make the id under which brokers know this client; call it once per client."""
-        parts = [self.client_ip or own_address(), self.instance_name or _instance_name()]
-        return "@".join([*parts, self.unit_name] if self.unit_name else parts)
+def _address_map(_name: str, given: Mapping[str, str]) -> Mapping[str, str]:
+    return checked_map(given)
 
 
-class ClientOptions(Credentials, total=False):
-    """Keyword arguments of every client: the fields of ClientSettings without namesrv."""
-
-    address_map: Mapping[str, str]
-    client_ip: str | None
-    instance_name: str | None
-    unit_name: str | None
-    namespace: str | None
-    request_timeout: Duration
-    route_poll_interval: Duration
-    heartbeat_interval: Duration
-    serialize: SerializeType | None
-    tls: Tls | bool | None
+Namesrv = Annotated[
+    str | Iterable[str] | None,
+    Option(
+        'NameServers "host:port", tried in turn, several by ";" or as a list, or the URL of an '
+        "address server; None takes NAMESRV_ADDR from the environment, else 127.0.0.1:9876",
+        read=_namesrv,
+        reads_none=True,
+        kind="str | list[str]",
+    ),
+]
 
 
-S = TypeVar("S")
+@declared
+class ClientOptions(Declared):
+    """Options of every client."""
 
-
-def split_options(
-    namesrv: str | Iterable[str] | None, options: Mapping[str, Any], kind: type[S]
-) -> tuple[ClientSettings, S]:
-    """Make both settings objects from a client's arguments.
-
-    options: keyword arguments, each a field of ClientSettings or of `kind`. A group gets the
-    namespace. Raises TypeError for an unknown one, naming the nearest.
-    """
-    common = {item.name for item in fields(ClientSettings)} - {"namesrv"}
-    own = {item.name for item in fields(kind)}  # type: ignore[arg-type]
-    _check_names(options, common | own)
-    client = ClientSettings(
-        namesrv=namesrv_addresses(namesrv),
-        **{name: value for name, value in options.items() if name in common},
+    last = (
+        *("namespace", "credentials", "tls", "request_timeout", "client_id", "address_map"),
+        *("serialize", "route_poll_interval", "heartbeat_interval", "transport"),
     )
-    values = {name: value for name, value in options.items() if name in own}
-    if client.namespace is not None and values.get("group"):
-        kind(**values)  # the error for a bad group names it as given
-        values["group"] = Namespace(client.namespace).wrap(values["group"])
-    return client, kind(**values)
+
+    _: KW_ONLY
+    namespace: Annotated[
+        str | None,
+        Option(
+            "prefix that the client adds to the names of topics and groups on the wire, as "
+            "RocketMQ's setNamespace does",
+            read=_namespace,
+            kind="str",
+        ),
+    ] = None
+    credentials: Annotated[
+        Credentials | None,
+        Option("account that signs requests, for brokers with access control"),
+    ] = None
+    tls: Annotated[
+        TlsConfig | None,
+        Option("TLS for connections to NameServers and brokers; None connects without TLS"),
+    ] = None
+    request_timeout: Annotated[
+        float, Option("longest time to wait for the answer to one request", "s", 0.001, 1000)
+    ] = 3.0
+    client_id: Annotated[ClientId, Option("parts of the id that brokers know")] = ClientId()
+    address_map: Annotated[
+        Mapping[str, str] | None,
+        Option(
+            "broker's advertised address to the address to connect to, for brokers behind a NAT "
+            "or a port forwarding",
+            read=_address_map,
+            kind="dict[str, str]",
+        ),
+    ] = None
+    serialize: Annotated[
+        SerializeType | None,
+        Option(
+            "format of request headers; None sends and pulls in RocketMQ's binary format, which "
+            "takes less CPU on both sides, and uses JSON for all other requests"
+        ),
+    ] = None
+    route_poll_interval: Annotated[
+        float,
+        Option("time between two requests for the routes of the topics in use", "s", 0.001, DAY_S),
+    ] = 30.0
+    heartbeat_interval: Annotated[
+        float, Option("time between two heartbeats to each broker", "s", 0.001, DAY_S)
+    ] = 30.0
+    transport: Annotated[
+        TransportLike | None,
+        Option(
+            "what to send with, such as MockTransport() in tests; None makes connections",
+            read=_transport,
+            kind="TransportLike",
+        ),
+    ] = None
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """The NameServers' addresses, or the URL of an address server."""
+        namesrv = getattr(self, "namesrv")  # noqa: B009 - each kind of client declares its own
+        return cast(tuple[str, ...], namesrv)
+
+    def connection(self) -> "ConnectionOptions":
+        """The options that clients must have in common to share connections."""
+        return narrowed(self, ConnectionOptions)
 
 
-def client_settings(
-    namesrv: str | Iterable[str] | None, options: Mapping[str, Any]
-) -> ClientSettings:
-    """ClientSettings from keyword arguments; TypeError for an unknown one."""
-    _check_names(options, {item.name for item in fields(ClientSettings)} - {"namesrv"})
-    return ClientSettings(namesrv=namesrv_addresses(namesrv), **options)
+@declared
+class ConnectionOptions(ClientOptions):
+    """The options of every client, and no others."""
+
+    namesrv: Namesrv = None
+
+    def transport_arguments(self) -> dict[str, Any]:
+        """Arguments of a transport: the account, and TLS."""
+        return {**self.account(), **({"tls": self.tls.settings()} if self.tls else {})}
+
+    def account(self) -> Account:
+        """The account that a transport signs with; empty without an account."""
+        return self.credentials.account() if self.credentials else {}
+
+    def new_client_id(self) -> str:
+        """Make the id under which brokers know a client; call it once per client."""
+        parts = self.client_id
+        instance = parts.instance or f"{os.getpid()}#{time.monotonic_ns()}"
+        made = [parts.ip or own_address(), instance]
+        return "@".join([*made, parts.unit] if parts.unit else made)
 
 
-def _check_names(options: Mapping[str, Any], known: set[str]) -> None:
-    for name in options:
-        if name not in known:
-            near = get_close_matches(name, sorted(known), 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise TypeError(f"unknown argument {name!r}{hint}")
+@declared
+class AdminOptions(ClientOptions):
+    """Options of an Admin."""
+
+    refused = {
+        "namespace": "Admin cannot work in a namespace, as administration sees names as brokers "
+        "store them; write it into the names of topics and groups: NAMESPACE%TOPIC"
+    }
+
+    namesrv: Namesrv = None
+    _: KW_ONLY
+    timeout: Annotated[
+        float,
+        Option("time to wait for one answer; statistics get three times as long", "s", 0.001, 1000),
+    ] = 5.0

@@ -1,23 +1,18 @@
-"""Settings of producers."""
+"""Options of producers."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import KW_ONLY, field
+from typing import Annotated, Any
 
-from mqclient.producer.compression import Compression, check_compression
-from mqclient.settings.checks import (
-    Duration,
-    check_group,
-    check_range,
-    check_sendable,
-    check_topic,
-    check_type,
-    set_seconds,
-)
-from mqclient.settings.clients import ClientOptions
-from mqcommon import names
+from mqclient.engine.callables import check_takes
+from mqclient.engine.namespace import Namespace
+from mqclient.producer.transactions.state import CheckHandler
+from mqclient.settings.checks import check_group, check_topic
+from mqclient.settings.clients import ClientOptions, Namesrv
+from mqclient.settings.declare import Option, declared
+from mqclient.settings.values import Compression, Linger, Retry, SendLimits, Trace
 
-__all__ = ["ProducerSettings", "TransactionSettings"]
+__all__ = ["ProducerOptions", "SendOptions", "TransactionOptions"]
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
 BeforeSend = Callable[[Any], object]
@@ -26,145 +21,136 @@ AfterSend = Callable[[Any, Any, Exception | None], object]
 """Gets the message or list, its SendResult or None, and the exception or None."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProducerSettings:
-    """How a producer sends.
-
-    group: producer group.
-    timeout: longest time for a whole send, retries included.
-    retries: most retries of a failed send; None retries until the timeout.
-    retry_not_durable: send again to another broker if the first one stored the message less
-    durably than requested; makes duplicates.
-    compress_from: smallest body in bytes that is compressed; 0 compresses nothing.
-    compression: "zlib", which every consumer reads, "zstd" or "lz4" (extra `lz4`).
-    compress_level: level of zlib, 0 to 9, or of zstd, 1 to 22; higher is smaller and slower.
-    body_bytes_max: largest body in bytes; a larger message raises ValueError.
-    default_topic_queues: queues of a topic that the broker creates on the first send.
-    queue_index_start: index of the first queue to use; None starts at a random one, as RocketMQ
-    does.
-    linger: time for which a send waits for other messages of its topic, to leave with them as one
-    batch; 0 sends at once.
-    linger_count_max: messages at which a lingering batch leaves without further waiting.
-    linger_bytes_max: bytes at which a lingering batch leaves without further waiting.
-    latency_fault: avoid brokers with slow or failed sends, as sendLatencyFaultEnable does.
-    before_send: function called before each send, with the message or the list of messages.
-    after_send: function called after each send, with the message or list, the SendResult or None,
-    and the exception or None.
-    in_flight_max: most messages in flight; further sends wait until their timeout; None sets no
-    limit.
-    in_flight_bytes_max: most bytes of bodies in flight; further sends wait until their timeout;
-    None sets no limit.
-    trace: send a record of each stored message to trace_topic, for RocketMQ's mqadmin
-    queryMsgTraceById.
-    trace_topic: topic for the trace records.
-    """
-
-    group: str = "PYTHON_PRODUCER"
-    timeout: float = 3.0
-    retries: int | None = None
-    retry_not_durable: bool = False
-    compress_from: int = 4096
-    compression: Compression = "zlib"
-    compress_level: int = 5
-    body_bytes_max: int = BODY_BYTES_MAX
-    default_topic_queues: int = 4
-    queue_index_start: int | None = None
-    linger: float = 0.0
-    linger_count_max: int = 128
-    linger_bytes_max: int = 256 * 1024
-    latency_fault: bool = False
-    before_send: BeforeSend | None = None
-    after_send: AfterSend | None = None
-    in_flight_max: int | None = None
-    in_flight_bytes_max: int | None = None
-    trace: bool = False
-    trace_topic: str = names.TRACE_TOPIC
-
-    def __post_init__(self) -> None:
-        check_group(self.group)
-        set_seconds(self, "timeout", 0.001)
-        if self.retries is not None:
-            check_range("retries", self.retries, 0, 100)
-        check_range("compress_from", self.compress_from, 0, 1 << 31)
-        check_range("compress_level", self.compress_level, *check_compression(self.compression))
-        check_range("body_bytes_max", self.body_bytes_max, 1, 1 << 30)
-        set_seconds(self, "linger", 0.0)
-        check_range("linger_count_max", self.linger_count_max, 1, 10_000)
-        check_range("linger_bytes_max", self.linger_bytes_max, 1, 1 << 30)
-        check_range("default_topic_queues", self.default_topic_queues, 1, 65535)
-        check_type("retry_not_durable", self.retry_not_durable, bool, "bool")
-        for name in ("trace", "latency_fault"):
-            check_type(name, getattr(self, name), bool, "bool")
-        for name in ("before_send", "after_send"):
-            check_type(name, getattr(self, name), Callable | None, "a function")
-        for name in ("in_flight_max", "in_flight_bytes_max"):
-            if getattr(self, name) is not None:
-                check_range(name, getattr(self, name), 1, 1 << 40)
-        check_sendable(self.trace_topic)
-        if self.queue_index_start is not None:
-            check_range("queue_index_start", self.queue_index_start, 0, 1 << 31)
+def _group(_name: str, group: str) -> str:
+    return check_group(group)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TransactionSettings(ProducerSettings):
-    """How a transaction producer sends, and answers brokers' checks.
-
-    check_concurrency: checks that run in parallel.
-    check_backlog: most checks that wait to run; further checks are dropped, and the
-    broker asks again later.
-    topics: topics to announce the producer for at its start, so that their brokers can send it
-    checks for messages from before a restart; needed only if the brokers do not create topics
-    (autoCreateTopicEnable=false).
-    """
-
-    check_concurrency: int = 1
-    check_backlog: int = 2000
-    topics: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        ProducerSettings.__post_init__(self)
-        check_range("check_concurrency", self.check_concurrency, 1, 1000)
-        check_range("check_backlog", self.check_backlog, 1, 1_000_000)
-        if isinstance(self.topics, str):
-            raise TypeError("topics must be a list of topics, not str")
-        object.__setattr__(self, "topics", tuple(map(check_topic, self.topics)))
+def _topics(name: str, topics: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(topics, str):
+        raise TypeError(f"{name} must be a list of topics, not {topics!r}")
+    return tuple(map(check_topic, topics))
 
 
-class SendOptions(ClientOptions, total=False):
-    """Keyword arguments of every producer: the fields of ProducerSettings without its group, and of
-    ClientOptions.
-    """
-
-    timeout: Duration
-    retries: int | None
-    retry_not_durable: bool
-    compress_from: int
-    compression: Compression
-    compress_level: int
-    body_bytes_max: int
-    default_topic_queues: int
-    queue_index_start: int | None
-    linger: Duration
-    linger_count_max: int
-    linger_bytes_max: int
-    latency_fault: bool
-    before_send: BeforeSend | None
-    after_send: AfterSend | None
-    in_flight_max: int | None
-    in_flight_bytes_max: int | None
-    trace: bool
-    trace_topic: str
+def _check(name: str, check: Any) -> Any:
+    check_takes(name, check, "message")
+    return check
 
 
-class ProducerOptions(SendOptions, total=False):
-    """Keyword arguments of a producer: SendOptions and its group."""
-
-    group: str
+Group = Annotated[str, Option("producer group", read=_group, kind="str")]
 
 
-class TransactionOptions(SendOptions, total=False):
-    """Keyword arguments of a transaction producer: SendOptions and TransactionSettings' fields."""
+@declared
+class SendOptions(ClientOptions):
+    """Options of every producer."""
 
-    check_concurrency: int
-    check_backlog: int
-    topics: Iterable[str]
+    _: KW_ONLY
+    group: Group = "PYTHON_PRODUCER"
+    timeout: Annotated[
+        float, Option("longest time for a whole send, retries included", "s", 0.001, 1000)
+    ] = 3.0
+    retry: Annotated[Retry, Option("when a message is sent again")] = Retry()
+    linger: Annotated[
+        Linger | None,
+        Option("gather messages of a topic into batches; None sends each at once"),
+    ] = None
+    limits: Annotated[
+        SendLimits, Option("most messages and bytes in flight; further sends wait")
+    ] = SendLimits()
+    compression: Annotated[
+        Compression | None, Option("how large bodies are compressed; None compresses nothing")
+    ] = Compression()
+    body_bytes_max: Annotated[
+        int, Option("largest body; a larger message raises ValueError", "bytes", 1, 1 << 30)
+    ] = BODY_BYTES_MAX
+    avoid_slow_brokers: Annotated[
+        bool,
+        Option("avoid brokers with slow or failed sends, as sendLatencyFaultEnable does"),
+    ] = False
+    before_send: Annotated[
+        BeforeSend | None,
+        Option("called before each send, with the message or the list of messages"),
+    ] = None
+    after_send: Annotated[
+        AfterSend | None,
+        Option(
+            "called after each send, with the message or list, the SendResult or None, and the "
+            "exception or None"
+        ),
+    ] = None
+    trace: Annotated[
+        Trace | None, Option("send a record of each stored message; None sends none")
+    ] = None
+    default_topic_queues: Annotated[
+        int,
+        Option("queues of a topic that the broker creates on the first send", "queues", 1, 65_535),
+    ] = 4
+    queue_index_start: Annotated[
+        int | None,
+        Option(
+            "index of the first queue to use; None starts at a random one, as RocketMQ does",
+            "",
+            0,
+            1 << 31,
+        ),
+    ] = None
+    compress_from: int = field(init=False, default=0)
+    """Smallest body that is compressed; 0 if none is. For the code that prepares each message."""
+
+    def _check(self) -> None:
+        threshold = self.compression.threshold if self.compression else 0
+        object.__setattr__(self, "compress_from", threshold)
+        object.__setattr__(self, "group", check_group(Namespace(self.namespace).wrap(self.group)))
+
+
+@declared
+class ProducerOptions(SendOptions):
+    """Options of a producer."""
+
+    namesrv: Namesrv = None
+
+
+@declared
+class TransactionOptions(SendOptions):
+    """Options of a transaction producer."""
+
+    group: Annotated[
+        str,
+        Option(
+            "producer group; its members answer for each other's transactions",
+            read=_group,
+            kind="str",
+        ),
+    ]
+    namesrv: Namesrv = None
+    _: KW_ONLY
+    check: Annotated[
+        CheckHandler,
+        Option(
+            "gets a message whose transaction the broker asks about, also one that another member "
+            "sent or that was sent before a restart; returns a TransactionState, or None for "
+            "UNKNOWN",
+            read=_check,
+            kind="Callable",
+        ),
+    ]
+    check_concurrency: Annotated[int, Option("checks that run in parallel", "checks", 1, 1000)] = 1
+    check_queue_max: Annotated[
+        int,
+        Option(
+            "most checks that wait to run; further checks are dropped, and the broker asks again "
+            "later",
+            "checks",
+            1,
+            1_000_000,
+        ),
+    ] = 2000
+    topics: Annotated[
+        Iterable[str],
+        Option(
+            "topics to announce the producer for at its start, so that their brokers can send it "
+            "checks for messages from before a restart; needed only if the brokers do not create "
+            "topics (autoCreateTopicEnable=false)",
+            read=_topics,
+            kind="list[str]",
+        ),
+    ] = ()

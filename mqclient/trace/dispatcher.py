@@ -11,7 +11,7 @@ from mqclient.engine.client import Client
 from mqclient.errors import RocketMQError
 from mqclient.producer.outgoing import prepare
 from mqclient.producer.sender import Sender
-from mqclient.settings.producers import ProducerSettings
+from mqclient.settings.producers import SendOptions
 from mqclient.trace.records import TraceRecord
 from mqcommon.message import Message
 
@@ -43,7 +43,7 @@ class TraceDispatcher:
         self.group = client.namespace.unwrap(group)
         self._sender = Sender(
             client,
-            ProducerSettings(
+            SendOptions(
                 group=f"_INNER_TRACE_PRODUCER-{group}-{role}"[:255],
                 timeout=SEND_TIMEOUT,
                 body_bytes_max=MESSAGE_BYTES_MAX,

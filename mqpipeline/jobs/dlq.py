@@ -110,7 +110,10 @@ def dlq(
 def _topics(options: Options, groups: Sequence[str]) -> list[str]:
     """The dead-letter topics of these groups, or of all groups; UsageError for a missing one."""
     with Admin(
-        options.nameserver, address_map=options.address_map, tls=options.tls, **options.account
+        options.nameserver,
+        address_map=options.address_map,
+        tls=options.tls,
+        credentials=options.account,
     ) as admin:
         known = {name for name in admin.topics.names() if name.startswith(DLQ_PREFIX)}
     for group in groups:

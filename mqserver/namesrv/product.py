@@ -58,7 +58,7 @@ class ProductEnvironment:
     def _client(self) -> Admin:
         with self._lock:
             if self._admin is None:
-                admin = Admin(self._url, timeout=TIMEOUT_S, tls=False)
+                admin = Admin(self._url, timeout=TIMEOUT_S)
                 admin.start()
                 self._admin = admin
             return self._admin

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from mqadmin.main import main as mqadmin
-from mqclient import BrokerError, Message, Producer, PushConsumer
+from mqclient import BrokerError, Credentials, Message, Producer, PushConsumer
 from mqclient.engine.credentials import read_credentials
-from mqclient.settings.clients import ClientSettings
+from mqclient.settings.clients import ConnectionOptions
 from mqcommon.wire.codes import SerializeType
 from mqserver.embedded.in_process import InProcessServers
 
-KEYS = {"access_key": "rocketuser", "secret_key": "12345678"}
+ACCOUNT = Credentials("rocketuser", "12345678")
 BOTH = "AclBoth"
 
 
@@ -39,7 +39,7 @@ def test_every_request_of_a_client_is_signed(
         if len(got) >= 4:
             done.set()
 
-    options = {**KEYS, "serialize": serialize}
+    options = {"credentials": ACCOUNT, "serialize": serialize}
     with Producer(served.namesrv, **options) as producer:
         producer.send(Message(BOTH, b"one", tags="TagA", keys="k"))
         producer.send([Message(BOTH, b"two"), Message(BOTH, b"three")])
@@ -53,18 +53,18 @@ def test_every_request_of_a_client_is_signed(
 
 
 @pytest.mark.parametrize(
-    ("keys", "wanted"),
+    ("account", "wanted"),
     [
-        ({}, "No accessKey is configured"),
-        ({**KEYS, "secret_key": "wrong-secret"}, "Check signature failed"),
-        ({**KEYS, "access_key": "nosuchuser"}, "No acl config for nosuchuser"),
+        (None, "No accessKey is configured"),
+        (Credentials("rocketuser", "wrong-secret"), "Check signature failed"),
+        (Credentials("nosuchuser", "12345678"), "No acl config for nosuchuser"),
     ],
 )
 def test_a_client_without_the_right_keys(
-    served: InProcessServers, keys: dict[str, str], wanted: str
+    served: InProcessServers, account: Credentials | None, wanted: str
 ) -> None:
     with (
-        Producer(served.namesrv, **keys) as producer,
+        Producer(served.namesrv, credentials=account) as producer,
         pytest.raises(BrokerError, match=wanted) as caught,
     ):
         producer.send(Message(BOTH, b"x"))
@@ -119,24 +119,26 @@ def test_keys_come_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     path = tmp_path / "conf" / "tools.yml"
     path.parent.mkdir()
     path.write_text("accessKey: someuser\nsecretKey: 12345678\nsecurityToken: token\n")
-    wanted = {"access_key": "someuser", "secret_key": "12345678", "security_token": "token"}
+    wanted = Credentials("someuser", "12345678", "token")
     assert read_credentials(path) == wanted
     monkeypatch.setenv("ROCKETMQ_HOME", str(tmp_path))
     assert read_credentials(None) == wanted
     path.write_text("# none\n")
-    assert read_credentials(None) == {}
+    assert read_credentials(None) is None
     for text in ("accessKey: someuser\n", "- 1\n", "a: [", "x" * 100_000):
         path.write_text(text)
         with pytest.raises(ValueError, match=r"tools\.yml") as caught:
             read_credentials(path)
         assert text not in str(caught.value)
     monkeypatch.delenv("ROCKETMQ_HOME")
-    assert read_credentials(None) == {}
+    assert read_credentials(None) is None
 
 
 def test_keys_go_together_and_are_not_shown() -> None:
-    with pytest.raises(ValueError, match="go together"):
-        ClientSettings(access_key="someuser")
-    settings = ClientSettings(access_key="someuser", secret_key="s3cret", security_token="t0ken")
-    assert "s3cret" not in repr(settings) and "t0ken" not in repr(settings)
-    assert ClientSettings().credentials() == {}
+    with pytest.raises(TypeError, match="missing argument 'secret_key'"):
+        Credentials("someuser")  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="must not be empty"):
+        Credentials("someuser", "")
+    options = ConnectionOptions(credentials=Credentials("someuser", "s3cret", "t0ken"))
+    assert "s3cret" not in repr(options) and "t0ken" not in repr(options)
+    assert ConnectionOptions().account() == {}

@@ -295,31 +295,6 @@ def test_the_blocking_face_waits_for_the_same() -> None:
     assert cluster.closed
 
 
-def test_an_engine_is_taken_as_it_was() -> None:
-    """The earlier name of `transport`."""
-
-    class Engine:
-        client_id = "10.0.0.1@1"
-        cluster = TwoBrokers()
-
-        async def start(self) -> None:
-            pass
-
-        async def close(self, timeout: float) -> None:
-            await self.cluster.aclose()
-
-        async def call_namesrv(self, request: Frame, timeout: float) -> Frame:
-            return await self.cluster.call(NAMESRV, request, timeout)
-
-        async def call_broker(self, address: str, request: Frame, timeout: float) -> Frame:
-            return await self.cluster.call(address, request, timeout)
-
-    with BlockingAdmin(NAMESRV, engine=Engine()) as admin:
-        assert admin.topics.route("T") == ROUTE
-        assert admin.client_id == "10.0.0.1@1"
-    assert Engine.cluster.closed
-
-
 def test_a_blocking_admin_that_is_not_started_says_so() -> None:
     with pytest.raises(ClosedError, match="not started"):
         BlockingAdmin(NAMESRV, transport=TwoBrokers()).topics.names()

@@ -1,30 +1,50 @@
-"""The page of options is generated from the settings classes, which explain each option."""
+"""The page of options, and the help of the clients, come from the declarations."""
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Any, get_type_hints
+import inspect
+from typing import Any
 
 import pytest
 
 import mqclient
 from mqclient import aio
-from scripts.client_options_page import SECTIONS, explained
+from mqclient.settings.declare import Declared, rows
+from scripts.client_options_page import CLIENTS, VALUES
+
+NAMES_MAX = 50
+KINDS: list[type[Declared]] = [*(kind for kind, _, _ in CLIENTS.values()), *VALUES]
 
 
-@pytest.mark.parametrize("title", SECTIONS)
-def test_each_option_is_explained_and_typed(title: str) -> None:
-    settings, base, options = SECTIONS[title]
-    inherited = set() if base is object else {item.name for item in fields(base)}
-    own = {item.name for item in fields(settings)} - inherited
-    explains: dict[str, Any] = explained(settings)
-    missing = own - explains.keys()
-    assert not missing, f"say in the docstring of {settings.__name__} what they mean: {missing}"
-    untyped = own - {"namesrv", "group"} - get_type_hints(options).keys()
-    assert not untyped, f"{options.__name__} lacks {untyped}"
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_each_option_is_explained_and_exported(kind: type[Declared]) -> None:
+    for row in rows(kind):
+        assert row.option.about and not row.option.about.endswith("."), row.name
+        assert row.option.unit or row.hint not in (float,), f"{row.name} has no unit"
+    assert getattr(mqclient, kind.__name__) is getattr(aio, kind.__name__) is kind
 
 
-def test_settings_are_exported_by_both_faces() -> None:
-    for settings, _, _ in SECTIONS.values():
-        name = settings.__name__
-        assert getattr(mqclient, name) is getattr(aio, name) is settings
+def test_there_are_few_names() -> None:
+    names = {row.name for kind, _, _ in CLIENTS.values() for row in rows(kind)}
+    assert len(names) <= NAMES_MAX, sorted(names)
+
+
+@pytest.mark.parametrize("face", [mqclient, aio])
+@pytest.mark.parametrize(
+    ("client", "kind"),
+    [
+        ("Admin", mqclient.AdminOptions),
+        ("LitePullConsumer", mqclient.LitePullOptions),
+        ("Producer", mqclient.ProducerOptions),
+        ("PushConsumer", mqclient.PushOptions),
+        ("TransactionProducer", mqclient.TransactionOptions),
+    ],
+)
+def test_constructors_show_every_option(face: Any, client: str, kind: type[Declared]) -> None:
+    shown = inspect.signature(getattr(face, client)).parameters
+    assert [*shown] == [row.name for row in rows(kind)]
+    assert {name: item.default for name, item in shown.items()} == {
+        row.name: inspect.Parameter.empty if row.required else row.default for row in rows(kind)
+    }
+    text = inspect.getdoc(getattr(face, client)) or ""
+    assert all(row.name in text for row in rows(kind))

@@ -18,6 +18,7 @@ from mqclient import (
     Message,
     MessageQueue,
     Producer,
+    PullLimits,
     SqlFilter,
     UnreachableError,
     aio,
@@ -100,7 +101,7 @@ def test_seek_position_and_time(mq: Standalone) -> None:
 def test_pause_resume_and_commit(mq: Standalone) -> None:
     topic = mq.topic(queues=2)
     send(mq, topic, b"a", queue_id=0)
-    with reader(mq, "lite_pause", auto_commit=False) as consumer:
+    with reader(mq, "lite_pause", commit_interval=None) as consumer:
         consumer.subscribe(topic)
         first, second = consumer.wait_assigned()
         consumer.pause([first])
@@ -185,7 +186,7 @@ async def test_a_restart_of_the_broker_is_ridden_out(own_mq: Standalone) -> None
     mq = own_mq
     topic = mq.topic(queues=2)
     await asyncio.to_thread(send, mq, topic, b"0")
-    options = {"consume_from": "earliest", "auto_commit_interval": 0.1}
+    options = {"consume_from": "earliest", "commit_interval": 0.1}
     async with aio.LitePullConsumer("lite_restart", mq.namesrv, **options) as consumer:
         consumer.subscribe(topic)
         assert (await anext(consumer)).body == b"0"
@@ -269,7 +270,10 @@ async def test_twenty_thousand_messages_in_order_and_none_twice(mq: Standalone) 
             batch = [Message(topic, b"%d" % i) for i in range(start, start + 500)]
             await producer.send(batch)
     seen: dict[int, list[int]] = {0: [], 1: []}
-    options = {"consume_from": "earliest", "queue_count_max": 100, "total_count_max": 150}
+    options = {
+        "consume_from": "earliest",
+        "limits": limits,
+    }
     async with aio.LitePullConsumer("lite_many", mq.namesrv, **options) as consumer:
         consumer.subscribe(topic)
         async for message in consumer:

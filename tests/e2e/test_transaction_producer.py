@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mqclient import Message, TransactionProducer, TransactionState
+from mqclient import Message, Retry, TransactionProducer, TransactionState
 from mqserver.embedded.standalone import Standalone
 from mqserver.embedded.testing import free_port
 from tests.waiting import until
@@ -21,7 +21,11 @@ def test_a_transaction_outlasts_a_restart_of_the_only_broker(tmp_path: Path) -> 
     with (
         Standalone(tmp_path, namesrv_port=free_port(), port=free_port(), settings=CHECKS) as mq,
         TransactionProducer(
-            "orders", mq.namesrv, timeout=60, retries=100, check=lambda m: answers.get(m.body)
+            "orders",
+            mq.namesrv,
+            timeout=60,
+            retry=Retry(max_retries=100),
+            check=lambda m: answers.get(m.body),
         ) as producer,
     ):
         topic = mq.topic()

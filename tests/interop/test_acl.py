@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mqclient import Admin, BrokerError, Message, Producer, PushConsumer
+from mqclient import Admin, BrokerError, Credentials, Message, Producer, PushConsumer
 from mqcommon.wire.bodies.topics import TopicConfig
 from tests.interop.clusters import BROKER, NAMESRV
 from tests.interop.conf import SMALL_STORE
@@ -56,7 +56,7 @@ def guarded(
     request: pytest.FixtureRequest, java: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Guarded]:
     running = Guarded(tmp_path_factory.mktemp(f"acl_{request.param}"), request.param)
-    with Admin(running.namesrv, access_key="rocketadmin", secret_key="87654321") as admin:
+    with Admin(running.namesrv, credentials=Credentials("rocketadmin", "87654321")) as admin:
         for topic in ("AclBoth", "AclPub", "AclSub"):
             admin.topics.update(TopicConfig(topic), broker=running.broker)
     yield running
@@ -90,10 +90,10 @@ def test_java_clients_are_refused_in_javas_words(
 
 
 def test_our_clients_with_an_account(guarded: Guarded) -> None:
-    keys = {"access_key": "rocketuser", "secret_key": "12345678"}
+    account = Credentials("rocketuser", "12345678")
     for_us = f"ours_{guarded.home.parent.name}"
     got: list[bytes] = []
-    with Producer(guarded.namesrv, **keys) as producer:
+    with Producer(guarded.namesrv, credentials=account) as producer:
         for number in range(5):
             producer.send(Message("AclBoth", b"from us %d" % number))
         with pytest.raises(BrokerError, match="No default permission for topic:AclSub"):
@@ -107,12 +107,12 @@ def test_our_clients_with_an_account(guarded: Guarded) -> None:
     import threading
 
     done = threading.Event()
-    consumer = PushConsumer(for_us, guarded.namesrv, consume_from="earliest", **keys)
+    consumer = PushConsumer(for_us, guarded.namesrv, consume_from="earliest", credentials=account)
     with consumer:
         consumer.subscribe("AclBoth", "*", take)
         assert done.wait(90), got
     with (
-        Producer(guarded.namesrv, access_key="rocketuser", secret_key="wrongsecret") as forger,
+        Producer(guarded.namesrv, credentials=Credentials("rocketuser", "wrongsecret")) as forger,
         pytest.raises(BrokerError, match="Check signature failed"),
     ):
         forger.send(Message("AclBoth", b"x"))
@@ -147,7 +147,7 @@ def _javas_admin_commands(guarded: Guarded, java_driver: JavaDriver) -> None:
 
 
 def test_our_admin_commands(guarded: Guarded, tmp_path: Path) -> None:
-    with Admin(guarded.namesrv, access_key="rocketadmin", secret_key="87654321") as admin:
+    with Admin(guarded.namesrv, credentials=Credentials("rocketadmin", "87654321")) as admin:
         from mqcommon.wire.bodies.acl import PlainAccessConfig
 
         admin.access.put_account(guarded.broker, PlainAccessConfig("ouraccount", "our-secrets"))

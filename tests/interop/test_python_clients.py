@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from mqclient import ConsumeContext, Message, Producer, PushConsumer
-from mqclient.producer.compression import Compression
+from mqclient import Compression, ConsumeContext, Message, Producer, PushConsumer
+from mqclient.settings.values import Method
 from mqcommon.message import ReceivedMessage
 from tests.interop.clusters import OUR_CLIENTS_AT, Cluster
 from tests.interop.java_driver import JavaDriver
@@ -69,9 +69,9 @@ def test_ours_to_java(cluster: Cluster, java_driver: JavaDriver) -> None:
         for i in range(4):
             producer.send(Message(topic, f"Hello {i}".encode(), tags="TagA"))
             producer.send(Message(topic, b"for others", tags="TagB"))
-    compressions: tuple[Compression, ...] = ("zlib", "lz4", "zstd")
+    compressions: tuple[Method, ...] = ("zlib", "lz4", "zstd")
     for kind in compressions:
-        with Producer(cluster.namesrv, compression=kind) as producer:
+        with Producer(cluster.namesrv, compression=Compression(kind)) as producer:
             producer.send(Message(topic, f"{kind} ".encode() * 2000, tags="TagA"))
     bodies = {message["body"] for message in consumer.await_messages(7)}
     consumer.stop()

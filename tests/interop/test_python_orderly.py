@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from mqclient import ConsumeContext, LitePullConsumer, Message, Producer, PushConsumer, aio
+from mqclient import (
+    ClientId,
+    ConsumeContext,
+    LitePullConsumer,
+    Message,
+    Producer,
+    PushConsumer,
+    aio,
+)
 from mqcommon.message import MessageQueue, ReceivedMessage
 from mqcommon.wire.calls import group_calls, offset_calls
 from mqserver.embedded.raw_client import Probe
@@ -75,7 +83,7 @@ class Log:
             for message in messages:
                 self.add(name, message.queue_id, message.queue_offset)
 
-        options = {"instance_name": name, "orderly": True, "batch_size": 4}
+        options = {"client_id": ClientId(instance=name), "orderly": True, "batch_size": 4}
         consumer = PushConsumer(group, cluster.namesrv, consume_from="earliest", **options)
         consumer.subscribe(topic, "*", handle)
         return consumer
@@ -174,7 +182,7 @@ def test_a_message_that_fails_too_often_is_one_dead_letter(
     topic = cluster.create_topic(java_driver, f"OrderDead_{cluster.broker_port}", queues=1)
     group = f"order_dead_{cluster.broker_port}"
     tries: list[tuple[bytes, int]] = []
-    options = {"orderly": True, "retries_max": 2, "suspend_current_queue_timeout": 0.01}
+    options = {"orderly": True, "max_retries": 2, "orderly_retry_delay": 0.01}
     with PushConsumer(group, cluster.namesrv, consume_from="earliest", **options) as consumer:
 
         @consumer.on_message(topic)

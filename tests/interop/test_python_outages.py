@@ -178,7 +178,7 @@ def test_what_fails_for_ever_is_one_dead_letter(pair: Pair) -> None:
     with Producer(pair.namesrv) as producer:
         producer.send(Message(topic, b"dead"))
     options = {"consume_from": "earliest", **OFTEN}
-    with PushConsumer("dead", pair.namesrv, retries_max=2, **options) as member:
+    with PushConsumer("dead", pair.namesrv, max_retries=2, **options) as member:
         member.subscribe(topic, "*", fail)
         assert until(lambda: tries[b"dead"] == 3)
         with LitePullConsumer("g_dead", pair.namesrv, **options) as reader:

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from mqclient import Message, Producer, PushConsumer, reply
+from mqclient import Linger, Message, Producer, PushConsumer, reply
 from mqclient import aio as mqaio
 from tests.interop.clusters import OUR_CLIENTS_AT, Cluster
 from tests.interop.java_driver import JavaDriver
@@ -54,7 +54,7 @@ async def test_gathered_sends_have_results_of_their_own(
     cluster: Cluster, java_driver: JavaDriver
 ) -> None:
     topic = cluster.create_topic(java_driver, f"PyLingers_{cluster.broker_port}")
-    async with mqaio.Producer(cluster.namesrv, linger=0.05) as producer:
+    async with mqaio.Producer(cluster.namesrv, linger=Linger(0.05)) as producer:
         queue = (await producer.queues(topic))[0]
         sends = (producer.send(Message(topic, b"%d" % i), queue=queue) for i in range(100))
         results = await asyncio.gather(*sends)

@@ -12,6 +12,7 @@ from mqclient import (
     Message,
     Producer,
     PushConsumer,
+    Trace,
     TransactionProducer,
     TransactionState,
 )
@@ -72,7 +73,7 @@ def test_records_are_javas(cluster: Cluster, java_driver: JavaDriver) -> None:
     ours = cluster.create_topic(java_driver, f"TraceOurs_{port}", queues=1)
     java_driver.produce(cluster.namesrv, topic, 1, body="twin ", keys="k", trace=javas)
     body = b"twin 0"
-    with Producer(cluster.namesrv, group="interop_sends", trace=True, trace_topic=ours) as producer:
+    with Producer(cluster.namesrv, group="interop_sends", trace=Trace(ours)) as producer:
         producer.send(Message(topic, body, tags="TagA", keys="k0"))
     consumer = java_driver.consume(cluster.namesrv, group, topic, trace=javas)
     consumer.await_messages(2)
@@ -82,9 +83,7 @@ def test_records_are_javas(cluster: Cluster, java_driver: JavaDriver) -> None:
     with Producer(cluster.namesrv) as producer:
         producer.send(Message(topic, body, tags="TagA", keys="k0"))
         producer.send(Message(topic, body, tags="TagA", keys="k0"))
-    with PushConsumer(
-        group, cluster.namesrv, consume_from="earliest", trace=True, trace_topic=ours
-    ) as push:
+    with PushConsumer(group, cluster.namesrv, consume_from="earliest", trace=Trace(ours)) as push:
         push.subscribe(topic, "*", inbox.handle)
         inbox.await_messages(2)
     assert read_records(cluster, ours, 5) == java_records
@@ -105,7 +104,7 @@ def test_records_of_transactions_are_javas(cluster: Cluster, java_driver: JavaDr
     options = {"namesrv": cluster.namesrv, "topic": topic, "group": group, "keys": "k0"}
     done = java_driver.call("transact", **options, decisions=names, checks=names, trace=javas)
     with TransactionProducer(
-        group, cluster.namesrv, check=lambda _message: None, trace=True, trace_topic=ours
+        group, cluster.namesrv, check=lambda _message: None, trace=Trace(ours)
     ) as producer:
         for at, decided in enumerate(decisions.values()):
             message = Message(topic, b"transaction %d" % at, tags="TagTx", keys="k0")

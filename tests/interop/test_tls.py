@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mqclient import Admin, Message, Producer, PushConsumer, Tls
+from mqclient import Admin, Message, Producer, PushConsumer, TlsConfig
 from tests.certificates import Authority, Pair
 from tests.interop.clusters import BROKER, NAMESRV, Maker
 from tests.interop.conf import SMALL_STORE, write_conf
@@ -46,9 +46,9 @@ class Papers:
         return (*mode, f"-Dtls.config.file={self.file}")
 
     @property
-    def tls(self) -> Tls:
+    def tls(self) -> TlsConfig:
         shown = self.client
-        return Tls(ca_file=self.authority.ca, cert_file=shown.cert, key_file=shown.key)
+        return TlsConfig(ca_file=self.authority.ca, cert_file=shown.cert, key_file=shown.key)
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,7 @@ def test_defaults_meet(java: None, tmp_path: Path) -> None:
         home.mkdir()
         theirs = NAMESRV["java"](home, flags=("-Dtls.server.mode=permissive",))
         try:
-            with Admin(theirs.address, tls=Tls(verify="none")) as admin:
+            with Admin(theirs.address, tls=TlsConfig(verify="none")) as admin:
                 assert "TBW102" not in admin.topics.names()
         finally:
             theirs.discard()

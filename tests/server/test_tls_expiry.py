@@ -10,7 +10,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from mqclient import Admin, Message, Producer, Tls, UnreachableError
+from mqclient import Admin, Message, Producer, TlsConfig, UnreachableError
 from mqserver.embedded.in_process import InProcessServers
 from mqserver.tls.certificates import CertificateWatch
 from mqserver.tls.expiry import AGAIN_S, Expiry
@@ -50,10 +50,10 @@ def test_both_servers_have_rows_for_tls(authority: Authority, tmp_path: Path):
     pair.start()
     try:
         assert pair.server is not None and pair.names is not None
-        with Producer(pair.namesrv, tls=Tls(ca_file=authority.ca)) as producer:
+        with Producer(pair.namesrv, tls=TlsConfig(ca_file=authority.ca)) as producer:
             producer.send(Message("Counted", b"x"))
         (tmp_path / "other").mkdir()
-        stranger = Tls(ca_file=Authority(tmp_path / "other").ca)
+        stranger = TlsConfig(ca_file=Authority(tmp_path / "other").ca)
         with (
             Admin(pair.namesrv, tls=stranger) as admin,
             pytest.raises(UnreachableError, match="issuer is not trusted"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mqclient import Credentials
 from mqpipeline.spark.topics.options import Options
 from mqserver import Standalone
 from mqserver.embedded.raw_client import Probe
@@ -77,10 +78,10 @@ def test_options_name_an_account_and_do_not_show_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ROCKETMQ_HOME", raising=False)
-    assert Options.parse({}).account == {}
+    assert Options.parse({}).account is None
     found = Options.parse({**KEYS, "securityToken": "t0ken"})
-    wanted = {"access_key": ADMIN[0], "secret_key": ADMIN[1]}
-    assert found.account == {**wanted, "security_token": "t0ken"}
+    wanted = Credentials(ADMIN[0], ADMIN[1])
+    assert found.account == Credentials(ADMIN[0], ADMIN[1], "t0ken")
     assert ADMIN[1] not in repr(found) and "t0ken" not in repr(found)
     (tmp_path / "conf").mkdir()
     file = tmp_path / "conf" / "tools.yml"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mqclient.engine.tls import Tls
+from mqclient.engine.tls import TlsConfig
 from mqpipeline.spark.topics.options import Options
 from mqserver import Standalone
 from tests.certificates import Authority
@@ -42,6 +42,6 @@ def test_options_name_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert Options.parse({}).tls is None
     file = tmp_path / "tls.properties"
     file.write_text("tls.client.verifyHost=false\n")
-    assert Options.parse({"tlsConfig": str(file)}).tls == Tls(verify="ca")
+    assert Options.parse({"tlsConfig": str(file)}).tls == TlsConfig(verify="ca")
     monkeypatch.setenv("MQ_TLS_CONFIG", str(file))
-    assert Options.parse({}).tls == Tls(verify="ca")
+    assert Options.parse({}).tls == TlsConfig(verify="ca")

@@ -5,11 +5,12 @@ again; only then does the position of their queue move past them.
 """
 
 import asyncio
+import math
 from collections import deque
 
 from mqclient.consumer.flow_control import too_much_held
 from mqclient.consumer.process_queue import ProcessQueue
-from mqclient.settings.consumers import LitePullSettings
+from mqclient.settings.consumers import LitePullOptions
 from mqcommon.message import MessageQueue, ReceivedMessage
 
 __all__ = ["LiteBuffer", "LiteQueue"]
@@ -59,8 +60,11 @@ class LiteBuffer:
     Used by the loop's thread, except `take`, which another thread may call.
     """
 
-    def __init__(self, settings: LitePullSettings) -> None:
+    def __init__(self, settings: LitePullOptions) -> None:
         self._settings = settings
+        limits = settings.limits
+        self._count_max = math.inf if limits.total_messages is None else limits.total_messages
+        self._bytes_max = math.inf if limits.total_bytes is None else limits.total_bytes
         self._nothing = _Run(LiteQueue(MessageQueue("", "", 0), 0), [])
         self._run = self._nothing  # iteration takes from this run
         self._in_hand: list[_Run] = []  # other runs with messages in hand
@@ -98,12 +102,11 @@ class LiteBuffer:
             self._waiting.discard(held)
 
     def _is_full(self, held: LiteQueue) -> bool:
-        settings = self._settings
         return (
             held.paused
-            or self._count > settings.total_count_max
-            or self._bytes > settings.total_bytes_max
-            or too_much_held(held, settings) is not None
+            or self._count > self._count_max
+            or self._bytes > self._bytes_max
+            or too_much_held(held, self._settings) is not None
         )
 
     def _wake_pulls(self) -> None:

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from functools import partial
-from typing import Self, TypeVar, Unpack
+from typing import Self, TypeVar
 
 from mqclient.consumer.filter_check import FilterChecks, Subscribed
 from mqclient.consumer.lite.buffer import LiteBuffer, LiteQueue
@@ -19,13 +19,13 @@ from mqclient.consumer.lite.lite_assignment import AssignmentListener, LiteAssig
 from mqclient.consumer.offset_store import OFFSET_TIMEOUT, MemoryOffsets, RemoteOffsets
 from mqclient.consumer.subscription import SqlFilter, Subscription, subscription_of
 from mqclient.engine.callables import check_takes
-from mqclient.engine.client import Client, TransportLike
+from mqclient.engine.client import Client
 from mqclient.engine.first_at import asking, first_at
 from mqclient.engine.parallel import in_parallel
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError
-from mqclient.settings.checks import Duration, check_readable, seconds
-from mqclient.settings.clients import split_options
-from mqclient.settings.consumers import LitePullOptions, LitePullSettings
+from mqclient.settings.checks import check_readable, seconds
+from mqclient.settings.consumers import LitePullOptions
+from mqclient.settings.declare import explained, takes
 from mqcommon.message import MessageQueue, ReceivedMessage, queue_of
 from mqcommon.names import TOOLS_GROUP
 from mqcommon.wire.bodies.heartbeat import ConsumerData
@@ -43,14 +43,10 @@ Committable = ReceivedMessage | Iterable[ReceivedMessage] | Mapping[MessageQueue
 POLL_COUNT_MAX = 65535
 
 
+@explained
 class LitePullConsumer:
     """Reads topics, or queues, when the caller asks. The asyncio face; `mqclient.LitePullConsumer`
     is the same for threads.
-
-    group: consumer group; its members share the queues of the topics that they subscribe to. None
-    reads assigned queues without a group and commits nothing. namesrv: NameServer "host:port",
-    several by ";" or as a list; None means NAMESRV_ADDR, else 127.0.0.1:9876. Options: the fields
-    of LitePullSettings and ClientSettings.
 
         async with LitePullConsumer("order_readers", "127.0.0.1:9876") as consumer:
             consumer.subscribe("TopicTest", "TagA || TagB")
@@ -61,17 +57,10 @@ class LitePullConsumer:
     an exception, a cancellation or `break` therefore leaves the message in hand uncommitted.
     """
 
-    def __init__(
-        self,
-        group: str | None = None,
-        namesrv: str | Iterable[str] | None = None,
-        *,
-        transport: TransportLike | None = None,
-        **options: Unpack[LitePullOptions],
-    ) -> None:
-        everything = {**options, "group": group}
-        client_settings, self.settings = split_options(namesrv, everything, LitePullSettings)
-        self._client = client = Client(client_settings, transport)
+    @takes(LitePullOptions)
+    def __init__(self, options: LitePullOptions) -> None:
+        self.settings = options
+        self._client = client = Client(options)
         self._subscriptions: dict[str, Subscription] = {}
         self._checks = FilterChecks(client, self.settings.group or TOOLS_GROUP)
         self._buffer = LiteBuffer(self.settings)
@@ -88,8 +77,8 @@ class LitePullConsumer:
             self._subscriptions,
             self._buffer,
         )
-        if group is not None:
-            client.set_consumer(group, self._consumer_data)
+        if options.group is not None:
+            client.set_consumer(options.group, self._consumer_data)
             client.on_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, self._members_changed)
         self._reads = False  # becomes true with `subscribe` or `assign`
         self._closing: asyncio.Task[None] | None = None
@@ -112,12 +101,13 @@ class LitePullConsumer:
         client.on_route_change(self._route_changed)
         await client.heartbeat()
         client.spawn(self._assignment.run(), "rebalancing")
-        interval = self.settings.auto_commit_interval
-        commits = client.every(interval, self._assignment.commit_moved, first=interval)
-        client.spawn(commits, "offset commits")
+        interval = self.settings.commit_interval
+        if interval is not None:
+            commits = client.every(interval, self._assignment.commit_moved, first=interval)
+            client.spawn(commits, "offset commits")
 
-    async def close(self, timeout: Duration = 20.0) -> None:
-        """Stop pulling, commit handled messages if auto_commit is on, leave the group.
+    async def close(self, timeout: float = 20.0) -> None:
+        """Stop pulling, commit handled messages unless commit_interval is None, leave the group.
 
         A loop over the consumer ends. timeout: seconds for the brokers' answers. May be called
         twice.
@@ -244,7 +234,7 @@ class LitePullConsumer:
         """The queues that this consumer reads now."""
         return self._client.namespace.unwrap_queues(sorted(self._assignment.held))
 
-    async def wait_assigned(self, timeout: Duration = 20.0) -> list[MessageQueue]:
+    async def wait_assigned(self, timeout: float = 20.0) -> list[MessageQueue]:
         """Wait until the group has shared every subscribed topic once, or the assigned queues are
         read.
 
@@ -263,7 +253,7 @@ class LitePullConsumer:
             cause = f"{trouble}; " if trouble else "does the topic exist? "
             raise ClientTimeout(
                 f"no queue of {', '.join(names)} was assigned within {limit:g} s; {cause}"
-                f"mqadmin topicRoute -n {self._client.settings.namesrv[0]} -t {names[0]}"
+                f"mqadmin topicRoute -n {self._client.settings.servers[0]} -t {names[0]}"
             ) from None
         return self.assigned()
 
@@ -306,7 +296,7 @@ class LitePullConsumer:
             raise StopAsyncIteration
         return message
 
-    async def poll(self, max_messages: int = 32, timeout: Duration = 5.0) -> list[ReceivedMessage]:
+    async def poll(self, max_messages: int = 32, timeout: float = 5.0) -> list[ReceivedMessage]:
         """Wait for messages; returns those at hand, at most `max_messages`, in any queues' order.
 
         timeout: seconds to wait for the first one; after it the list is empty. Positions move past
@@ -422,7 +412,7 @@ class LitePullConsumer:
         )
 
     async def commit(self, what: Committable = None) -> None:
-        """Write offsets to the brokers, with or without auto_commit, and wait for their answers.
+        """Write offsets to the brokers, whatever commit_interval is, and wait for their answers.
 
         what: None commits all positions, so not the messages in hand. A message, or several, count
         as handled with all before them; messages of queues that this consumer lost are ignored, and

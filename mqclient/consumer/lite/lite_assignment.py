@@ -13,7 +13,7 @@ from mqclient.consumer.subscription import Subscription
 from mqclient.engine.client import Client
 from mqclient.engine.parallel import in_parallel
 from mqclient.errors import ClientTimeout, RocketMQError
-from mqclient.settings.consumers import LitePullSettings
+from mqclient.settings.consumers import LitePullOptions
 from mqcommon.message import MessageQueue
 from mqcommon.signals import is_real_interrupt
 from mqcommon.wire.calls import offset_calls
@@ -31,7 +31,7 @@ class LiteAssignment(Assignment[LiteQueue]):
     def __init__(
         self,
         client: Client,
-        settings: LitePullSettings,
+        settings: LitePullOptions,
         offsets: MemoryOffsets,
         subscriptions: Mapping[str, Subscription],
         buffer: LiteBuffer,
@@ -43,7 +43,7 @@ class LiteAssignment(Assignment[LiteQueue]):
         self._by_topic = subscriptions
         self._buffer = buffer
         self._group = settings.group
-        self._commits = settings.auto_commit and settings.group is not None
+        self._commits = settings.commit_interval is not None and settings.group is not None
         self._committed: dict[MessageQueue, int] = {}
         self.chosen: frozenset[MessageQueue] | None = None
         """The queues that the caller assigned; None when it subscribes."""

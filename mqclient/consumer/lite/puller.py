@@ -24,7 +24,7 @@ from mqclient.consumer.subscription import Subscription
 from mqclient.engine.client import Client
 from mqclient.engine.request_template import FrameTemplate
 from mqclient.errors import BrokerError, RocketMQError, UnreachableError
-from mqclient.settings.consumers import LitePullSettings
+from mqclient.settings.consumers import LitePullOptions
 from mqcommon.names import TOOLS_GROUP
 from mqcommon.wire.bodies.heartbeat import SQL92
 from mqcommon.wire.codes import PullSysFlag, ResponseCode
@@ -49,7 +49,7 @@ class LitePuller:
     def __init__(
         self,
         client: Client,
-        settings: LitePullSettings,
+        settings: LitePullOptions,
         buffer: LiteBuffer,
         subscription_of: Callable[[str], Subscription | None],
     ) -> None:
@@ -81,14 +81,14 @@ class LitePuller:
         held.last_pull_ms = time.time_ns() // 1_000_000
         try:
             values = pull_values(held, _FLAGS)
-            wait = self._settings.suspend + ANSWER_GRACE
+            wait = self._settings.long_poll_timeout + ANSWER_GRACE
             reply = await template.send(values, b"", wait, at_once=True)
         except UnreachableError as error:
             raise template.explain(error) from error.__cause__
         if held.dropped or self._subscription_of(held.queue.topic) is not subscription:
             return  # the answer may have passed over messages that a new subscription wants
         take = partial(self._take, held, subscription)
-        outages, suspend = self._client.outages, self._settings.suspend
+        outages, suspend = self._client.outages, self._settings.long_poll_timeout
         if pause := handle_reply(held, asked, reply, take, outages, suspend):
             await asyncio.sleep(pause)
 
@@ -105,7 +105,7 @@ class LitePuller:
                 self._settings.group or TOOLS_GROUP,
                 held.queue,
                 count=count,
-                suspend_ms=int(self._settings.suspend * 1000),
+                suspend_ms=int(self._settings.long_poll_timeout * 1000),
                 subscription=data.sub_string,
                 sub_version=data.sub_version if data.expression_type == SQL92 else 0,
                 expression_type=data.expression_type,

@@ -18,7 +18,7 @@ from mqclient.consumer.push.send_back import original_topic
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine.client import Client
 from mqclient.engine.threads import in_thread
-from mqclient.settings.consumers import ConsumerSettings
+from mqclient.settings.consumers import PushOptions
 from mqcommon.message import ReceivedMessage, decode_reply, queue_of
 from mqcommon.wire.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from mqcommon.wire.bodies.running import ConsumeMessageDirectlyResult
@@ -46,7 +46,7 @@ class RemoteControl:
     def __init__(
         self,
         client: Client,
-        settings: ConsumerSettings,
+        settings: PushOptions,
         assignment: Assignment[ProcessQueue],
         offsets: MemoryOffsets,
         subscription_of: Callable[[str], Subscription | None],

@@ -6,9 +6,9 @@ import logging
 import os
 import time
 import warnings
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Self, Unpack
+from typing import Self
 
 from mqclient.consumer.assignment import Assignment
 from mqclient.consumer.context import Handler, MessageFunction
@@ -35,13 +35,13 @@ from mqclient.consumer.subscription import (
     tag_subscription,
 )
 from mqclient.consumer.subscription_versions import outrank
-from mqclient.engine.client import Client, TransportLike
+from mqclient.engine.client import Client
 from mqclient.engine.parallel import in_parallel
 from mqclient.engine.signals import until_signal
 from mqclient.errors import ClientTimeout, RocketMQError
-from mqclient.settings.checks import Duration, check_readable, seconds
-from mqclient.settings.clients import split_options
-from mqclient.settings.consumers import ConsumerOptions, ConsumerSettings
+from mqclient.settings.checks import check_readable, seconds
+from mqclient.settings.consumers import PushOptions
+from mqclient.settings.declare import explained, takes
 from mqclient.trace.consume_hook import ConsumeTrace
 from mqclient.trace.dispatcher import TraceDispatcher
 from mqcommon.message import MessageQueue
@@ -59,31 +59,20 @@ _FROM_WHERE = {
 }
 
 
+@explained
 class PushConsumer:
     """Reads topics for a group and calls handlers. The asyncio face; `mqclient.PushConsumer` is
     the same for threads.
-
-    group: consumer group; its members share the queues. namesrv: NameServer "host:port", several
-    by ";" or as a list; None means NAMESRV_ADDR, else 127.0.0.1:9876. Options: the fields of
-    ConsumerSettings and ClientSettings.
 
         async with PushConsumer("order_readers", "127.0.0.1:9876") as consumer:
             consumer.subscribe("TopicTest", "TagA || TagB", handle)
             await consumer.run()
     """
 
-    def __init__(
-        self,
-        group: str,
-        namesrv: str | Iterable[str] | None = None,
-        *,
-        transport: TransportLike | None = None,
-        **options: Unpack[ConsumerOptions],
-    ) -> None:
-        everything = {**options, "group": group}
-        client_settings, settings = split_options(namesrv, everything, ConsumerSettings)
-        self.settings = settings
-        self._client = client = Client(client_settings, transport)
+    @takes(PushOptions)
+    def __init__(self, options: PushOptions) -> None:
+        self.settings = settings = options
+        self._client = client = Client(options)
         self._subscriptions: dict[str, Subscription] = {}
         self._checks = FilterChecks(client, settings.group)
         self._offsets = _offsets(client, settings)
@@ -91,7 +80,7 @@ class PushConsumer:
         self._service, self._assignment = self._consuming()
         of_topic, data = self._subscription_of, self._consumer_data
         info = RunningInfo(
-            client_settings, settings, self._assignment, self._offsets, self._statistics, data
+            client.settings, settings, self._assignment, self._offsets, self._statistics, data
         )
         RemoteControl(client, settings, self._assignment, self._offsets, of_topic, info).serve()
         client.set_consumer(settings.group, self._consumer_data)
@@ -99,7 +88,7 @@ class PushConsumer:
         self._wraps: list[HandlerWrap] = []
         self._trace: TraceDispatcher | None = None
         if settings.trace:
-            self._trace = TraceDispatcher(client, settings.trace_topic, settings.group, "CONSUME")
+            self._trace = TraceDispatcher(client, settings.trace.topic, settings.group, "CONSUME")
         if settings.model == "clustering":
             retry = retry_topic(settings.group)
             self._subscriptions[retry] = tag_subscription(retry, "*", None)
@@ -180,7 +169,7 @@ class PushConsumer:
         limit = self.settings.consume_timeout
         client.spawn(client.every(limit, self._give_back_stuck, first=limit), "stuck handlers")
 
-    async def close(self, timeout: Duration = 20.0) -> None:
+    async def close(self, timeout: float = 20.0) -> None:
         """Stop pulling, let running handlers end, commit, leave the group.
 
         timeout: seconds for the handlers. Unhandled messages go to other members. Inside a
@@ -339,18 +328,18 @@ class PushConsumer:
             self._service.unsubscribed(topic)
             self._heartbeat_soon()
 
-    def suspend(self) -> None:
+    def pause(self) -> None:
         """Pull no more messages until `resume`; messages already pulled are still handled.
 
         The consumer stays in its group, and keeps its queues.
         """
-        self._puller.suspend()
+        self._puller.pause()
 
     def resume(self) -> None:
-        """Pull again after `suspend`."""
+        """Pull again after `pause`."""
         self._puller.resume()
 
-    async def wait_assigned(self, timeout: Duration = 20.0) -> list[MessageQueue]:
+    async def wait_assigned(self, timeout: float = 20.0) -> list[MessageQueue]:
         """Wait until every subscribed topic has been shared out among the group once.
 
         Returns this member's queues, which may be none if the group has more members than queues.
@@ -370,7 +359,7 @@ class PushConsumer:
             cause = f"{trouble}; " if trouble else "does the topic exist? "
             raise ClientTimeout(
                 f"no queue of {', '.join(names)} was assigned within {limit:g} s; {cause}"
-                f"mqadmin topicRoute -n {self._client.settings.namesrv[0]} -t {names[0]}"
+                f"mqadmin topicRoute -n {self._client.settings.servers[0]} -t {names[0]}"
             ) from None
         return self.assigned()
 
@@ -433,7 +422,7 @@ class PushConsumer:
             self._assignment.pull_again(item.data.topic)
 
 
-def _offsets(client: Client, settings: ConsumerSettings) -> MemoryOffsets:
+def _offsets(client: Client, settings: PushOptions) -> MemoryOffsets:
     """What keeps the progress: brokers, a file, or memory."""
     if settings.model == "clustering":
         zero_if_new = False if isinstance(settings.consume_from, datetime) else None

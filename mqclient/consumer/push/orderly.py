@@ -21,7 +21,7 @@ from mqclient.consumer.push.workers import ConsumeRequest
 from mqclient.consumer.statistics import ConsumerStatistics
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine.namespace import Namespace
-from mqclient.settings.consumers import ConsumerSettings
+from mqclient.settings.consumers import PushOptions
 from mqcommon.message import ReceivedMessage
 from mqcommon.names import RETRY_PREFIX
 
@@ -74,7 +74,7 @@ class OrderlyService(ConsumeService):
 
     def __init__(
         self,
-        settings: ConsumerSettings,
+        settings: PushOptions,
         subscription_of: Callable[[str], Subscription | None],
         offsets: MemoryOffsets,
         statistics: ConsumerStatistics,
@@ -227,8 +227,8 @@ class OrderlyService(ConsumeService):
         line.idle.set()
 
     def _pause(self, context: ConsumeContext) -> float:
-        asked = context.suspend_current_queue_timeout
-        seconds = self._settings.suspend_current_queue_timeout if asked is None else asked
+        asked = context.retry_delay
+        seconds = self._settings.orderly_retry_delay if asked is None else asked
         return min(max(seconds, SUSPEND_MIN), SUSPEND_MAX)
 
     def _wake(self, line: _Line) -> None:

@@ -20,7 +20,7 @@ from mqclient.consumer.push.orderly import OrderlyService
 from mqclient.consumer.push.queue_locks import LOCK_INTERVAL, QueueLocks
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine.client import Client
-from mqclient.settings.consumers import ConsumerSettings
+from mqclient.settings.consumers import PushOptions
 from mqcommon.message import MessageQueue
 
 __all__ = ["OrderlyAssignment"]
@@ -42,7 +42,7 @@ class OrderlyAssignment(Assignment[ProcessQueue]):
     def __init__(
         self,
         client: Client,
-        settings: ConsumerSettings,
+        settings: PushOptions,
         offsets: MemoryOffsets,
         subscriptions: Callable[[], Iterable[Subscription]],
         puller: Puller,

@@ -15,8 +15,8 @@ from mqclient.consumer.assignment import Assignment
 from mqclient.consumer.offset_store import MemoryOffsets
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.statistics import ConsumerStatistics
-from mqclient.settings.clients import ClientSettings
-from mqclient.settings.consumers import ConsumerSettings
+from mqclient.settings.clients import ConnectionOptions
+from mqclient.settings.consumers import PushOptions
 from mqcommon.wire.bodies.heartbeat import ConsumerData
 from mqcommon.wire.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
 
@@ -32,8 +32,8 @@ class RunningInfo:
 
     def __init__(
         self,
-        client: ClientSettings,
-        settings: ConsumerSettings,
+        client: ConnectionOptions,
+        settings: PushOptions,
         assignment: Assignment[ProcessQueue],
         offsets: MemoryOffsets,
         statistics: ConsumerStatistics,
@@ -71,7 +71,7 @@ class RunningInfo:
     def _properties(self) -> dict[str, str]:
         settings = self._settings
         return {
-            "PROP_NAMESERVER_ADDR": "".join(f"{address};" for address in self._client.namesrv),
+            "PROP_NAMESERVER_ADDR": "".join(f"{address};" for address in self._client.servers),
             "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
             "PROP_CLIENT_VERSION": "V4_9_7",
             "PROP_CONSUMEORDERLY": str(settings.orderly).lower(),
@@ -96,8 +96,10 @@ class RunningInfo:
         )
 
 
-def _java_properties(settings: ConsumerSettings, where: str | None) -> dict[str, str]:
+def _java_properties(settings: PushOptions, where: str | None) -> dict[str, str]:
     """Settings by the names that they have in RocketMQ's DefaultMQPushConsumer."""
+    limits = settings.limits
+    size = -1 if limits.total_bytes is None else limits.total_bytes >> 20
     return {
         "consumerGroup": settings.group,
         "messageModel": settings.model.upper(),
@@ -106,15 +108,15 @@ def _java_properties(settings: ConsumerSettings, where: str | None) -> dict[str,
         "consumeThreadMin": str(settings.threads),
         "consumeThreadMax": str(settings.threads),
         "consumeTimeout": str(round(settings.consume_timeout / 60)),
-        "maxReconsumeTimes": str(settings.retries_max),
+        "maxReconsumeTimes": str(-1 if settings.max_retries is None else settings.max_retries),
         "pullBatchSize": str(settings.pull_batch),
         "pullInterval": str(round(settings.pull_interval * 1000)),
-        "consumeConcurrentlyMaxSpan": str(settings.queue_span_max),
-        "pullThresholdForQueue": str(settings.queue_count_max),
-        "pullThresholdForTopic": str(settings.topic_count_max),
-        "pullThresholdSizeForQueue": str(settings.queue_bytes_max >> 20),
-        "pullThresholdSizeForTopic": str(settings.topic_bytes_max >> 20),
-        "suspendCurrentQueueTimeMillis": str(round(settings.suspend_current_queue_timeout * 1000)),
+        "consumeConcurrentlyMaxSpan": str(limits.queue_offset_span),
+        "pullThresholdForQueue": str(limits.queue_messages),
+        "pullThresholdForTopic": str(limits.total_messages or -1),
+        "pullThresholdSizeForQueue": str(limits.queue_bytes >> 20),
+        "pullThresholdSizeForTopic": str(size),
+        "suspendCurrentQueueTimeMillis": str(round(settings.orderly_retry_delay * 1000)),
     }
 
 

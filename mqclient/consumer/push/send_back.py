@@ -10,8 +10,9 @@ from mqclient.engine.client import Client
 from mqclient.errors import RocketMQError, UnreachableError
 from mqclient.producer.outgoing import prepare
 from mqclient.producer.sender import Sender
-from mqclient.settings.consumers import ConsumerSettings
-from mqclient.settings.producers import ProducerSettings
+from mqclient.settings.consumers import PushOptions
+from mqclient.settings.producers import SendOptions
+from mqclient.settings.values import Retry
 from mqcommon.message import DELAY_LEVEL_MAX, Message, ReceivedMessage, encode_properties
 from mqcommon.names import INNER_PRODUCER_GROUP, dead_letter_topic, retry_topic
 from mqcommon.property_text import PROPERTIES_BYTES_MAX
@@ -39,14 +40,17 @@ def original_topic(message: ReceivedMessage) -> str:
 class SendBack:
     """Sends messages back to their brokers, or else publishes a copy for the group."""
 
-    def __init__(self, client: Client, settings: ConsumerSettings) -> None:
+    def __init__(self, client: Client, settings: PushOptions) -> None:
         self._client = client
         self._group = settings.group
         default = ORDERLY_RETRIES_DEFAULT if settings.orderly else None
-        self._retries_max = default if settings.retries_max < 0 else settings.retries_max
+        self._retries_max = default if settings.max_retries is None else settings.max_retries
         """None: the broker knows the group's retryMaxTimes."""
-        sending = ProducerSettings(
-            group=INNER_PRODUCER_GROUP, retries=2, compress_from=0, body_bytes_max=1 << 30
+        sending = SendOptions(
+            group=INNER_PRODUCER_GROUP,
+            retry=Retry(max_retries=2),
+            compression=None,
+            body_bytes_max=1 << 30,
         )
         self._sender = Sender(client, sending)
 

@@ -15,7 +15,7 @@ from mqclient.consumer.push.workers import ConsumeRequest, Workers
 from mqclient.consumer.statistics import ConsumerStatistics
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine.namespace import Namespace
-from mqclient.settings.consumers import ConsumerSettings
+from mqclient.settings.consumers import PushOptions
 from mqcommon.message import ReceivedMessage
 from mqcommon.names import RETRY_PREFIX
 
@@ -37,7 +37,7 @@ class ConsumeService(ABC):
 
     def __init__(
         self,
-        settings: ConsumerSettings,
+        settings: PushOptions,
         subscription_of: Callable[[str], Subscription | None],
         offsets: MemoryOffsets,
         statistics: ConsumerStatistics,

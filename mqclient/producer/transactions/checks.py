@@ -12,8 +12,8 @@ from mqclient.consumer.context import is_async
 from mqclient.engine.client import Client
 from mqclient.engine.threads import in_thread
 from mqclient.producer.transactions.halves import Halves
-from mqclient.producer.transactions.state import CheckHandler, TransactionState, decided
-from mqclient.settings.producers import TransactionSettings
+from mqclient.producer.transactions.state import TransactionState, decided
+from mqclient.settings.producers import TransactionOptions
 from mqcommon.message import ReceivedMessage, decode_reply
 from mqcommon.signals import is_real_interrupt
 from mqcommon.wire.codes import RequestCode
@@ -28,13 +28,11 @@ log = logging.getLogger("mqclient.transactions")
 class Checks:
     """Runs `check` for each question of a broker, a few at once, and sends its answer."""
 
-    def __init__(
-        self, client: Client, halves: Halves, check: CheckHandler, settings: TransactionSettings
-    ) -> None:
+    def __init__(self, client: Client, halves: Halves, settings: TransactionOptions) -> None:
         self._names = client.namespace
         self._halves = halves
-        self._check = check
-        self._on_loop = is_async(check)
+        self._check = settings.check
+        self._on_loop = is_async(settings.check)
         self._settings = settings
         self._room = asyncio.Semaphore(settings.check_concurrency)
         self._waiting = 0
@@ -65,7 +63,7 @@ class Checks:
         if group != self._settings.group:
             log.warning("broker %s asks about a message of producer group %s", address, group)
             return
-        if self._waiting >= self._settings.check_backlog:
+        if self._waiting >= self._settings.check_queue_max:
             log.warning("%d checks wait; the broker will ask again about %s",
                         self._waiting, message.msg_id)  # fmt: skip
             return

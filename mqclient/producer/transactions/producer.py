@@ -2,13 +2,10 @@
 
 import inspect
 import logging
-from collections.abc import Iterable
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Self
 
 from mqclient.consumer.context import is_async
-from mqclient.engine.callables import check_takes
-from mqclient.engine.client import TransportLike
 from mqclient.engine.threads import in_thread
 from mqclient.errors import ClosedError, RocketMQError
 from mqclient.producer.producer import Producer
@@ -16,13 +13,13 @@ from mqclient.producer.results import SendResult
 from mqclient.producer.transactions.checks import Checks
 from mqclient.producer.transactions.halves import Halves
 from mqclient.producer.transactions.state import (
-    CheckHandler,
     LocalTransaction,
     TransactionState,
     decided,
 )
-from mqclient.settings.checks import Duration, seconds
-from mqclient.settings.producers import TransactionOptions, TransactionSettings
+from mqclient.settings.checks import seconds
+from mqclient.settings.declare import explained, takes
+from mqclient.settings.producers import TransactionOptions
 from mqcommon.message import Message
 from mqcommon.names import AUTO_CREATE_TOPIC
 
@@ -102,16 +99,13 @@ class Transaction:
         await self._halves.end(self.message, sent, state, remark)
 
 
+@explained
 class TransactionProducer(Producer):
     """Sends messages that consumers get only if a local transaction commits. The asyncio face;
     `mqclient.TransactionProducer` is the same for threads.
 
-    group: producer group; its members answer for each other's transactions. namesrv: as for
-    Producer. check: called when a broker asks what became of the transaction of a message, also
-    of one that another member sent or that was sent before a restart; a plain function runs in a
-    thread, `async def` on the loop. It returns a TransactionState; None and an exception are
-    UNKNOWN, and the broker asks again. Options: the fields of TransactionSettings,
-    ProducerSettings and ClientSettings.
+    A broker asks `check` what became of a transaction: a plain function runs in a thread, an
+    `async def` on the loop.
 
         async with TransactionProducer("orders", "127.0.0.1:9876", check=was_paid) as producer:
             async with producer.transaction(Message("Orders", b"order 1", keys="1")) as tx:
@@ -119,30 +113,23 @@ class TransactionProducer(Producer):
                 await tx.commit()
     """
 
-    settings: TransactionSettings
+    settings: TransactionOptions
 
-    def __init__(
-        self,
-        group: str,
-        namesrv: str | Iterable[str] | None = None,
-        *,
-        check: CheckHandler,
-        transport: TransportLike | None = None,
-        **options: Unpack[TransactionOptions],
-    ) -> None:
-        check_takes("check", check, "message")
-        self._build(namesrv, transport, {**options, "group": group}, TransactionSettings)
+    @takes(TransactionOptions)
+    def __init__(self, options: TransactionOptions) -> None:
+        self._build(options)
+        self.settings = options
         self._halves = Halves(self._client, self._sender, self._around)
         if self._trace is not None:
             self._halves.on_ended = self._trace.ended
-        self._checks = Checks(self._client, self._halves, check, self.settings)
+        self._checks = Checks(self._client, self._halves, options)
 
     async def start(self) -> None:
         """Start the producer, and tell brokers of it in the background, so that they can check."""
         await super().start()
         self._client.spawn(self._introduce(), "introduction")
 
-    async def close(self, timeout: Duration = 20.0) -> None:
+    async def close(self, timeout: float = 20.0) -> None:
         """Answer the checks that run, unregister and close the connections.
 
         timeout: seconds for the checks.
@@ -152,7 +139,7 @@ class TransactionProducer(Producer):
             await self._checks.stop(limit)
         await super().close(limit)
 
-    def transaction(self, message: Message, *, timeout: Duration | None = None) -> Transaction:
+    def transaction(self, message: Message, *, timeout: float | None = None) -> Transaction:
         """A transaction for `async with`, which sends the half message when the block begins.
 
         timeout: seconds for that send and its retries; None means the producer's (3 s). Entering
@@ -163,7 +150,7 @@ class TransactionProducer(Producer):
         return Transaction(self._halves, message, limit)
 
     async def send_in_transaction(
-        self, message: Message, execute: LocalTransaction, *, timeout: Duration | None = None
+        self, message: Message, execute: LocalTransaction, *, timeout: float | None = None
     ) -> Transaction:
         """Send a half message, run its local transaction, and end it by what that returns.
 

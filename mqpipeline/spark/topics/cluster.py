@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from mqclient.engine.client import Client, TransportLike
+from mqclient.engine.client import Client
 from mqclient.engine.first_at import PULL_COUNT, first_at
 from mqclient.engine.query_retry import with_retries
 from mqclient.engine.routes import TopicRoute
+from mqclient.engine.transport_like import TransportLike
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
 from mqcommon import names
 from mqcommon.message import MessageQueue
@@ -58,7 +59,7 @@ class Cluster:
 
     def __init__(self, options: Options, transport: TransportLike | None = None) -> None:
         self._options = options
-        self._client = Client(options.client_settings(), transport)
+        self._client = Client(options.client_settings(transport))
         self._runner = asyncio.Runner()
         self._is_open = True
         try:

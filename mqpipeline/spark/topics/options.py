@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mqclient.engine.credentials import read_credentials
-from mqclient.engine.tls import Tls, read_tls, tls_from_environment
+from mqclient.engine.tls import TlsConfig, read_tls, tls_from_environment
+from mqclient.engine.transport_like import TransportLike
 from mqclient.settings.checks import (
     check_group,
     check_readable,
@@ -20,8 +21,9 @@ from mqclient.settings.checks import (
     namesrv_addresses,
     read_address_map,
 )
-from mqclient.settings.clients import ClientSettings, Credentials, credentials
+from mqclient.settings.clients import ConnectionOptions
 from mqclient.settings.producers import BODY_BYTES_MAX
+from mqclient.settings.values import Credentials
 from mqcommon.names import TOOLS_GROUP, tag_names
 from mqpipeline.spark.option import (
     Option,
@@ -295,8 +297,8 @@ class Options:
     max_rate: int | None = None
     max_message_size: int = BODY_BYTES_MAX
     address_map: dict[str, str] = field(default_factory=dict)
-    account: Credentials = field(default_factory=Credentials, repr=False)
-    tls: Tls | None = None
+    account: Credentials | None = field(default=None, repr=False)
+    tls: TlsConfig | None = None
 
     @classmethod
     def parse(cls, given: Mapping[str, str], use: Use | None = None) -> Options:
@@ -350,14 +352,15 @@ class Options:
         """The tags wanted, None for all."""
         return tag_names(self.tag)
 
-    def client_settings(self) -> ClientSettings:
-        """The settings for the client's engine."""
-        return ClientSettings(
+    def client_settings(self, transport: TransportLike | None = None) -> ConnectionOptions:
+        """The options for the client's engine."""
+        return ConnectionOptions(
             namesrv=self.nameserver,
             address_map=self.address_map,
             request_timeout=self.timeout,
             tls=self.tls,
-            **self.account,
+            credentials=self.account,
+            transport=transport,
         )
 
 
@@ -396,7 +399,7 @@ def _check_together(given: Mapping[str, str], options: Options, use: Use | None)
         raise ValueError("option commitGroup needs a group of its own: give the option group")
 
 
-def _account(given: Mapping[str, str]) -> Credentials:
+def _account(given: Mapping[str, str]) -> Credentials | None:
     names = ("accessKey", "secretKey", "securityToken")
     access, secret, token = (given.get(name) for name in names)
     file = given.get("credentials")
@@ -406,4 +409,4 @@ def _account(given: Mapping[str, str]) -> Credentials:
         raise ValueError("give option credentials, or accessKey and secretKey, not both")
     if not access or not secret:
         raise ValueError("options accessKey and secretKey go together: give both or neither")
-    return credentials(access, secret, token)
+    return Credentials(access, secret, token or None)

@@ -50,7 +50,7 @@ class Ranges:
 
         self._addresses = patiently(options, look)
         plans: list[Mapping[str, Any]] = [self._plan(piece) for piece in ranges]
-        self._reader = RangeReader(options.client_settings().transport(), plans)
+        self._reader = RangeReader(options.client_settings().transport_arguments(), plans)
 
     def fill(self, builder: BatchBuilder) -> bool:
         """Add rows of the range that is being read; returns whether the range has ended.

@@ -69,7 +69,7 @@ class RowSink:
             "reserved": SYSTEM_PROPERTIES,
             "first_queue": random.randrange(1 << 30),
         }
-        self._writer = RowWriter(settings.transport(), plan, self._queues)
+        self._writer = RowWriter(settings.transport_arguments(), plan, self._queues)
 
     def close(self) -> None:
         """Close the connections; twice is fine."""
@@ -191,7 +191,7 @@ def _digest(options: Options) -> bytes:
         *(options.timeout, options.retry_timeout, options.max_rate, options.max_message_size),
         options.tls and astuple(options.tls),
         sorted(options.address_map.items()),
-        sorted(options.account.items()),
+        options.account and astuple(options.account),
     )
     return hashlib.sha256(repr(facts).encode()).digest()
 

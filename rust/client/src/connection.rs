@@ -21,7 +21,7 @@ use mq_net::receiver::Receiver;
 /// Shown when a server closes a plain connection before any answer, as a server that requires TLS
 /// does.
 const NEVER_HEARD: &str =
-    "end of stream before any answer; if it takes only TLS, give the client tls=True";
+    "end of stream before any answer; if it takes only TLS, give the client tls=TlsConfig()";
 
 enum State {
     /// Requests wait for the connection, in order.

@@ -8,6 +8,7 @@ import pytest
 
 from mqclient import (
     Admin,
+    ClientId,
     LitePullConsumer,
     Message,
     NoRouteError,
@@ -49,9 +50,9 @@ def test_a_topic_that_may_not_be_read_says_so(mq: Standalone) -> None:
 
 
 def test_admin_takes_the_options_of_every_client(mq: Standalone) -> None:
-    options = {"instance_name": "mine", "unit_name": "u", "request_timeout": 1.0}
+    options = {"client_id": ClientId(instance="mine", unit="u"), "request_timeout": 1.0}
     with Admin(mq.namesrv, **options) as admin:
         assert "@mine@u" in admin.client_id
         assert admin.topics.names()
-    with pytest.raises(TypeError, match="instance_nam"):
-        Admin(mq.namesrv, instance_nam="mine")
+    with pytest.raises(TypeError, match="did you mean client_id"):
+        Admin(mq.namesrv, client_ids="mine")  # type: ignore[call-arg]

@@ -53,7 +53,7 @@ BLOCKING = """
         print("ready", flush=True)
 
     namesrv, topic = sys.argv[1:]
-    producer = Producer(namesrv, timeout=3600, request_timeout=3600)
+    producer = Producer(namesrv, timeout=900, request_timeout=900)
     push = PushConsumer("push_" + topic, namesrv)
     lite = LitePullConsumer("lite_" + topic, namesrv)
     try:
@@ -72,7 +72,7 @@ BLOCKING_ON_A_LOOP = """
     namesrv, topic = sys.argv[1:]
 
     async def main():
-        producer = Producer(namesrv, timeout=3600, request_timeout=3600)
+        producer = Producer(namesrv, timeout=900, request_timeout=900)
         push = PushConsumer("push_" + topic, namesrv)
         lite = LitePullConsumer("lite_" + topic, namesrv)
         try:
@@ -99,7 +99,7 @@ CALLS = {
         "push.subscribe('No' + topic, '*', print); push.start()",
         "push.wait_assigned(3600)",
     ),
-    "poll": ("lite", "lite.subscribe(topic); lite.start()", "lite.poll(timeout=3600)"),
+    "poll": ("lite", "lite.subscribe(topic); lite.start()", "lite.poll(timeout=900)"),
     "next": ("lite", "lite.subscribe(topic); lite.start()", "next(iter(lite))"),
     "lite_wait_assigned": (
         "lite",
@@ -167,7 +167,7 @@ ANOTHER_THREADS = """
         consumer.subscribe(topic)
         threading.Timer(0.2, receive).start()
         try:
-            consumer.poll(timeout=3600)
+            consumer.poll(timeout=900)
         except KeyboardInterrupt:
             print("interrupted")
 """

@@ -10,7 +10,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from mqclient import ClosedError, LitePullConsumer, Message, MessageQueue, Producer, PushConsumer
+from mqclient import (
+    ClosedError,
+    Linger,
+    LitePullConsumer,
+    Message,
+    MessageQueue,
+    Producer,
+    PushConsumer,
+)
 from mqclient import aio as mqaio
 from mqserver.embedded.standalone import Standalone
 from tests.client.cluster import NAME, NAMESRV, Cluster
@@ -126,7 +134,7 @@ async def test_two_tasks_may_start_a_consumer_at_once() -> None:
 def test_an_aio_client_on_a_second_loop_is_said(kind: str) -> None:
     transport = Cluster(T=1).transport
     clients = {
-        "producer": lambda: mqaio.Producer(NAMESRV, transport=transport, linger=0.01),
+        "producer": lambda: mqaio.Producer(NAMESRV, transport=transport, linger=Linger(0.01)),
         "push": lambda: mqaio.PushConsumer("g", NAMESRV, transport=transport),
         "lite": lambda: mqaio.LitePullConsumer("g", NAMESRV, transport=transport),
     }
@@ -271,10 +279,10 @@ def test_ctrl_c_in_a_poll_loses_no_message(mq: Standalone, ask: str) -> None:
 
 UNCLOSED = """
     import sys
-    from mqclient import Message, Producer
+    from mqclient import Linger, Message, Producer
 
     namesrv, topic, how = sys.argv[1:]
-    producer = Producer(namesrv, linger=0.5 if "linger" in how else 0)
+    producer = Producer(namesrv, linger=Linger(0.5) if "linger" in how else None)
     producer.start()
     for number in range(300):
         producer.send_async(Message(topic, b"%d" % number))
@@ -302,7 +310,7 @@ UNCLOSED_AT_A_SILENT_SERVER = """
     import sys
     from mqclient import Message, Producer
 
-    producer = Producer(sys.argv[1], timeout=3600, request_timeout=3600)
+    producer = Producer(sys.argv[1], timeout=900, request_timeout=900)
     producer.start()
     producer.send_async(Message("T", b"x"))
 """

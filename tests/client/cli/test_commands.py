@@ -6,6 +6,7 @@ import pytest
 from mqadmin import main as mqadmin
 from mqadmin.catalogue import command_of
 from mqadmin.main import _connected
+from mqclient import Credentials
 from mqclient.admin import Admin
 from mqclient.cli import connection
 from mqclient.cli.failures import failure_of
@@ -105,7 +106,7 @@ def test_mqadmin_takes_the_connection_options_of_mqclient(tmp_path):
     arguments = command.parse([*words, "-n", "ns:1"])
     options = arguments.connection
     assert options["address_map"] == {"b:1": "localhost:2"}
-    assert (options["access_key"], options["secret_key"]) == ("a", "s")
+    assert options["credentials"] == Credentials("a", "s")
     assert options["tls"].verify == "none"
     assert isinstance(_connected(arguments), Admin)
 

@@ -15,7 +15,7 @@ from mqserver.embedded.raw_client import Probe
 from tests.waiting import until, until_async
 
 DEADLINE = 60
-OPTIONS = {"consume_from": "earliest", "suspend_current_queue_timeout": 0.01}
+OPTIONS = {"consume_from": "earliest", "orderly_retry_delay": 0.01}
 
 
 def send(mq, topic: str, *bodies: bytes) -> list[str]:
@@ -42,7 +42,7 @@ async def test_a_suspended_consumer_gets_nothing_until_it_is_resumed(mq):
             await reader.wait_assigned()
         send(mq, topic, b"0")
         await until_async(lambda: seen == others == [b"0"])
-        consumer.suspend()
+        consumer.pause()
         send(mq, topic, b"1", b"2")
         await until_async(lambda: others == [b"0", b"1", b"2"])
         assert seen == [b"0"]
@@ -55,7 +55,7 @@ def test_the_blocking_consumer_suspends_too(mq):
     topic = mq.topic(queues=1)
     done = threading.Event()
     consumer = PushConsumer("g_pause_too", mq.namesrv, **OPTIONS)
-    consumer.suspend()
+    consumer.pause()
     consumer.on_message(topic)(lambda _message: done.set())
     with consumer:
         consumer.wait_assigned()
@@ -149,7 +149,7 @@ async def test_one_message_is_consumed_directly(mq, kind, orderly):
 
     options = {**OPTIONS, "consume_from": "latest", "orderly": orderly}
     async with mqaio.PushConsumer(group, mq.namesrv, **options) as consumer:
-        consumer.suspend()  # the message must not come by itself
+        consumer.pause()  # the message must not come by itself
         if "batch" in kind:
             consumer.subscribe(topic, "*", on_batch_async if "async" in kind else on_batch)
         else:

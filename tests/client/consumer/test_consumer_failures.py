@@ -49,16 +49,16 @@ async def test_failures_are_given_back_and_logged_once(caplog, outcome, line):
 
 
 @pytest.mark.parametrize(
-    ("times", "delay_level", "retries_max", "fate"),
+    ("times", "delay_level", "max_retries", "fate"),
     [
         (15, 3, 16, "it will be delivered again"),
         (16, 3, 16, "it goes to the dead-letter queue %DLQ%g"),
-        (16, 3, -1, "it will be delivered again, up to the group's retryMaxTimes"),
-        (0, -1, -1, "it goes to the dead-letter queue %DLQ%g"),
+        (16, 3, None, "it will be delivered again, up to the group's retryMaxTimes"),
+        (0, -1, None, "it goes to the dead-letter queue %DLQ%g"),
     ],
 )
 async def test_the_log_says_what_becomes_of_a_message_that_failed(
-    caplog, times, delay_level, retries_max, fate
+    caplog, times, delay_level, max_retries, fate
 ):
     cluster = Cluster(T=1)
     cluster.put("T", b"x", UNIQ_KEY="ID1", reconsume_times=str(times))
@@ -67,7 +67,7 @@ async def test_the_log_says_what_becomes_of_a_message_that_failed(
         context.delay_level = delay_level
         raise RuntimeError("boo")
 
-    async with reading(cluster, fail, consume_from="earliest", retries_max=retries_max):
+    async with reading(cluster, fail, consume_from="earliest", max_retries=max_retries):
         await until_async(lambda: cluster.given_back)
     (line,) = [r.getMessage() for r in caplog.records if "ID1" in r.getMessage()]
     assert line.endswith(f"for message ID1; {fate}")

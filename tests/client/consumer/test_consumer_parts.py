@@ -2,11 +2,12 @@
 
 import pytest
 
+from mqclient import Limits
 from mqclient.consumer.flow_control import too_much_held
 from mqclient.consumer.offset_store import MemoryOffsets
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.subscription import tag_subscription
-from mqclient.settings.consumers import ConsumerSettings
+from mqclient.settings.consumers import PushOptions
 from mqcommon.message import MessageQueue, decode_messages
 from mqcommon.names import java_hash
 from tests.client.cluster import record
@@ -103,27 +104,27 @@ def test_offsets_follow_what_is_consumed():
 
 
 def test_flow_control():
-    settings = ConsumerSettings(group="g", queue_count_max=2, queue_span_max=5)
+    settings = PushOptions("g", limits=Limits(queue_messages=2, queue_offset_span=5))
     held = ProcessQueue(QUEUES[0], 0)
     held.add(messages(0, 1))
     assert too_much_held(held, settings) is None
     held.add(messages(9))
     assert too_much_held(held, settings) == "3 messages held, limit 2"
-    roomy = ConsumerSettings(group="g", queue_span_max=5)
+    roomy = PushOptions("g", limits=Limits(queue_offset_span=5))
     assert too_much_held(held, roomy) == "offsets span 9, limit 5"
-    small = ConsumerSettings(group="g", queue_bytes_max=10)
+    small = PushOptions("g", limits=Limits(queue_bytes=10))
     assert "bytes held" in str(too_much_held(held, small))
-    orderly = ConsumerSettings(group="g", queue_span_max=5, orderly=True)
+    orderly = PushOptions("g", limits=Limits(queue_offset_span=5), orderly=True)
     assert too_much_held(held, orderly) is None, "filters may leave gaps"
 
 
 def test_flow_control_of_a_topic():
     held = ProcessQueue(QUEUES[0], 0)
     held.add(messages(0, 1, 2))
-    settings = ConsumerSettings(group="g", topic_count_max=8)
+    settings = PushOptions("g", limits=Limits(total_messages=8))
     assert too_much_held(held, settings, 2) is None
     assert too_much_held(held, settings, 4) == "3 messages held, limit 2"
     assert too_much_held(held, settings, 100) == "3 messages held, limit 1"
-    small = ConsumerSettings(group="g", topic_bytes_max=held.bytes_held * 4)
+    small = PushOptions("g", limits=Limits(total_bytes=held.bytes_held * 4))
     assert too_much_held(held, small, 4) is None
     assert "bytes held" in str(too_much_held(held, small, 5))

@@ -14,7 +14,7 @@ from tests.waiting import until
 
 QUEUES = 4
 SETTINGS = {"flushDiskType": "SYNC_FLUSH", "messageDelayLevel": "1s 1s 1s 1s 1s 1s 1s 1s"}
-OPTIONS = {"rebalance_interval": 1.0, "suspend": 1.0, "suspend_current_queue_timeout": 0.1}
+OPTIONS = {"rebalance_interval": 1.0, "long_poll_timeout": 1.0, "orderly_retry_delay": 0.1}
 
 
 FAILURES = 2
@@ -67,7 +67,7 @@ def test_each_message_is_handled_over_kills(
             wanted = set(sent)
             # Each failure of an orderly consumer pauses its queue.
             failures = FAILURES * len(sent) / 3 / QUEUES
-            timeout = 180 + 2 * failures * OPTIONS["suspend_current_queue_timeout"]
+            timeout = 180 + 2 * failures * OPTIONS["orderly_retry_delay"]
             assert until(lambda: wanted <= {body for *_, body in handler.handled}, timeout)
     finally:
         both.stop()

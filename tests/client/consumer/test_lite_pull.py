@@ -5,7 +5,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from mqclient import BrokerError, ClientTimeout, ClosedError, NoRouteError, UnreachableError
+from mqclient import (
+    BrokerError,
+    ClientTimeout,
+    ClosedError,
+    NoRouteError,
+    PullLimits,
+    UnreachableError,
+)
 from mqclient.aio import LitePullConsumer, SqlFilter
 from mqcommon.message import MessageQueue
 from mqcommon.wire import Frame, RequestCode
@@ -124,7 +131,7 @@ async def test_heartbeat_tells_that_it_pulls():
 async def test_without_a_group_nothing_is_joined_or_committed():
     cluster = Cluster(T=1)
     cluster.put("T", b"1", b"2")
-    async with assigned(cluster, group=None, auto_commit_interval=0.01) as consumer:
+    async with assigned(cluster, group=None, commit_interval=0.01) as consumer:
         assert await bodies(consumer, 2) == [b"1", b"2"]
         assert await consumer.position(Q0) == 1
         for refused in (consumer.commit(), consumer.committed(Q0)):
@@ -211,7 +218,7 @@ async def test_polling_and_iterating_mix():
 async def test_auto_commit_while_running():
     cluster = Cluster(T=1)
     cluster.put("T", b"0", b"1", b"2")
-    async with subscribed(cluster, auto_commit_interval=0.01) as consumer:
+    async with subscribed(cluster, commit_interval=0.01) as consumer:
         await bodies(consumer, 3)
         await until_async(lambda: cluster.committed.get(Q0) == 2)
         sent = len(cluster.requests(RequestCode.UPDATE_CONSUMER_OFFSET))
@@ -224,7 +231,7 @@ async def test_auto_commit_while_running():
 async def test_commits_by_hand():
     cluster = Cluster(T=1)
     cluster.put("T", b"0", b"1", b"2", b"3")
-    async with subscribed(cluster, auto_commit=False) as consumer:
+    async with subscribed(cluster, commit_interval=None) as consumer:
         await bodies(consumer, 2)
         await consumer.commit()
         assert cluster.committed == {Q0: 1}
@@ -322,12 +329,12 @@ async def test_a_paused_queue_is_kept_from_the_caller_and_not_pulled():
 
 
 @pytest.mark.parametrize(
-    "limit", [{"queue_count_max": 4}, {"queue_bytes_max": 400}, {"total_count_max": 4}]
+    "limit", [{"queue_messages": 4}, {"queue_bytes": 400}, {"total_messages": 4}]
 )
 async def test_pulling_ahead_is_bounded(limit):
     cluster = Cluster(T=1)
     cluster.put("T", *(b"%d" % i for i in range(60)))
-    async with assigned(cluster, pull_batch=2, **limit) as consumer:
+    async with assigned(cluster, pull_batch=2, limits=PullLimits(**limit)) as consumer:
         await bodies(consumer, 1)
         await until_async(lambda: len(cluster.requests(RequestCode.PULL_MESSAGE)) >= 3)
         await consumer.position(Q0)
@@ -340,7 +347,9 @@ async def test_bytes_of_all_queues_are_bounded():
     for queue_id in range(4):
         cluster.put("T", *(bytes(1000) for _ in range(20)), queue_id=queue_id)
     queues = [MessageQueue("T", NAME, i) for i in range(4)]
-    async with assigned(cluster, *queues, pull_batch=1, total_bytes_max=3000) as consumer:
+    async with assigned(
+        cluster, *queues, pull_batch=1, limits=PullLimits(total_bytes=3000)
+    ) as consumer:
         await bodies(consumer, 1)
         assert len(cluster.requests(RequestCode.PULL_MESSAGE)) <= 8
         assert len(await bodies(consumer, 79)) == 79

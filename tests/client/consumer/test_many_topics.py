@@ -7,7 +7,7 @@ import contextlib
 import functools
 import time
 
-from mqclient import Message
+from mqclient import ClientId, Message
 from mqclient import aio as mqaio
 from mqclient.engine.parallel import AT_ONCE
 from tests.client.cluster import NAMESRV, Cluster
@@ -99,7 +99,11 @@ async def test_200_topics_far_away_are_read_faster_than_one_by_one(mq) -> None:
         await asyncio.gather(*(producer.send(Message(topic, b"x")) for topic in topics))
     async with far_away(mq, ROUND_TRIP_S) as (namesrv, mapped):
         consumer = mqaio.PushConsumer(
-            "far", namesrv, address_map=mapped, consume_from="earliest", client_ip="10.0.0.1"
+            "far",
+            namesrv,
+            address_map=mapped,
+            consume_from="earliest",
+            client_id=ClientId(ip="10.0.0.1"),
         )
         for topic in topics:
             consumer.subscribe(topic, "*", handle)

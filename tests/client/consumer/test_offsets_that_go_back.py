@@ -12,7 +12,7 @@ from tests.waiting import until_async
 
 
 def lite(cluster: Cluster, **options) -> LitePullConsumer:
-    options = {"consume_from": "earliest", "auto_commit_interval": 0.01, **options}
+    options = {"consume_from": "earliest", "commit_interval": 0.01, **options}
     consumer = LitePullConsumer("g", NAMESRV, transport=cluster.transport, **options)
     consumer.assign([Q0])
     return consumer
@@ -43,7 +43,7 @@ async def test_a_lite_consumer_reads_and_commits_a_topic_made_anew(monkeypatch, 
     monkeypatch.setattr(puller, "ERROR_DELAY", 0.01)
     cluster = Cluster(T=1)
     cluster.put("T", *(b"%d" % n for n in range(6)))
-    async with lite(cluster, auto_commit=not by_hand) as consumer:
+    async with lite(cluster, commit_interval=None if by_hand else 5.0) as consumer:
         old = await consumer.poll(32, 60)
         if by_hand:
             await consumer.commit(old)
@@ -89,7 +89,7 @@ async def test_a_commit_of_older_messages_does_not_pass_a_seek(ask):
             return (await consumer.poll(1, 60))[0]
         return await anext(consumer)
 
-    async with lite(cluster, auto_commit=False) as consumer:
+    async with lite(cluster, commit_interval=None) as consumer:
         old = [await next_one(consumer) for _ in range(8)]
         await consumer.seek(Q0, 2)
         await consumer.commit(old)
@@ -105,7 +105,7 @@ async def test_a_commit_of_older_messages_does_not_pass_a_seek(ask):
 async def test_a_commit_after_reassignment_skips_no_later_message():
     cluster = Cluster(T=1)
     cluster.put("T", *(b"%d" % n for n in range(4)))
-    async with lite(cluster, auto_commit=False) as consumer:
+    async with lite(cluster, commit_interval=None) as consumer:
         old = await consumer.poll(32, 60)
         consumer.assign([])
         await until_async(lambda: not consumer.assigned())

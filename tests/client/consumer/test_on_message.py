@@ -11,7 +11,7 @@ from mqserver.embedded.standalone import Standalone
 from tests.waiting import until_async
 
 DEADLINE = 60
-OPTIONS = {"consume_from": "earliest", "batch_size": 16, "suspend_current_queue_timeout": 0.01}
+OPTIONS = {"consume_from": "earliest", "batch_size": 16, "orderly_retry_delay": 0.01}
 
 
 @pytest.fixture(scope="module")

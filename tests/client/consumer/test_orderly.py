@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from mqclient import ConsumeResult, Message, Producer, PushConsumer
+from mqclient import ClientId, ConsumeResult, Message, Producer, PushConsumer
 from mqclient import aio as mqaio
 from mqclient.consumer.push import orderly_assignment
 from mqcommon.message import MessageQueue, offset_msg_id
@@ -20,7 +20,7 @@ from tests.client.reading import Q0, RETRY, Seen, reading
 from tests.waiting import until, until_async
 
 DEADLINE = 60
-OPTIONS = {"consume_from": "earliest", "orderly": True, "suspend_current_queue_timeout": 0.01}
+OPTIONS = {"consume_from": "earliest", "orderly": True, "orderly_retry_delay": 0.01}
 
 
 class Orders:
@@ -84,7 +84,7 @@ async def test_a_message_that_failed_comes_again_before_the_next(mq):
     ]
 
     async def handle(messages, context):
-        context.suspend_current_queue_timeout = 0
+        context.retry_delay = 0
         tries.append((messages[0].body, messages[0].reconsume_times))
         if messages[0].body == b"1" and outcomes:
             outcome = outcomes.pop(0)
@@ -113,7 +113,7 @@ def test_a_message_that_keeps_failing_becomes_a_dead_letter(mq):
         if messages[0].body == b"2":
             done.set()
 
-    with PushConsumer("g_dead", mq.namesrv, retries_max=2, **OPTIONS) as consumer:
+    with PushConsumer("g_dead", mq.namesrv, max_retries=2, **OPTIONS) as consumer:
         consumer.subscribe(topic, "*", handle)
         assert done.wait(DEADLINE)
     assert tries == [(b"0", 0), (b"1", 0), (b"1", 1), (b"1", 2), (b"2", 0)]
@@ -142,7 +142,7 @@ async def test_of_a_batch_only_what_failed_too_often_is_a_dead_letter():
         tries.append([(message.body, message.reconsume_times) for message in messages])
         return ConsumeResult.RECONSUME_LATER if len(tries) == 1 else None
 
-    async with reading(cluster, handle, retries_max=1, batch_size=4, **OPTIONS):
+    async with reading(cluster, handle, max_retries=1, batch_size=4, **OPTIONS):
         await until_async(lambda: len(tries) == 2)
     assert tries == [[(b"0", 1), (b"1", 0)], [(b"1", 1)]]
     (sent,) = cluster.requests(RequestCode.SEND_MESSAGE_V2)
@@ -167,7 +167,7 @@ async def test_a_queue_waits_until_a_broker_takes_its_dead_letter():
         tries.append((messages[0].body, messages[0].reconsume_times))
         return ConsumeResult.RECONSUME_LATER if messages[0].body == b"0" else None
 
-    async with reading(cluster, handle, retries_max=0, **OPTIONS):
+    async with reading(cluster, handle, max_retries=0, **OPTIONS):
         await until_async(lambda: (b"1", 0) in tries)
     assert tries == [(b"0", 0), (b"0", 1), (b"1", 0)]
     assert cluster.committed[Q0] == 2
@@ -250,10 +250,12 @@ def test_a_queue_changes_hands_only_after_its_handler_has_ended(mq):
             assert go_on.wait(DEADLINE)
         first(messages, context)
 
-    with PushConsumer("g_hands", mq.namesrv, instance_name="a", **OPTIONS) as one:
+    with PushConsumer("g_hands", mq.namesrv, client_id=ClientId(instance="a"), **OPTIONS) as one:
         one.subscribe(topic, "*", slow)
         assert begun.wait(DEADLINE)
-        with PushConsumer("g_hands", mq.namesrv, instance_name="b", **OPTIONS) as two:
+        with PushConsumer(
+            "g_hands", mq.namesrv, client_id=ClientId(instance="b"), **OPTIONS
+        ) as two:
             two.subscribe(topic, "*", second)
             assert until(lambda: [queue.queue_id for queue in one.assigned()] == [0])
             first.wait(5)
@@ -355,7 +357,7 @@ def test_broadcasting_is_orderly_too_and_needs_no_lock(mq):
     send(mq, topic, 3)
     for name in ("a", "b"):
         seen = Orders()
-        options = {**OPTIONS, "model": "broadcasting", "instance_name": name}
+        options = {**OPTIONS, "model": "broadcasting", "client_id": ClientId(instance=name)}
         with PushConsumer("g_wide", mq.namesrv, **options) as consumer:
             consumer.subscribe(topic, "*", seen)
             seen.wait(3)

@@ -12,6 +12,7 @@ import pytest
 from mqclient import (
     Admin,
     BrokerError,
+    ClientId,
     ClosedError,
     LitePullConsumer,
     Message,
@@ -182,7 +183,10 @@ def test_loops_of_many_threads_share_nothing_and_disturb_none():
 
     async def start_and_close():
         for number in range(60):
-            producers = [aio.Producer("127.0.0.1:1", unit_name=f"{number}-{n}") for n in range(5)]
+            producers = [
+                aio.Producer("127.0.0.1:1", client_id=ClientId(unit=f"{number}-{n}"))
+                for n in range(5)
+            ]
             for producer in producers:
                 await producer.start()
             for producer in producers:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mqclient import Message, Producer, UnreachableError
+from mqclient import ClientId, Message, Producer, UnreachableError
 from mqclient.engine import address_server
 from mqclient.engine.address_server import AddressServerError, address_server_url, fetch_addresses
 from mqclient.settings.checks import namesrv_addresses
@@ -113,7 +113,7 @@ def test_a_producer_finds_its_way_and_keeps_it(
 def test_a_client_with_a_unit_asks_for_its_list(server: AddressList) -> None:
     with Standalone() as mq:
         server.body = mq.namesrv
-        with Producer(server.url, unit_name="u1") as producer:
+        with Producer(server.url, client_id=ClientId(unit="u1")) as producer:
             producer.send(Message(mq.topic(), b"x"))
     assert server.asked == ["/rocketmq/nsaddr-u1?nofix=1"]
 

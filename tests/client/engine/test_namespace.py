@@ -83,7 +83,7 @@ def test_a_push_consumer_gets_plain_names_in_retries_too(mq, orderly) -> None:
             )
         )
         context.delay_level = 1
-        context.suspend_current_queue_timeout = 0.01
+        context.retry_delay = 0.01
         return None if message.reconsume_times else ConsumeResult.RECONSUME_LATER
 
     consumer = PushConsumer(

@@ -76,7 +76,7 @@ async def test_consumers_tell_an_outage_once(caplog: pytest.LogCaptureFixture, k
 
     with caplog.at_level(logging.WARNING, "mqclient"):
         if kind == "lite":
-            options["auto_commit_interval"] = 0.2
+            options["commit_interval"] = 0.2
             async with LitePullConsumer(
                 "g", NAMESRV, transport=cluster.transport, **options
             ) as consumer:

@@ -6,7 +6,7 @@ import queue
 
 import pytest
 
-from mqclient import BrokerError, ClientTimeout, Message, Producer, PushConsumer, reply
+from mqclient import BrokerError, ClientTimeout, Message, Producer, PushConsumer, Retry, reply
 from mqserver.embedded.standalone import Standalone
 
 RECEIVED_WITHIN_S = 60
@@ -14,7 +14,7 @@ RECEIVED_WITHIN_S = 60
 
 def test_a_reply_to_a_vanished_requester_is_a_broker_error() -> None:
     asked: queue.SimpleQueue = queue.SimpleQueue()
-    with Standalone() as mq, Producer(mq.namesrv, retries=0) as replier:
+    with Standalone() as mq, Producer(mq.namesrv, retry=Retry(max_retries=0)) as replier:
         topic = mq.topic()
         with PushConsumer("gone_askers", mq.namesrv, consume_from="earliest") as consumer:
             consumer.subscribe(topic, "*", lambda messages, _context: asked.put(messages[0]))

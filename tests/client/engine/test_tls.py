@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mqadmin.main import main as mqadmin
-from mqclient import Admin, Message, Producer, PushConsumer, Tls, UnreachableError
+from mqclient import Admin, Message, Producer, PushConsumer, TlsConfig, UnreachableError
 from mqclient.cli.main import main
 from mqclient.engine.tls import read_tls
 from mqserver import Standalone
@@ -48,7 +48,7 @@ def secured(authority: Authority) -> Iterator[Standalone]:
 
 
 def test_messages_come_through(secured: Standalone, authority: Authority):
-    tls = Tls(ca_file=authority.ca)
+    tls = TlsConfig(ca_file=authority.ca)
     bodies = {b"%d " % number + b"x" * (number * 997) for number in range(200)}
     got: set[bytes] = set()
     done = threading.Event()
@@ -69,19 +69,19 @@ def test_messages_come_through(secured: Standalone, authority: Authority):
 def test_without_tls_the_error_names_the_way_out(secured: Standalone):
     with Producer(secured.namesrv) as producer, pytest.raises(UnreachableError) as raised:
         producer.send(Message("Secured", b"x"))
-    assert "if it takes only TLS, give the client tls=True" in str(raised.value)
+    assert "if it takes only TLS, give the client tls=TlsConfig()" in str(raised.value)
 
 
 @pytest.mark.parametrize(
     ("tls", "wanted"),
     [
-        (True, "the certificate's issuer is not trusted"),
+        (TlsConfig(), "the certificate's issuer is not trusted"),
         ("other", "the certificate's issuer is not trusted"),
     ],
 )
 def test_who_is_not_trusted_is_said(secured: Standalone, tmp_path: Path, tls, wanted):
     if tls == "other":
-        tls = Tls(ca_file=Authority(tmp_path).ca)
+        tls = TlsConfig(ca_file=Authority(tmp_path).ca)
     with Producer(secured.namesrv, tls=tls) as producer, pytest.raises(UnreachableError) as raised:
         producer.send(Message("Secured", b"x"))
     assert f"no TLS with {secured.namesrv}: {wanted}" in str(raised.value)
@@ -100,7 +100,7 @@ def test_who_is_not_trusted_is_said(secured: Standalone, tmp_path: Path, tls, wa
 def test_certificates_that_are_not_right(authority: Authority, days, host, verify, wanted):
     pair = authority.issue("wrong", host, days=days)
     with Standalone(namesrv_settings=keys(pair, "permissive")) as running:
-        tls = Tls(ca_file=authority.ca, verify=verify)
+        tls = TlsConfig(ca_file=authority.ca, verify=verify)
         with Admin(running.namesrv, tls=tls) as admin:
             if wanted is None:
                 assert admin.brokers.clusters().broker_addr_table
@@ -113,7 +113,7 @@ def test_certificates_that_are_not_right(authority: Authority, days, host, verif
 def test_a_server_that_takes_no_tls_is_said(authority: Authority):
     with (
         Standalone(namesrv_settings={"tls.server.mode": "disabled"}) as running,
-        Admin(running.namesrv, tls=Tls(ca_file=authority.ca)) as admin,
+        Admin(running.namesrv, tls=TlsConfig(ca_file=authority.ca)) as admin,
         pytest.raises(UnreachableError, match=f"no TLS with {running.namesrv}: "),
     ):
         admin.topics.names()
@@ -128,12 +128,12 @@ def test_client_certificates(authority: Authority):
     broker |= {"tls.client.keyPassword": "open sesame"}
     settings = keys(pair, **asks)
     with Standalone(settings={**settings, **broker}, namesrv_settings=settings) as running:
-        known = Tls(ca_file=authority.ca, cert_file=shown.cert, key_file=shown.key,
+        known = TlsConfig(ca_file=authority.ca, cert_file=shown.cert, key_file=shown.key,
                     key_password="open sesame")  # fmt: skip
         with Producer(running.namesrv, tls=known) as producer:
             assert producer.send(Message("Secured", b"x")).raise_for_status()
         with (
-            Producer(running.namesrv, tls=Tls(ca_file=authority.ca)) as producer,
+            Producer(running.namesrv, tls=TlsConfig(ca_file=authority.ca)) as producer,
             pytest.raises(UnreachableError, match="it requires a client certificate"),
         ):
             producer.send(Message("Secured", b"x"))
@@ -182,34 +182,34 @@ def test_commands(secured: Standalone, authority: Authority, tmp_path: Path, cap
 def test_a_properties_file(tmp_path: Path):
     config = tmp_path / "tls.properties"
     cases = [
-        ("", Tls()),
+        ("", TlsConfig()),
         ("tls.enable=false", None),
-        ("tls.client.authServer=false\ntls.server.mode=enforcing", Tls(verify="none")),
-        ("tls.client.verifyHost=false", Tls(verify="ca")),
+        ("tls.client.authServer=false\ntls.server.mode=enforcing", TlsConfig(verify="none")),
+        ("tls.client.verifyHost=false", TlsConfig(verify="ca")),
         (
             "tls.client.certPath=c\ntls.client.keyPath=k\ntls.client.keyPassword=p",
-            Tls(cert_file="c", key_file="k", key_password="p"),
+            TlsConfig(cert_file="c", key_file="k", key_password="p"),
         ),
         # java.util.Properties reads these so, and with it RocketMQ.
-        ("tls.client.trustCertPath : /a\\:b\\\\c", Tls(ca_file="/a:b\\c")),
-        ("tls.client.trustCertPath=/a/\\\n    b", Tls(ca_file="/a/b")),
+        ("tls.client.trustCertPath : /a\\:b\\\\c", TlsConfig(ca_file="/a:b\\c")),
+        ("tls.client.trustCertPath=/a/\\\n    b", TlsConfig(ca_file="/a/b")),
     ]
     for text, wanted in cases:
         config.write_text(text)
         assert read_tls(config) == wanted
-    assert "hush" not in repr(Tls(cert_file="c", key_file="k", key_password="hush"))
+    assert "hush" not in repr(TlsConfig(cert_file="c", key_file="k", key_password="hush"))
 
 
 def test_arguments_that_do_not_fit(tmp_path: Path):
-    with pytest.raises(ValueError, match="'full', 'ca' or 'none'"):
-        Tls(verify="some")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="verify must be 'full' or 'ca' or 'none', not 'some'"):
+        TlsConfig(verify="some")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="give both or neither"):
-        Tls(cert_file="c")
+        TlsConfig(cert_file="c")
     with pytest.raises(ValueError, match=r"ca_file .*missing: there is no such file"):
-        Producer("127.0.0.1:9876", tls=Tls(ca_file=tmp_path / "missing")).start()
+        Producer("127.0.0.1:9876", tls=TlsConfig(ca_file=tmp_path / "missing")).start()
     (tmp_path / "empty").touch()
     with (
-        Admin("127.0.0.1:9876", tls=Tls(ca_file=tmp_path / "empty")) as admin,
+        Admin("127.0.0.1:9876", tls=TlsConfig(ca_file=tmp_path / "empty")) as admin,
         pytest.raises(ValueError, match="empty: holds no certificate in PEM"),
     ):
         admin.topics.names()

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from mqclient import Retry
 from mqclient.engine.mock import MockTransport
 from mqclient.integrations.logging import RocketMQHandler
 from mqcommon.wire import Frame, RequestCode
@@ -129,7 +130,7 @@ def test_what_cannot_be_sent_is_dropped_and_nothing_recurses(
         1, remark="refused"
     )
     root = logging.getLogger()
-    handler = add(root, cluster.transport, timeout=0.5, retries=0)
+    handler = add(root, cluster.transport, timeout=0.5, retry=Retry(max_retries=0))
     try:
         logging.getLogger("mqclient.anything").error("the client speaks")
         logging.getLogger("tests.other").error("lost")

@@ -16,6 +16,7 @@ from mqclient import (
     Message,
     Producer,
     RocketMQError,
+    SendLimits,
     TransactionProducer,
     aio,
 )
@@ -109,10 +110,10 @@ async def test_a_hook_that_fails_is_logged_and_the_send_goes_on(mq, caplog) -> N
 
 
 def test_bad_hooks_and_limits() -> None:
-    with pytest.raises(TypeError, match="before_send must be a function, not str"):
+    with pytest.raises(TypeError, match="before_send must be a function or None, not 'print'"):
         Producer("h:1", before_send="print")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="in_flight_max must be 1 to"):
-        Producer("h:1", in_flight_max=0)
+    with pytest.raises(ValueError, match="max_messages must be 1 to"):
+        Producer("h:1", limits=SendLimits(max_messages=0))
 
 
 # --- limits
@@ -121,7 +122,9 @@ def test_bad_hooks_and_limits() -> None:
 async def test_sends_wait_for_room_in_their_order() -> None:
     cluster = Cluster(T=1)
     gate = Gate(cluster)
-    async with aio.Producer(NAMESRV, transport=cluster.transport, in_flight_max=2) as sender:
+    async with aio.Producer(
+        NAMESRV, transport=cluster.transport, limits=SendLimits(max_messages=2)
+    ) as sender:
         sends = [asyncio.create_task(sender.send(Message("T", b"%d" % i))) for i in range(5)]
         await gate.wait_for(2)
         with pytest.raises(BackPressureTimeout, match="nothing was sent: 2 messages with 2 bytes"):
@@ -138,11 +141,11 @@ async def test_sends_wait_for_room_in_their_order() -> None:
 async def test_bytes_in_flight_are_limited_and_a_large_send_goes_alone() -> None:
     cluster = Cluster(T=1)
     gate = Gate(cluster)
-    options = {"transport": cluster.transport, "in_flight_bytes_max": 100}
+    options = {"transport": cluster.transport, "limits": SendLimits(max_bytes=100)}
     async with aio.Producer(NAMESRV, **options) as sender:
         small = asyncio.create_task(sender.send([Message("T", b"x" * 20)] * 4))
         await gate.wait_for(1)
-        with pytest.raises(ClientTimeout, match="in_flight_bytes_max"):
+        with pytest.raises(ClientTimeout, match=r"raise limits=SendLimits\("):
             await sender.send(Message("T", b"x" * 21), timeout=0.01)
         large = asyncio.create_task(sender.send(Message("T", b"x" * 1000)))
         gate.open.set()
@@ -159,7 +162,7 @@ def test_send_async_blocks_its_caller_until_there_is_room(mq) -> None:
             entered.set()
             assert release.wait(30)
 
-    with Producer(mq.namesrv, in_flight_max=1, before_send=hold) as sender:
+    with Producer(mq.namesrv, limits=SendLimits(max_messages=1), before_send=hold) as sender:
         futures = []
         filler = threading.Thread(
             target=lambda: futures.extend(
@@ -204,12 +207,12 @@ async def test_a_failed_broker_gets_no_more_sends() -> None:
         return Frame(14, remark="stopping") if address == "a:1" else cluster.send(address, request)
 
     cluster.transport.scripts[310] = send
-    options = {"transport": cluster.transport, "queue_index_start": 0, "latency_fault": True}
+    options = {"transport": cluster.transport, "queue_index_start": 0, "avoid_slow_brokers": True}
     async with aio.Producer(NAMESRV, **options) as sender:
         for _ in range(4):
             await sender.send(Message("T", b"x"))
     assert asked == ["a:1", "b:1", "b:1", "b:1", "b:1"]
-    del options["latency_fault"]
+    del options["avoid_slow_brokers"]
     async with aio.Producer(NAMESRV, **options) as sender:
         asked.clear()
         for _ in range(4):
@@ -219,7 +222,7 @@ async def test_a_failed_broker_gets_no_more_sends() -> None:
 
 def test_sends_work_while_brokers_are_rated(mq) -> None:
     topic = mq.topic()
-    with Producer(mq.namesrv, latency_fault=True) as sender:
+    with Producer(mq.namesrv, avoid_slow_brokers=True) as sender:
         results = [sender.send(Message(topic, b"x")) for _ in range(8)]
     assert len({result.message_queue.queue_id for result in results}) == 4
 

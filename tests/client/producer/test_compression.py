@@ -8,10 +8,10 @@ import lz4.frame
 import pytest
 import zstandard
 
-from mqclient import LitePullConsumer, Message, Producer
+from mqclient import Compression, LitePullConsumer, Message, Producer
 from mqclient.producer.compression import compress
 from mqclient.producer.outgoing import prepare
-from mqclient.settings.producers import ProducerSettings
+from mqclient.settings.producers import ProducerOptions
 from mqcommon.message import DecodeError, decompress_body
 
 KINDS = {"zlib": 0x301, "lz4": 0x101, "zstd": 0x201}
@@ -20,7 +20,7 @@ BODY = b"a body that repeats itself, " * 400
 
 @pytest.mark.parametrize(("kind", "flag"), KINDS.items())
 def test_the_flag_names_the_stream(kind, flag) -> None:
-    outgoing = prepare(Message("T", BODY), ProducerSettings(compression=kind))
+    outgoing = prepare(Message("T", BODY), ProducerOptions(compression=Compression(kind)))
     assert outgoing.sys_flag == flag
     assert len(outgoing.body) < len(BODY)
     unpack = {
@@ -29,13 +29,13 @@ def test_the_flag_names_the_stream(kind, flag) -> None:
         "zstd": lambda body: zstandard.ZstdDecompressor().decompress(body),
     }
     assert unpack[kind](outgoing.body) == BODY == decompress_body(outgoing.body, flag)
-    small = prepare(Message("T", BODY[:4095]), ProducerSettings(compression=kind))
+    small = prepare(Message("T", BODY[:4095]), ProducerOptions(compression=Compression(kind)))
     assert small.sys_flag == 0
 
 
 @pytest.mark.parametrize(("kind", "flag"), KINDS.items())
 def test_a_body_that_would_grow_without_bound_is_refused(kind, flag) -> None:
-    bomb, found = compress(bytes((64 << 20) + 1), kind, 1)
+    bomb, found = compress(bytes((64 << 20) + 1), Compression(kind, level=1))
     assert found == flag
     assert len(bomb) < 1 << 20
     with pytest.raises(DecodeError, match="grows beyond 67108864 bytes"):
@@ -45,20 +45,20 @@ def test_a_body_that_would_grow_without_bound_is_refused(kind, flag) -> None:
 
 
 def test_bad_settings() -> None:
-    with pytest.raises(ValueError, match="compression must be one of zlib, lz4, zstd, not 'gzip'"):
-        Producer("h:1", compression="gzip")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="compress_level must be 0 to 9, not 10"):
-        Producer("h:1", compress_level=10)
-    with pytest.raises(ValueError, match="compress_level must be 1 to 22, not 0"):
-        Producer("h:1", compression="zstd", compress_level=0)
-    strong = ProducerSettings(compression="zstd", compress_level=22)
+    with pytest.raises(ValueError, match="method must be 'zlib' or 'lz4' or 'zstd', not 'gzip'"):
+        Producer("h:1", compression=Compression("gzip"))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="level must be 0 to 9 for 'zlib', not 10"):
+        Producer("h:1", compression=Compression(level=10))
+    with pytest.raises(ValueError, match="level must be 1 to 22 for 'zstd', not 0"):
+        Producer("h:1", compression=Compression("zstd", level=0))
+    strong = ProducerOptions(compression=Compression("zstd", level=22))
     assert prepare(Message("T", BODY), strong).sys_flag == 0x201
 
 
 def test_a_consumer_reads_all_of_them(mq) -> None:
     topic = mq.topic()
     for kind in KINDS:
-        with Producer(mq.namesrv, compression=kind) as sender:
+        with Producer(mq.namesrv, compression=Compression(kind)) as sender:
             sender.send(Message(topic, BODY, tags=kind))
     with LitePullConsumer("compressed", mq.namesrv, consume_from="earliest") as consumer:
         consumer.subscribe(topic)

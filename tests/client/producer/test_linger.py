@@ -7,20 +7,20 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mqclient import BrokerError, Message, MessageQueue
+from mqclient import BrokerError, Linger, Message, MessageQueue, SendLimits
 from mqclient import Producer as BlockingProducer
 from mqclient.aio import Producer
 from mqcommon.wire import Frame, RequestCode
 from mqserver.embedded.standalone import Standalone
 from tests.client.cluster import NAMESRV, Cluster
 
-LONG = 3600.0
+LONG = 60.0
 """A linger so long that only a limit or a close ends it, in seconds."""
 
 
 def producer(cluster: Cluster, **options) -> Producer:
     # Long enough for simultaneous sends on a busy machine, in seconds.
-    options = {"linger": 0.05, **options}
+    options = {"linger": Linger(0.05), **options}
     return Producer(NAMESRV, transport=cluster.transport, queue_index_start=0, **options)
 
 
@@ -39,7 +39,7 @@ ONE, MANY = RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE
 
 async def test_each_message_has_its_own_result_and_keeps_its_place(mq: Standalone) -> None:
     topic = mq.topic(queues=1)
-    async with Producer(mq.namesrv, linger=0.001, linger_count_max=32) as sender:
+    async with Producer(mq.namesrv, linger=Linger(0.001, max_messages=32)) as sender:
         await sender.queues(topic)
         messages = [Message(topic, b"%d" % i, keys=f"k{i}") for i in range(300)]
         results = await asyncio.gather(*map(sender.send, messages))
@@ -54,7 +54,7 @@ async def test_each_message_has_its_own_result_and_keeps_its_place(mq: Standalon
 async def test_order_of_given_queues_with_messages_that_go_alone(mq: Standalone) -> None:
     topic = mq.topic(queues=2)
     bodies = [b"%03d" % i + bytes(5000 if i % 7 == 0 else 10) for i in range(100)]
-    async with Producer(mq.namesrv, linger=0.001) as sender:
+    async with Producer(mq.namesrv, linger=Linger(0.001)) as sender:
         queues = await sender.queues(topic)
         await asyncio.gather(
             *(
@@ -69,7 +69,10 @@ async def test_order_of_given_queues_with_messages_that_go_alone(mq: Standalone)
 
 def test_blocking_sends_and_futures_are_gathered(mq: Standalone) -> None:
     topic = mq.topic(queues=1)
-    with BlockingProducer(mq.namesrv, linger=0.005) as sender, ThreadPoolExecutor(16) as pool:
+    with (
+        BlockingProducer(mq.namesrv, linger=Linger(0.005)) as sender,
+        ThreadPoolExecutor(16) as pool,
+    ):
         list(pool.map(lambda i: sender.send(Message(topic, b"%d" % i)), range(64)))
         futures = [sender.send_async(Message(topic, b"%d" % i)) for i in range(64, 128)]
         assert [future.result(60).queue_offset for future in futures] == list(range(64, 128))
@@ -83,12 +86,12 @@ async def test_the_time_or_a_bound_sends_a_batch():
     assert sends(cluster) == [(MANY, "0")]
 
     cluster = Cluster(T=1)
-    async with producer(cluster, linger=LONG, timeout=2 * LONG, linger_count_max=3) as sender:
+    async with producer(cluster, linger=Linger(LONG, max_messages=3), timeout=2 * LONG) as sender:
         await asyncio.gather(*(sender.send(Message("T", b"x")) for _ in range(6)))
     assert sends(cluster) == [(MANY, "0")] * 2
 
     cluster = Cluster(T=1)
-    async with producer(cluster, linger=LONG, timeout=2 * LONG, linger_bytes_max=1200) as sender:
+    async with producer(cluster, linger=Linger(LONG, max_bytes=1200), timeout=2 * LONG) as sender:
         first = [asyncio.ensure_future(sender.send(Message("T", bytes(400)))) for _ in range(3)]
         await asyncio.gather(*first[:2])
         assert sends(cluster) == [(MANY, "0")]
@@ -98,8 +101,8 @@ async def test_the_time_or_a_bound_sends_a_batch():
 async def test_sends_with_a_hook_and_limits_are_gathered_too():
     cluster, seen = Cluster(T=1), []
     async with producer(
-        cluster, linger=LONG, timeout=2 * LONG, linger_count_max=5,
-        before_send=seen.append, in_flight_max=5,
+        cluster, linger=Linger(LONG, max_messages=5), timeout=2 * LONG,
+        before_send=seen.append, limits=SendLimits(max_messages=5),
     ) as sender:  # fmt: skip
         await asyncio.gather(*(sender.send(Message("T", b"x")) for _ in range(5)))
     assert (sends(cluster), len(seen)) == ([(MANY, "0")], 5)
@@ -162,7 +165,7 @@ async def test_a_message_that_cannot_be_sent_fails_alone():
 
 async def test_close_sends_what_waits_and_a_cancelled_send_is_left_out():
     cluster = Cluster(T=1)
-    async with producer(cluster, linger=LONG, timeout=2 * LONG) as sender:
+    async with producer(cluster, linger=Linger(LONG), timeout=2 * LONG) as sender:
         sending = [asyncio.ensure_future(sender.send(Message("T", b"%d" % i))) for i in range(3)]
         await asyncio.sleep(0)
         sending[0].cancel()
@@ -174,7 +177,7 @@ async def test_close_sends_what_waits_and_a_cancelled_send_is_left_out():
 
 
 async def test_bad_settings_are_refused():
-    with pytest.raises(ValueError, match="linger must be at least 0"):
-        Producer(NAMESRV, linger=-1)
-    with pytest.raises(ValueError, match="linger_count_max must be 1 to 10000"):
-        Producer(NAMESRV, linger_count_max=0)
+    with pytest.raises(ValueError, match=r"wait must be 0\.0001 to 60 seconds, not -1"):
+        Producer(NAMESRV, linger=Linger(-1))
+    with pytest.raises(ValueError, match="max_messages must be 1 to 10_000 messages, not 0"):
+        Producer(NAMESRV, linger=Linger(max_messages=0))

@@ -6,10 +6,10 @@ import zlib
 import pytest
 
 from mqclient.producer.outgoing import prepare, prepare_batch
-from mqclient.settings.producers import ProducerSettings
+from mqclient.settings.producers import ProducerOptions
 from mqcommon.message import Message, decode_properties
 
-SETTINGS = ProducerSettings()
+SETTINGS = ProducerOptions()
 
 
 def test_unique_id_is_added_and_the_message_stays_as_it_was():
@@ -33,7 +33,7 @@ def test_large_bodies_are_compressed_as_java_does():
     assert zlib.decompress(outgoing.body) == b"x" * 4096
     assert outgoing.body == zlib.compress(b"x" * 4096, 5)
     assert prepare(Message("T", b"x" * 4095), SETTINGS).sys_flag == 0
-    never = ProducerSettings(compress_from=0)
+    never = ProducerOptions(compression=None)
     assert prepare(Message("T", b"x" * 5000), never).sys_flag == 0
 
 

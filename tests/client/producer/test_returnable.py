@@ -6,7 +6,7 @@ import pytest
 
 from mqclient import Admin, Message, Producer, PushConsumer
 from mqclient.producer.outgoing import RETRY_ROOM_BYTES, prepare, prepare_batch
-from mqclient.settings.producers import ProducerSettings
+from mqclient.settings.producers import ProducerOptions
 from mqcommon.message import encode_properties, offset_msg_id
 from mqcommon.property_text import PROPERTIES_BYTES_MAX
 from mqcommon.wire import Frame, RequestCode
@@ -18,7 +18,7 @@ from tests.waiting import until, until_async
 LIMIT = PROPERTIES_BYTES_MAX - RETRY_ROOM_BYTES
 LONGEST_TOPIC = "t" * 127
 LONGEST_GROUP = "g" * 120
-SETTINGS = ProducerSettings()
+SETTINGS = ProducerOptions()
 
 
 def filled(topic: str, size: int) -> Message:
@@ -83,7 +83,7 @@ async def test_what_no_copy_has_room_for_is_a_dead_letter_without_it(caplog, ord
     cluster = refusing_cluster(small="s", big="y" * 20_000, huge="z" * 12_700)
     options = {"consume_from": "earliest", "commit_interval": 0.01}
     if orderly:
-        options |= {"orderly": True, "retries_max": 0}
+        options |= {"orderly": True, "max_retries": 0}
     async with reading(cluster, fail, **options):
         await until_async(lambda: cluster.committed.get(Q0) == 1)
     (copy,) = cluster.requests(RequestCode.SEND_MESSAGE_V2)
@@ -131,11 +131,11 @@ def test_retries_of_a_group_count_where_the_consumer_set_none(mq):
     assert dead.body == b"x"
 
 
-@pytest.mark.parametrize(("retries_max", "asked"), [(-1, None), (3, "3")])
-async def test_a_copy_has_the_consumers_limit_or_else_the_groups(retries_max, asked):
+@pytest.mark.parametrize(("max_retries", "asked"), [(None, None), (3, "3")])
+async def test_a_copy_has_the_consumers_limit_or_else_the_groups(max_retries, asked):
     cluster = refusing_cluster()
     cluster.put("T", b"y", MAX_RECONSUME_TIMES="16")
-    options = {"consume_from": "earliest", "retries_max": retries_max}
+    options = {"consume_from": "earliest", "max_retries": max_retries}
     async with reading(cluster, fail, **options):
         await until_async(lambda: len(cluster.requests(RequestCode.SEND_MESSAGE_V2)) == 2)
     for copy in cluster.requests(RequestCode.SEND_MESSAGE_V2):

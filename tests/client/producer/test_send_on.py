@@ -87,7 +87,7 @@ def test_dead_letters_go_back_to_the_topic_that_they_came_from(mq):
     def fail(messages, context):
         raise ConnectionError("the bank is down")
 
-    consumer = PushConsumer("send_on_dead", mq.namesrv, consume_from="earliest", retries_max=0)
+    consumer = PushConsumer("send_on_dead", mq.namesrv, consume_from="earliest", max_retries=0)
     consumer.subscribe(topic, "*", fail)
     with Producer(mq.namesrv) as producer, consumer:
         producer.send(foreign(topic))

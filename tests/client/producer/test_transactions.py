@@ -224,10 +224,10 @@ async def test_bad_arguments():
         producer(cluster, group="a b")
     with pytest.raises(TypeError, match="topics must be a list"):
         producer(cluster, topics="T")
-    with pytest.raises(ValueError, match="check_concurrency must be 1 to 1000"):
+    with pytest.raises(ValueError, match="check_concurrency must be 1 to 1_000 checks"):
         producer(cluster, check_concurrency=0)
-    with pytest.raises(TypeError, match="did you mean check_backlog"):
-        producer(cluster, check_backlogs=1)
+    with pytest.raises(TypeError, match="did you mean check_queue_max"):
+        producer(cluster, check_queue_maxx=1)
 
 
 async def test_use_after_close():
@@ -328,7 +328,7 @@ async def test_checks_are_bounded():
         running -= 1
         return COMMIT
 
-    async with producer(cluster, check, check_concurrency=2, check_backlog=3) as sender:
+    async with producer(cluster, check, check_concurrency=2, check_queue_max=3) as sender:
         asked = [
             asyncio.create_task(cluster.transport.push(BROKER, question(number=number)))
             for number in range(10)

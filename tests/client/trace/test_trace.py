@@ -14,13 +14,15 @@ from mqclient import (
     Message,
     Producer,
     PushConsumer,
+    Retry,
     SendResult,
+    Trace,
     TransactionProducer,
     TransactionState,
     aio,
 )
 from mqclient.engine.client import Client
-from mqclient.settings.clients import ClientSettings
+from mqclient.settings.clients import ConnectionOptions
 from mqclient.trace.dispatcher import BACKLOG_MAX, TraceDispatcher
 from mqclient.trace.records import TraceRecord
 from mqcommon.wire import Frame, RequestCode
@@ -47,7 +49,7 @@ def records(mq, topic: str) -> Iterator[list[str]]:
 @pytest.mark.parametrize("asynchronous", [False, True])
 async def test_a_send_has_a_record(mq, asynchronous) -> None:
     topic, traces = mq.topic(), mq.topic()
-    options = {"trace": True, "trace_topic": traces, "group": "traced"}
+    options = {"trace": Trace(traces), "group": "traced"}
     message = Message(topic, b"12345", tags="A", keys=["k1", "k2"])
     if asynchronous:
         async with aio.Producer(mq.namesrv, **options) as sender:
@@ -100,9 +102,7 @@ def test_a_handler_has_a_record_before_and_after(mq, kind) -> None:
             for body in (b"good", b"worse", b"bad")
         }
     group = f"traced_{kind}"
-    consumer = PushConsumer(
-        group, mq.namesrv, consume_from="earliest", trace=True, trace_topic=traces
-    )
+    consumer = PushConsumer(group, mq.namesrv, consume_from="earliest", trace=Trace(traces))
     with consumer:
         consumer.subscribe(topic, "*", handler)
         assert again.acquire(timeout=30)
@@ -135,8 +135,7 @@ def test_transactions_trace_the_half_message_and_its_end(mq) -> None:
         "traced_payers",
         mq.namesrv,
         check=lambda _message: TransactionState.COMMIT,
-        trace=True,
-        trace_topic=traces,
+        trace=Trace(traces),
     )
     with producer:
         with producer.transaction(Message(topic, b"1", tags="T", keys="k")) as first:
@@ -168,7 +167,7 @@ def test_a_client_without_trace_sends_no_record(mq) -> None:
 
 async def test_trace_records_beyond_the_backlog_are_dropped(caplog) -> None:
     cluster = Cluster(Traces=1)
-    client = Client(ClientSettings(namesrv=(NAMESRV,)), cluster.transport)
+    client = Client(ConnectionOptions(NAMESRV, transport=cluster.transport))
     await client.start()
     dispatcher = TraceDispatcher(client, "Traces", "g", "PRODUCE")
     dispatcher.start()
@@ -193,7 +192,7 @@ async def test_a_record_that_cannot_be_sent_harms_nobody(caplog) -> None:
         return store(address, request)
 
     cluster.transport.scripts[310] = send
-    options = {"transport": cluster.transport, "trace": True, "trace_topic": "Traces"}
-    async with aio.Producer(NAMESRV, retries=0, **options) as sender:
+    options = {"transport": cluster.transport, "trace": Trace("Traces")}
+    async with aio.Producer(NAMESRV, retry=Retry(max_retries=0), **options) as sender:
         assert (await sender.send(Message("T", b"x"))).queue_offset == 0
     assert "trace records could not be sent to topic Traces" in caplog.text

@@ -1,0 +1,332 @@
+"""Declares options: each option is one field with its type, default, unit, range and meaning.
+
+Checks, errors, the signatures and docstrings of constructors, and `docs/client-options.md` come
+from the fields. A group of options is a frozen dataclass:
+
+    @declared
+    class Linger(Declared):
+        wait: Annotated[float, Option("time that a send waits", "s", 0.001, 60)] = 0.005
+"""
+
+from __future__ import annotations
+
+import inspect
+import reprlib
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from difflib import get_close_matches
+from functools import wraps
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Concatenate,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+__all__ = [
+    "DAY_S",
+    "Declared",
+    "Option",
+    "Row",
+    "changed",
+    "declared",
+    "explained",
+    "made_of",
+    "narrowed",
+    "rows",
+    "takes",
+]
+
+P = ParamSpec("P")
+C = TypeVar("C")
+S = TypeVar("S")
+T = TypeVar("T")
+D = TypeVar("D", bound="Declared")
+
+DAY_S = 86_400
+_SHOWN = reprlib.Repr()
+_SHOWN.maxstring = _SHOWN.maxother = 60
+
+
+@dataclass(frozen=True)
+class Option:
+    """What a field says about itself besides its type and default.
+
+    about: meaning. unit: "s" for seconds, "bytes", "messages" and others. low, high: the allowed
+    range, inclusive. read: converts and checks a value, for types that need more than their name;
+    gets the option's name and the value. reads_none: `read` gets None too. kind: the type in words,
+    for such types. secret: errors and `repr` never show the value.
+    """
+
+    about: str
+    unit: str = ""
+    low: float = float("-inf")
+    high: float = float("inf")
+    read: Callable[[str, Any], Any] | None = None
+    reads_none: bool = False
+    kind: str = ""
+    secret: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """One declared option: its name, its type without None, its default and its `Option`."""
+
+    name: str
+    hint: Any
+    default: Any
+    option: Option
+    takes_none: bool
+
+    @property
+    def required(self) -> bool:
+        """Whether the option has no default."""
+        return self.default is MISSING
+
+    @property
+    def kind(self) -> str:
+        """The type in words."""
+        if self.option.kind:
+            return self.option.kind
+        if get_origin(self.hint) is Literal:
+            return " | ".join(repr(choice) for choice in get_args(self.hint))
+        if get_origin(self.hint) is not None or self.hint is Any:
+            return "Callable"
+        return str(self.hint.__name__)
+
+    @property
+    def range(self) -> str:
+        """The allowed range in words; empty without one."""
+        low, high = self.option.low, self.option.high
+        return "" if low == float("-inf") else f"{low:,.12g} to {high:,.12g}".replace(",", "_")
+
+    def check(self, value: Any) -> Any:
+        """The value as the option keeps it. Raises TypeError or ValueError naming the option."""
+        if value is None and self.takes_none and not self.option.reads_none:
+            return None
+        if self.option.read is not None:
+            return self.option.read(self.name, value)
+        if self.hint is float:
+            return float(self._number(value, (int, float)))
+        if self.hint is int:
+            return self._number(value, int)
+        if get_origin(self.hint) is Literal:
+            if not any(value is choice or value == choice for choice in get_args(self.hint)):
+                raise ValueError(self._refusal(value))
+        elif get_origin(self.hint) is not None:
+            if not callable(value):
+                raise TypeError(self._refusal(value))
+        elif not isinstance(value, self.hint):
+            raise TypeError(self._refusal(value))
+        return value
+
+    def _number(self, value: Any, kinds: Any) -> Any:
+        option = self.option
+        if isinstance(value, bool) or not isinstance(value, kinds):
+            raise TypeError(self._refusal(value))
+        if not option.low <= value <= option.high:
+            hint = ""
+            if option.unit == "s" and option.low <= value / 1000 <= option.high:
+                hint = "; give seconds, not milliseconds"
+            unit = {"s": " seconds"}.get(option.unit, f" {option.unit}".rstrip())
+            raise ValueError(f"{self.name} must be {self.range}{unit}, not {value!r}{hint}")
+        return value
+
+    def _refusal(self, value: Any) -> str:
+        expected = self.kind.replace(" | ", " or ").replace("Callable", "a function")
+        if self.hint in (float, int):
+            of = {"s": "seconds"}.get(self.option.unit, self.option.unit)
+            expected = "a number" if self.hint is float else "a whole number"
+            expected += f" of {of}" if of else ""
+        elif isinstance(self.hint, type) and issubclass(self.hint, Declared):
+            expected = f"a {expected}"
+        if self.takes_none:
+            expected += " or None"
+        given = type(value).__name__ if self.option.secret else _SHOWN.repr(value)
+        return f"{self.name} must be {expected}, not {given}"
+
+
+class Declared:
+    """Base of every group of options. `@declared` makes a subclass a frozen dataclass."""
+
+    last: ClassVar[tuple[str, ...]] = ()
+    """Names of options that come after the others in signatures and lists."""
+    refused: ClassVar[dict[str, str]] = {}
+    """Names of other groups that this one does not take, with the reason."""
+
+    def __post_init__(self) -> None:
+        for row in rows(type(self)):
+            object.__setattr__(self, row.name, row.check(getattr(self, row.name)))
+        self._check()
+
+    def _check(self) -> None:
+        """Check options together; each of them is checked already."""
+
+    def __repr__(self) -> str:
+        """The options that differ from their defaults; a secret appears as asterisks."""
+        shown = (
+            f"{row.name}={'***' if row.option.secret else repr(getattr(self, row.name))}"
+            for row in rows(type(self))
+            if row.required or getattr(self, row.name) != row.default
+        )
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def declared(kind: type[T]) -> type[T]:
+    """Make a subclass of Declared a frozen dataclass that names the nearest known option."""
+    made: Any = dataclass(frozen=True, repr=False)(kind)
+    init = made.__init__
+
+    @wraps(init)
+    def __init__(self: Any, /, *arguments: Any, **options: Any) -> None:
+        _check_names(type(self), len(arguments), options)
+        init(self, *arguments, **options)
+
+    made.__init__ = __init__
+    checked: type[T] = made
+    return checked
+
+
+def _check_names(kind: type[Declared], positional: int, options: dict[str, Any]) -> None:
+    known = rows(kind)
+    names = [row.name for row in known]
+    for name in options:
+        if name not in names:
+            if name in kind.refused:
+                raise ValueError(kind.refused[name])
+            near = get_close_matches(name, sorted(names), 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise TypeError(f"unknown argument {name!r}{hint}")
+    for row in known[positional:]:
+        if row.required and row.name not in options:
+            raise TypeError(f"missing argument {row.name!r}: {row.option.about}")
+
+
+def rows(kind: Any) -> tuple[Row, ...]:
+    """The options of a group, a subclass of Declared, in the order of its constructor."""
+    if kind in _rows:
+        return _rows[kind]
+    hints = get_type_hints(kind, include_extras=True)
+    items: tuple[Field[Any], ...] = fields(kind)
+    items = tuple(item for item in items if item.init and item.name not in kind.refused)
+    common = {name for base in kind.__mro__ for name in base.__dict__.get("last", ())}
+    ordered = sorted(items, key=lambda item: (bool(item.kw_only), item.name in common))
+    made = _rows[kind] = tuple(_row(item, hints[item.name]) for item in ordered)
+    return made
+
+
+_rows: dict[Any, tuple[Row, ...]] = {}
+
+
+def _row(item: Field[Any], hint: Any) -> Row:
+    assert get_origin(hint) is Annotated, f"{item.name} has no Option"
+    inner, option = get_args(hint)
+    kinds = get_args(inner) if get_origin(inner) in (Union, UnionType) else (inner,)
+    others = [kind for kind in kinds if kind is not NoneType]
+    only = others[0] if len(others) == 1 else Any
+    return Row(item.name, only, item.default, option, NoneType in kinds)
+
+
+def narrowed(options: Declared, kind: type[D]) -> D:
+    """The options of one kind out of a group that has more of them."""
+    return kind(**{row.name: getattr(options, row.name) for row in rows(kind)})
+
+
+def changed(options: D, **values: object) -> D:
+    """A copy with other values, which are checked."""
+    return replace(options, **values)  # type: ignore[type-var]
+
+
+def takes(
+    kind: Callable[P, S],
+) -> Callable[[Callable[[C, S], None]], Callable[Concatenate[C, P], None]]:
+    """Decorate an `__init__(self, options)`: its arguments are the options of a group.
+
+    Type checkers, completion and `help()` see every option. `__wrapped__` takes the group itself.
+    """
+
+    def decorate(init: Callable[[C, S], None]) -> Callable[Concatenate[C, P], None]:
+        @wraps(init)
+        def __init__(self: C, /, *arguments: P.args, **options: P.kwargs) -> None:
+            init(self, kind(*arguments, **options))
+
+        __init__.__signature__ = _signature(kind)  # type: ignore[attr-defined]
+        __init__.__kind__ = kind  # type: ignore[attr-defined]
+        return __init__
+
+    return decorate
+
+
+def made_of(client: type[C], options: object) -> C:
+    """A client made of a group of options, which is checked already."""
+    made = client.__new__(client)
+    client.__init__.__wrapped__(made, options)  # type: ignore[attr-defined]
+    return made
+
+
+class _Text(str):
+    """An annotation that `help()` shows without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _signature(kind: Any) -> inspect.Signature:
+    return inspect.Signature([
+        inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY),
+        *_parameters(kind),
+    ])  # fmt: skip
+
+
+def _parameters(kind: Any) -> Iterator[inspect.Parameter]:
+    keyword_only = {item.name: item.kw_only for item in fields(kind)}
+    for row in rows(kind):
+        yield inspect.Parameter(
+            row.name,
+            inspect.Parameter.KEYWORD_ONLY
+            if keyword_only[row.name]
+            else inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=inspect.Parameter.empty if row.required else row.default,
+            annotation=_Text(row.kind + (" | None" if row.takes_none else "")),
+        )
+
+
+def explained(client: type[C]) -> type[C]:
+    """Add the options of a client to its docstring, except those of every client."""
+    from mqclient.settings.clients import ClientOptions
+
+    if not client.__doc__:  # python -OO
+        return client
+    kind: Any = client.__init__.__kind__  # type: ignore[attr-defined]
+    common = [row.name for row in rows(ClientOptions)]
+    lines = [
+        textwrap.fill(described(row), 94, initial_indent="  ", subsequent_indent="      ")
+        for row in rows(kind)
+        if row.name not in common
+    ]
+    others = textwrap.fill(
+        f"Options of every client, see help(mqclient.ClientOptions): {', '.join(common)}.", 94
+    )
+    text = inspect.cleandoc(client.__doc__)
+    client.__doc__ = f"{text}\n\nOptions:\n{chr(10).join(lines)}\n{others}"
+    return client
+
+
+def described(row: Row) -> str:
+    """One option in words: its name, unit, range and meaning."""
+    unit = {"s": "seconds"}.get(row.option.unit, row.option.unit)
+    limits = " ".join(part for part in (row.range, unit) if part)
+    return f"{row.name}{f' ({limits})' if limits else ''}: {row.option.about}."

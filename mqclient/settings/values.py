@@ -1,0 +1,220 @@
+"""Groups of options that belong together: frozen values, checked when they are made."""
+
+from dataclasses import KW_ONLY
+from typing import Annotated, Literal, TypedDict
+
+from mqclient.settings.checks import check_sendable
+from mqclient.settings.declare import Declared, Option, declared
+from mqcommon import extras, names
+
+__all__ = [
+    "ClientId",
+    "Compression",
+    "Credentials",
+    "Limits",
+    "Linger",
+    "PullLimits",
+    "Retry",
+    "SendLimits",
+    "Trace",
+]
+
+COUNT_MAX = 1 << 31
+BYTES_MAX = 1 << 40
+
+
+def _topic(_name: str, topic: str) -> str:
+    return check_sendable(topic)
+
+
+class Account(TypedDict, total=False):
+    """An account's keys, as arguments of a transport."""
+
+    access_key: str
+    secret_key: str
+    security_token: str
+
+
+@declared
+class Credentials(Declared):
+    """The account that signs a client's requests, for brokers with access control.
+
+    Credentials("admin", "12345678")
+    """
+
+    access_key: Annotated[str, Option("name of the account")]
+    secret_key: Annotated[str, Option("secret of the account", secret=True)]
+    security_token: Annotated[
+        str | None, Option("token of the account, sent with each signed request", secret=True)
+    ] = None
+
+    def _check(self) -> None:
+        if not self.access_key or not self.secret_key:
+            raise ValueError("access_key and secret_key must not be empty")
+
+    def account(self) -> Account:
+        """The keys, as arguments of a transport."""
+        account: Account = {"access_key": self.access_key, "secret_key": self.secret_key}
+        if self.security_token:
+            account["security_token"] = self.security_token
+        return account
+
+
+@declared
+class ClientId(Declared):
+    """The parts of the id "ip@instance[@unit]" under which brokers know a client."""
+
+    _: KW_ONLY
+    ip: Annotated[
+        str | None, Option("first part; None takes the address of the outgoing interface")
+    ] = None
+    instance: Annotated[
+        str | None, Option('second part; None takes "pid#nanotime", which is unique')
+    ] = None
+    unit: Annotated[str | None, Option("optional last part")] = None
+
+
+@declared
+class Retry(Declared):
+    """When a producer sends a message again."""
+
+    _: KW_ONLY
+    max_retries: Annotated[
+        int | None,
+        Option("most retries of a failed send; None retries until the timeout", "", 0, 100),
+    ] = None
+    not_durable: Annotated[
+        bool,
+        Option(
+            "send again to another broker if the first one stored the message less durably than "
+            "requested; makes duplicates"
+        ),
+    ] = False
+
+
+@declared
+class Linger(Declared):
+    """How long a send waits for other messages of its topic, to leave with them as one batch.
+
+    Linger(0.005)
+    """
+
+    wait: Annotated[float, Option("longest time that a send waits", "s", 0.0001, 60)] = 0.005
+    _: KW_ONLY
+    max_messages: Annotated[
+        int, Option("a batch of this many leaves without further waiting", "messages", 1, 10_000)
+    ] = 128
+    max_bytes: Annotated[
+        int, Option("a batch of this size leaves without further waiting", "bytes", 1, 1 << 30)
+    ] = 256 * 1024
+
+
+@declared
+class SendLimits(Declared):
+    """What a producer may have in flight; further sends wait until their timeout."""
+
+    _: KW_ONLY
+    max_messages: Annotated[
+        int | None, Option("most messages in flight; None sets no limit", "messages", 1, BYTES_MAX)
+    ] = None
+    max_bytes: Annotated[
+        int | None,
+        Option("most bytes of bodies in flight; None sets no limit", "bytes", 1, BYTES_MAX),
+    ] = None
+
+
+@declared
+class Limits(Declared):
+    """What a consumer may hold, unhandled; above a limit pulling pauses."""
+
+    _: KW_ONLY
+    queue_messages: Annotated[int, Option("messages held of one queue", "messages", 1, 65_535)] = (
+        1000
+    )
+    queue_bytes: Annotated[
+        int, Option("bytes of messages held of one queue", "bytes", 1, 1 << 30)
+    ] = 100 * 1024 * 1024
+    queue_offset_span: Annotated[
+        int,
+        Option(
+            "distance between the lowest and the highest held offset of one queue; orderly "
+            "consumers ignore it",
+            "messages",
+            1,
+            65_535,
+        ),
+    ] = 2000
+    total_messages: Annotated[
+        int | None,
+        Option(
+            "messages held of all queues; a push consumer divides it evenly over its queues, "
+            "instead of queue_messages; None sets no limit",
+            "messages",
+            1,
+            COUNT_MAX,
+        ),
+    ] = None
+    total_bytes: Annotated[
+        int | None,
+        Option(
+            "bytes held of all queues; a push consumer divides it evenly over its queues, instead "
+            "of queue_bytes; None sets no limit",
+            "bytes",
+            1,
+            BYTES_MAX,
+        ),
+    ] = None
+
+
+@declared
+class PullLimits(Limits):
+    """The limits of a lite pull consumer: `Limits` with limits of all queues by default."""
+
+    _: KW_ONLY
+    total_messages: Annotated[
+        int | None,
+        Option("messages held of all queues; None sets no limit", "messages", 1, COUNT_MAX),
+    ] = 10_000
+    total_bytes: Annotated[
+        int | None, Option("bytes held of all queues; None sets no limit", "bytes", 1, BYTES_MAX)
+    ] = 512 * 1024 * 1024
+
+
+@declared
+class Trace(Declared):
+    """Records of messages, for RocketMQ's mqadmin queryMsgTraceById."""
+
+    topic: Annotated[str, Option("topic that gets the records", read=_topic, kind="str")] = (
+        names.TRACE_TOPIC
+    )
+
+
+Method = Literal["zlib", "lz4", "zstd"]
+_LEVELS = {"zlib": (0, 9), "lz4": (0, 22), "zstd": (1, 22)}
+
+
+@declared
+class Compression(Declared):
+    """How a producer compresses bodies.
+
+    Compression("zstd", level=3)
+    """
+
+    method: Annotated[
+        Method, Option('"zlib", which every consumer reads, "zstd", or "lz4" (extra `lz4`)')
+    ] = "zlib"
+    _: KW_ONLY
+    level: Annotated[
+        int,
+        Option("0 to 9 for zlib, 1 to 22 for zstd; higher is smaller and slower", "", 0, 22),
+    ] = 5
+    threshold: Annotated[int, Option("smallest body that is compressed", "bytes", 1, COUNT_MAX)] = (
+        4096
+    )
+
+    def _check(self) -> None:
+        low, high = _LEVELS[self.method]
+        if not low <= self.level <= high:
+            raise ValueError(f"level must be {low} to {high} for {self.method!r}, not {self.level}")
+        if self.method == "lz4":
+            extras.load("lz4.frame", "Compression('lz4')")
