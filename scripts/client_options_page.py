@@ -20,8 +20,8 @@ client takes the options of every client and the options of its kind. Options th
 are one frozen value. `help(Producer)` shows the same declarations.
 
 Times are seconds. `None` means "none": no limit, no regular commit, no compression. An unknown
-option is refused, and the error names the nearest known option. A value of the wrong type, or out
-of range, is refused with the name of the option, the value and what is expected.
+option is refused, and the error names the nearest known option. A value of the wrong type or
+out of range is refused: the error names the option and the value, and says what is expected.
 """
 
 CLIENTS: dict[str, tuple[type[Declared], type[Declared] | None, str]] = {
@@ -36,7 +36,7 @@ CLIENTS: dict[str, tuple[type[Declared], type[Declared] | None, str]] = {
     "Lite pull consumer": (mqclient.LitePullOptions, mqclient.ClientOptions, "LitePullConsumer"),
     "Admin": (mqclient.AdminOptions, mqclient.ClientOptions, "Admin"),
 }
-"""By title: the declarations, those that another section has, and the client."""
+"""By title: the declarations, the declarations of another section, and the client."""
 VALUES = (
     *(mqclient.Retry, mqclient.Linger, mqclient.SendLimits, mqclient.Limits),
     *(mqclient.PullLimits, mqclient.Compression, mqclient.Trace, mqclient.Credentials),

@@ -220,10 +220,15 @@ def rows(kind: Any) -> tuple[Row, ...]:
     hints = get_type_hints(kind, include_extras=True)
     items: tuple[Field[Any], ...] = fields(kind)
     items = tuple(item for item in items if item.init and item.name not in kind.refused)
-    common = {name for base in kind.__mro__ for name in base.__dict__.get("last", ())}
+    common = _last(kind)
     ordered = sorted(items, key=lambda item: (bool(item.kw_only), item.name in common))
     made = _rows[kind] = tuple(_row(item, hints[item.name]) for item in ordered)
     return made
+
+
+def _last(kind: type[Declared]) -> list[str]:
+    refused = kind.refused
+    return [name for name in kind.last if name not in refused]
 
 
 _rows: dict[Any, tuple[Row, ...]] = {}
@@ -306,12 +311,10 @@ def _parameters(kind: Any) -> Iterator[inspect.Parameter]:
 
 def explained(client: type[C]) -> type[C]:
     """Add the options of a client to its docstring, except those of every client."""
-    from mqclient.settings.clients import ClientOptions
-
     if not client.__doc__:  # python -OO
         return client
     kind: Any = client.__init__.__kind__  # type: ignore[attr-defined]
-    common = [row.name for row in rows(ClientOptions)]
+    common = _last(kind)
     lines = [
         textwrap.fill(described(row), 94, initial_indent="  ", subsequent_indent="      ")
         for row in rows(kind)

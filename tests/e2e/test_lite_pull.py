@@ -272,7 +272,7 @@ async def test_twenty_thousand_messages_in_order_and_none_twice(mq: Standalone) 
     seen: dict[int, list[int]] = {0: [], 1: []}
     options = {
         "consume_from": "earliest",
-        "limits": limits,
+        "limits": PullLimits(queue_messages=100, total_messages=150),
     }
     async with aio.LitePullConsumer("lite_many", mq.namesrv, **options) as consumer:
         consumer.subscribe(topic)
