@@ -106,8 +106,7 @@ def connection_options(command: F) -> F:
 
 def server_options_of(options: dict[str, Any]) -> dict[str, Any]:
     """Move the values of OPTIONS out of a command's; returns the arguments of a client."""
-    credentials: dict[str, Any] = options.pop("credentials")
-    return {name: options.pop(name) for name in ("address_map", "tls")} | credentials
+    return {name: options.pop(name) for name in ("address_map", "tls", "credentials")}
 
 
 def connection_of(options: dict[str, Any]) -> dict[str, Any]:
