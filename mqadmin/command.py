@@ -20,13 +20,22 @@ class UsageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option of a command, e.g. -t,--topic <arg>. takes_value: False for a flag."""
+    """One option of a command, e.g. -t,--topic <arg>.
+
+    short: empty if there is only the long name. takes_value: False for a flag.
+    """
 
     short: str
     long: str
     help: str
     required: bool = False
     takes_value: bool = True
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The option as it is typed: -t, --topic."""
+        long = f"--{self.long}"
+        return (f"-{self.short}", long) if self.short else (long,)
 
 
 HELP_OPTION = Option("h", "help", "Print help", takes_value=False)
@@ -98,7 +107,8 @@ class Command:
     all_options: tuple[Option, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        options = sorted((*self.options, HELP_OPTION, NAMESRV_OPTION), key=lambda o: o.short)
+        by_name = {o.short or o.long: o for o in (HELP_OPTION, NAMESRV_OPTION, *self.options)}
+        options = [by_name[name] for name in sorted(by_name)]
         object.__setattr__(self, "all_options", tuple(options))
 
     def parse(self, words: Sequence[str]) -> Arguments:
@@ -119,7 +129,7 @@ class Command:
         return [
             *(
                 click.Option(
-                    [f"-{option.short}", f"--{option.long}", option.long],
+                    [*option.flags, option.long.replace("-", "_")],
                     is_flag=not option.takes_value,
                 )
                 for option in options
@@ -132,8 +142,8 @@ class Command:
 
     def _check(self, values: Mapping[str, object]) -> None:
         for option in self.options:
-            if option.required and values[option.long] is None:
-                raise UsageError(f"Missing required option: {option.short}")
+            if option.required and values[option.long.replace("-", "_")] is None:
+                raise UsageError(f"Missing required option: {option.short or option.long}")
         group = [option for option in self.options if option.short in self.either]
         given = [option for option in group if values[option.long] is not None]
         if group and len(given) != 1:

@@ -43,12 +43,12 @@ def _wrap(text: str, indent: int) -> list[str]:
 
 
 def _synopsis(option: Option) -> str:
-    return f"-{option.short} <arg>" if option.takes_value else f"-{option.short}"
+    return f"{option.flags[0]} <arg>" if option.takes_value else option.flags[0]
 
 
 def _option_lines(command: Command) -> str:
     names = {
-        option: f" -{option.short},--{option.long}{' <arg>' if option.takes_value else ''}"
+        option: f"{_flags(option)}{' <arg>' if option.takes_value else ''}"
         for option in command.all_options
     }
     width = max(map(len, names.values())) + 3
@@ -57,6 +57,11 @@ def _option_lines(command: Command) -> str:
         text = textwrap.wrap(option.help, WIDTH - width)
         lines += [f"{name:<{width}}{text[0]}", *(" " * width + more for more in text[1:])]
     return "\n".join(lines)
+
+
+def _flags(option: Option) -> str:
+    """The option's names; a long name without a short one is aligned with the others."""
+    return f" {','.join(option.flags)}" if option.short else f"    {option.flags[0]}"
 
 
 def full_help(command: Command) -> str:

@@ -12,10 +12,12 @@ from mqcommon.names import java_hash
 _V = TypeVar("_V")
 
 
-def hash_order(keys: Iterable[str]) -> list[str]:
-    """Strings in the order in which a Java HashMap or HashSet would list them."""
+def hash_order(keys: Iterable[str], capacity: int = 16) -> list[str]:
+    """Strings in the order in which a Java HashMap or HashSet would list them.
+
+    capacity: the capacity of the empty map.
+    """
     kept = list(dict.fromkeys(keys))
-    capacity = 16
     while len(kept) > capacity * 0.75:
         capacity *= 2
 

@@ -6,6 +6,7 @@ RocketMQ 4.9: `MixAll`, `TopicValidator`, `Validators`, `FilterAPI`.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
@@ -69,9 +70,21 @@ SYSTEM_GROUPS = (
 """Groups that every broker has."""
 
 
+RESERVED_GROUPS = frozenset(
+    {
+        *SYSTEM_GROUPS,
+        *PLACEHOLDER_GROUPS,
+        INNER_PRODUCER_GROUP,
+        "SELF_TEST_P_GROUP",
+        "__MONITOR_CONSUMER",
+    }
+)
+"""The groups that RocketMQ's tools do not show as a user's (`DefaultMQAdminExtImpl`)."""
+
+
 def is_system_group(group: str) -> bool:
-    """Whether a group is one of RocketMQ's own groups (`MixAll.isSysConsumerGroup`)."""
-    return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
+    """Whether a group is one of RocketMQ's own groups, not a user's."""
+    return group in RESERVED_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
 
 
 def has_legal_characters(name: str) -> bool:
@@ -130,6 +143,14 @@ def java_hash(text: str) -> int:
     for high, low in zip(units[::2], units[1::2], strict=True):
         code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
     return code - (1 << 32) if code >> 31 else code
+
+
+def joined_hash(codes: Iterable[int]) -> int:
+    """Java's `hashCode` of an object that joins the hash codes of its fields; not reduced."""
+    result = 1
+    for code in codes:
+        result = 31 * result + code
+    return result
 
 
 def tags_of(expression: str) -> list[str]:

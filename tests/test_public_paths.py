@@ -11,7 +11,9 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "mqclient": "Admin LitePullConsumer Message Producer PushConsumer TransactionProducer reply",
-    "mqclient.admin": "Admin MessageTrack RollbackStats version_name",
+    "mqclient.admin": (
+        "Admin MessageTrack OffsetChange OffsetPlan RollbackStats ShiftBy ToOffset version_name"
+    ),
     "mqclient.aio": "Admin LitePullConsumer Message Producer PushConsumer TransactionProducer",
     "mqclient.errors": "BrokerError ClientTimeout NoRouteError RocketMQError UnreachableError",
     "mqclient.logging": "RocketMQHandler",

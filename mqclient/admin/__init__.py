@@ -2,7 +2,17 @@
 
 from mqclient.admin.admin import Admin
 from mqclient.admin.messages import MessageTrack
+from mqclient.admin.plans import OffsetChange, OffsetPlan, ShiftBy, ToOffset
 from mqclient.admin.resets import RollbackStats
 from mqclient.admin.versions import version_name
 
-__all__ = ["Admin", "MessageTrack", "RollbackStats", "version_name"]
+__all__ = [
+    "Admin",
+    "MessageTrack",
+    "OffsetChange",
+    "OffsetPlan",
+    "RollbackStats",
+    "ShiftBy",
+    "ToOffset",
+    "version_name",
+]

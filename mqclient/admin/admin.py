@@ -12,6 +12,7 @@ from mqclient.admin.groups import Groups
 from mqclient.admin.messages import Messages
 from mqclient.admin.namesrv import NameServers
 from mqclient.admin.offsets import Offsets
+from mqclient.admin.plans import Plans
 from mqclient.admin.producers import Producers
 from mqclient.admin.resets import Resets
 from mqclient.admin.topics import Topics
@@ -24,7 +25,7 @@ from mqclient.settings.declare import explained, takes
 @explained
 class Admin:
     """Reads and changes a cluster: `topics`, `brokers`, `groups`, `producers`, `offsets`,
-    `resets`, `messages`, `namesrv`, `access`.
+    `resets`, `plans`, `messages`, `namesrv`, `access`.
 
         async with Admin("127.0.0.1:9876") as admin:
             print(await admin.topics.names())
@@ -43,6 +44,7 @@ class Admin:
         self.producers = Producers(channel)
         self.offsets = Offsets(channel)
         self.resets = Resets(channel)
+        self.plans = Plans(channel, self.groups, self.resets)
         self.messages = Messages(channel, self.brokers, self.topics, self.groups, self.offsets)
 
     def __repr__(self) -> str:

@@ -33,6 +33,17 @@ class Brokers(Room):
         datas = (known.broker_addr_table.get(name) for name in names)
         return [data.broker_addrs[MASTER_ID] for data in datas if data and data.master]
 
+    async def addresses(self, cluster: str | None = None) -> list[str]:
+        """Addresses of a cluster's brokers, each master before its slaves; None: of all clusters.
+
+        Raises RocketMQError as `masters` does.
+        """
+        known = await self.clusters()
+        table = known.broker_addr_table
+        names = sorted(table) if cluster is None else self._names(known, cluster)
+        found = (table[name].broker_addrs for name in names if name in table)
+        return [addresses[key] for addresses in found for key in sorted(addresses)]
+
     async def chosen(self, cluster: str | None, broker: str | None) -> list[str]:
         """The brokers that a change goes to: one, or every master of a cluster.
 
@@ -113,8 +124,8 @@ class Brokers(Room):
     ) -> list[str]:
         """Remove queue files whose messages are deleted (`cleanExpiredConsumerQueue`).
 
-        cluster, broker: a cluster's masters, or one "host:port"; neither is all clusters.
-        Returns the brokers' addresses, as the next two methods do.
+        cluster, broker: a cluster's masters and slaves, or one "host:port"; neither is all
+        clusters. Returns the brokers' addresses, as the next two methods do.
         """
         return await self._clean(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, cluster, broker)
 
@@ -131,11 +142,9 @@ class Brokers(Room):
         return await self._clean(RequestCode.CLEAN_UNUSED_TOPIC, cluster, broker)
 
     async def _clean(self, code: RequestCode, cluster: str | None, broker: str | None) -> list[str]:
-        if cluster is None and broker is None:
-            known = (await self.clusters()).broker_addr_table.values()
-            addresses = [data.master for data in known if data.master]
-        else:
-            addresses = await self.chosen(cluster, broker)
+        if cluster is not None and broker is not None:
+            raise ValueError("give at most one of cluster and broker")
+        addresses = [broker] if broker is not None else await self.addresses(cluster)
         for address in addresses:
             await self._channel.ask_broker(address, broker_calls.clean(code), slow=True)
         return addresses

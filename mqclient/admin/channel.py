@@ -8,6 +8,7 @@ from mqclient.engine.address_server import fetch_addresses
 from mqclient.engine.threads import in_thread
 from mqclient.errors import BrokerError, NoRouteError, RocketMQError
 from mqclient.settings.checks import is_address_server
+from mqcommon.message import MessageQueue
 from mqcommon.wire.bodies.route import BrokerData, TopicRouteData
 from mqcommon.wire.calls import namesrv_calls
 from mqcommon.wire.calls.call import Call
@@ -64,7 +65,7 @@ class Channel:
         """
         answers: dict[str, R] = {}
         failures: list[RocketMQError] = []
-        for address in await self._namesrv_addresses():
+        for address in await self.namesrv_addresses():
             try:
                 answers[address] = await self.ask_broker(address, call)
             except RocketMQError as error:
@@ -73,7 +74,8 @@ class Channel:
             raise failures[0]
         return answers
 
-    async def _namesrv_addresses(self) -> tuple[str, ...]:
+    async def namesrv_addresses(self) -> tuple[str, ...]:
+        """The NameServers' addresses; an address server is asked for them."""
         if is_address_server(self.namesrv):
             return await in_thread(fetch_addresses, self.namesrv)
         return tuple(self.namesrv.split(";"))
@@ -96,6 +98,13 @@ class Channel:
         """One address of every broker that has a topic: the master's, else a slave's."""
         found = await self.route(topic)
         return [address for data in found.broker_datas if (address := reachable(data))]
+
+    async def master_of(self, queue: MessageQueue) -> str:
+        """The address of the master that has a queue; raises RocketMQError if there is none."""
+        for data in (await self.route(queue.topic)).broker_datas:
+            if data.broker_name == queue.broker_name and data.master:
+                return data.master
+        raise RocketMQError(f"{queue}: the broker has no master now; try again later")
 
     async def ask_any(self, topic: str, call: Call[R], *, slow: bool = False) -> R:
         """Ask the brokers of a topic in turn until one answers without an error."""

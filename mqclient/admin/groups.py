@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mqclient.admin.brokers import Brokers
-from mqclient.admin.channel import Channel, Room
-from mqclient.errors import BrokerError
+from mqclient.admin.channel import Channel, Room, reachable
+from mqclient.errors import BrokerError, RocketMQError
 from mqcommon.names import is_system_group, retry_groups, retry_topic
-from mqcommon.wire.bodies.groups import ConsumerConnection, SubscriptionGroupConfig
+from mqcommon.wire.bodies.groups import (
+    ConsumerConnection,
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+)
 from mqcommon.wire.bodies.running import ConsumerRunningInfo
 from mqcommon.wire.calls import group_calls, namesrv_calls
 from mqcommon.wire.codes import ResponseCode
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOnBroker:
+    """The configuration of a group on one broker."""
+
+    cluster: str
+    broker_name: str
+    config: SubscriptionGroupConfig
 
 
 class Groups(Room):
@@ -51,10 +66,39 @@ class Groups(Room):
         """One group of one broker (`examineSubscriptionGroupConfig`), None when it is unknown."""
         return (await self.configs(broker)).get(group)
 
+    async def on_all_brokers(self, group: str) -> list[GroupOnBroker]:
+        """The configuration of a group on every broker that has it, by broker name.
+
+        Raises RocketMQError if no broker has it.
+        """
+        known = await self._brokers.clusters()
+        clusters = {name: c for c, names in known.cluster_addr_table.items() for name in names}
+        found = []
+        for name, data in sorted(known.broker_addr_table.items()):
+            address = reachable(data)
+            config = await self.config(address, group) if address else None
+            if config is not None:
+                found.append(GroupOnBroker(clusters.get(name, ""), name, config))
+        if not found:
+            raise RocketMQError(
+                f"no broker has a configuration of group {group!r}; create it: "
+                f"mqadmin updateSubGroup -n {self._channel.namesrv} -c CLUSTER -g {group}"
+            )
+        return found
+
     async def user_configs(self, broker: str) -> dict[str, SubscriptionGroupConfig]:
         """Groups of one broker that are not RocketMQ's own (`getUserSubscriptionGroup`)."""
-        found = await self.configs(broker)
-        return {name: config for name, config in found.items() if not is_system_group(name)}
+        return (await self.user_table(broker)).subscription_group_table
+
+    async def user_table(self, broker: str) -> SubscriptionGroupWrapper:
+        """As `user_configs`, with the version of the broker's table."""
+        table = await self._channel.ask_broker(broker, group_calls.all_subscription_groups())
+        table.subscription_group_table = {
+            name: config
+            for name, config in table.subscription_group_table.items()
+            if not is_system_group(name)
+        }
+        return table
 
     async def delete(
         self,
@@ -75,13 +119,17 @@ class Groups(Room):
             await self._channel.ask_broker(address, call)
         return addresses
 
-    async def connection(self, group: str) -> ConsumerConnection:
+    async def connection(self, group: str, broker: str | None = None) -> ConsumerConnection:
         """Members and subscriptions of a group.
 
+        broker: "host:port" of the broker to ask; None asks the brokers of the group in turn.
         Raises NoRouteError if the group never existed, BrokerError 206 if no member is online.
         """
         call = group_calls.consumer_connection(group)
-        found = await self._channel.ask_any(retry_topic(group), call)
+        if broker is None:
+            found = await self._channel.ask_any(retry_topic(group), call)
+        else:
+            found = await self._channel.ask_broker(broker, call)
         if not found.connection_set:
             raise BrokerError(ResponseCode.CONSUMER_NOT_ONLINE, "Not found the consumer group")
         return found

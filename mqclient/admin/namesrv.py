@@ -15,6 +15,10 @@ class NameServers(Room):
     Raises the first error after all were asked.
     """
 
+    async def addresses(self) -> list[str]:
+        """The NameServers' addresses, "host:port"; an address server is asked for them."""
+        return list(await self._channel.namesrv_addresses())
+
     async def config(self) -> dict[str, dict[str, str]]:
         """The configuration of each NameServer, by address (`getNameServerConfig`)."""
         texts = await self._channel.ask_every_namesrv(namesrv_calls.config())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mqclient.admin.channel import R, Room, reachable
-from mqclient.errors import BrokerError, RocketMQError
+from mqclient.errors import BrokerError
 from mqcommon.message import MessageQueue
 from mqcommon.names import retry_topic
 from mqcommon.wire.bodies.groups import ConsumeStats
@@ -89,8 +89,4 @@ class Offsets(Room):
         await self._ask_master(queue, offset_calls.update_consumer_offset(group, queue, offset))
 
     async def _ask_master(self, queue: MessageQueue, call: Call[R]) -> R:
-        route = await self._channel.route(queue.topic)
-        for data in route.broker_datas:
-            if data.broker_name == queue.broker_name and data.master:
-                return await self._channel.ask_broker(data.master, call)
-        raise RocketMQError(f"{queue}: the broker has no master now; try again later")
+        return await self._channel.ask_broker(await self._channel.master_of(queue), call)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
@@ -12,7 +12,7 @@ from mqclient.errors import BrokerError
 from mqcommon.message import MessageQueue
 from mqcommon.wire.bodies.groups import OffsetWrapper
 from mqcommon.wire.calls import group_calls, offset_calls, topic_calls
-from mqcommon.wire.codes import ResponseCode
+from mqcommon.wire.codes import LanguageCode, ResponseCode
 
 END_MS = -1
 """The time that means the end of a queue, on the wire too."""
@@ -22,8 +22,9 @@ END_MS = -1
 class RollbackStats:
     """The reset of one queue's offset (RocketMQ's `RollbackStats`).
 
-    broker_offset: the queue's end. consumer_offset: the group's offset before.
-    timestamp_offset: the offset at the time. rollback_offset: the group's offset now.
+    broker_offset: the queue's end. consumer_offset: the group's offset before, the queue's start
+    if it had none. timestamp_offset: the offset at the time. rollback_offset: the group's offset
+    now. had_offset: whether the group had an offset of the topic on the queue's broker.
     """
 
     queue: MessageQueue
@@ -31,6 +32,7 @@ class RollbackStats:
     consumer_offset: int
     timestamp_offset: int
     rollback_offset: int
+    had_offset: bool = True
 
 
 class Resets(Room):
@@ -54,14 +56,22 @@ class Resets(Room):
         return {row.queue: row.rollback_offset for row in stats}
 
     async def online(
-        self, topic: str, group: str, to: datetime | int, *, force: bool = True
+        self,
+        topic: str,
+        group: str,
+        to: datetime | int,
+        *,
+        force: bool = True,
+        cpp_members: bool = False,
     ) -> dict[MessageQueue, int]:
         """Move a group whose members run (`resetOffsetByTimestamp`): the brokers tell the members.
 
-        Returns the offset of each queue. Raises BrokerError, with code 206 when no member is
-        online.
+        cpp_members: the members are C++ clients, which need the offsets in another form. Returns
+        the offset of each queue. Raises BrokerError, with code 206 when no member is online.
         """
-        call = offset_calls.reset_offset(topic, group, _milliseconds(to), force=force)
+        call = offset_calls.reset_offset(topic, group, milliseconds(to), force=force)
+        if cpp_members:
+            call.request.language = LanguageCode.CPP
         offsets: dict[MessageQueue, int] = {}
         for address in await self._channel.addresses(topic):
             told = await self._channel.ask_broker(address, call, slow=True)
@@ -82,20 +92,27 @@ class Resets(Room):
             address = reachable(data)
             if address is not None:
                 count = queues.get(data.broker_name, 0)
-                known = await self._known(address, group, topic, data.broker_name, count)
+                known = await self._committed(address, group, topic)
+                had_offset = bool(known)
+                if not known:
+                    known = await self._starts(address, topic, data.broker_name, count)
                 for queue, offsets in sorted(known.items()):
-                    ms = _milliseconds(to)
-                    found.append(await self._move(address, group, queue, offsets, ms, force))
+                    ms = milliseconds(to)
+                    row = await self._move(address, group, queue, offsets, ms, force)
+                    found.append(replace(row, had_offset=had_offset))
         return found
 
-    async def _known(
-        self, address: str, group: str, topic: str, broker_name: str, count: int
+    async def _committed(
+        self, address: str, group: str, topic: str
     ) -> dict[MessageQueue, OffsetWrapper]:
-        """A group's offsets on one broker; of a group without any, the start of each queue."""
+        """A group's offsets of a topic on one broker."""
         stats = await self._channel.ask_broker(address, group_calls.consume_stats(group), slow=True)
-        known = {q: offsets for q, offsets in stats.offset_table.items() if q.topic == topic}
-        if known:
-            return known
+        return {q: offsets for q, offsets in stats.offset_table.items() if q.topic == topic}
+
+    async def _starts(
+        self, address: str, topic: str, broker_name: str, count: int
+    ) -> dict[MessageQueue, OffsetWrapper]:
+        """The offsets of a new group: the start of each queue. count: read queues of the topic."""
         table = (
             await self._channel.ask_broker(address, topic_calls.topic_stats(topic))
         ).offset_table
@@ -136,8 +153,30 @@ class Resets(Room):
         for address in await self._channel.addresses(topic):
             await self._channel.ask_broker(address, call, slow=True)
 
+    async def copy(self, source: str, target: str, topic: str) -> dict[MessageQueue, int]:
+        """Commit a group's offsets of a topic for another group; returns them by queue.
 
-def _milliseconds(to: datetime | int) -> int:
+        Unlike `clone`, it asks and commits itself, as RocketMQ's `mqadmin cloneGroupOffset`; the
+        brokers do not check who is online. Raises BrokerError 206 when the source group has no
+        offset of the topic.
+        """
+        offsets: dict[MessageQueue, int] = {}
+        for address in await self._channel.addresses(topic):
+            known = await self._committed(address, source, topic)
+            for queue, found in sorted(known.items()):
+                offset = found.consumer_offset
+                if offset >= 0:
+                    call = offset_calls.update_consumer_offset(target, queue, offset)
+                    await self._channel.ask_broker(address, call)
+                    offsets[queue] = offset
+        if not offsets:
+            words = f"group {source!r} has no committed offset in topic {topic!r}"
+            raise BrokerError(ResponseCode.CONSUMER_NOT_ONLINE, words)
+        return offsets
+
+
+def milliseconds(to: datetime | int) -> int:
+    """A time in milliseconds since 1970; raises ValueError, TypeError if it cannot be used."""
     if isinstance(to, datetime):
         if to.tzinfo is None:
             raise ValueError("to needs a datetime with a time zone: datetime.now(UTC)")

@@ -7,7 +7,12 @@ from mqclient.admin.channel import Channel, Room
 from mqclient.errors import RocketMQError
 from mqcommon.names import AUTO_CREATE_TOPIC, is_of_a_group
 from mqcommon.wire.bodies.route import TopicRouteData
-from mqcommon.wire.bodies.topics import QueueTimeSpan, TopicConfig, TopicStatsTable
+from mqcommon.wire.bodies.topics import (
+    QueueTimeSpan,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+    TopicStatsTable,
+)
 from mqcommon.wire.calls import namesrv_calls, offset_calls, topic_calls
 from mqcommon.wire.headers.admin import CreateTopicRequestHeader
 
@@ -123,12 +128,21 @@ class Topics(Room):
 
         special_topics: include retry and dead-letter topics.
         """
+        table = await self.user_table(broker, special_topics=special_topics)
+        return table.topic_config_table
+
+    async def user_table(
+        self, broker: str, *, special_topics: bool = False
+    ) -> TopicConfigSerializeWrapper:
+        """As `user_configs`, with the version of the broker's table."""
         system = await self._channel.ask_broker(broker, topic_calls.system_topics())
-        return {
+        table = await self._channel.ask_broker(broker, topic_calls.all_topic_config())
+        table.topic_config_table = {
             name: config
-            for name, config in (await self.configs(broker)).items()
+            for name, config in table.topic_config_table.items()
             if name not in system and (special_topics or not is_of_a_group(name))
         }
+        return table
 
     async def delete(self, topic: str, cluster: str) -> list[str]:
         """Delete a topic on every master of a cluster, then in every NameServer.

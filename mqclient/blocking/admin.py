@@ -10,6 +10,7 @@ from mqclient.blocking.admin_groups import (
     Messages,
     NameServers,
     Offsets,
+    Plans,
     Producers,
     Resets,
     Topics,
@@ -23,7 +24,7 @@ from mqclient.settings.declare import explained, made_of, takes
 @explained
 class Admin(SyncClient[AsyncAdmin]):
     """Reads and changes a cluster: `topics`, `brokers`, `groups`, `producers`, `offsets`,
-    `resets`, `messages`, `namesrv`, `access`.
+    `resets`, `plans`, `messages`, `namesrv`, `access`.
 
         with Admin("127.0.0.1:9876") as admin:
             print(admin.topics.names())
@@ -41,6 +42,7 @@ class Admin(SyncClient[AsyncAdmin]):
         self.producers = Producers(client.producers, self._where)
         self.offsets = Offsets(client.offsets, self._where)
         self.resets = Resets(client.resets, self._where)
+        self.plans = Plans(client.plans, self._where)
         self.messages = Messages(client.messages, self._where)
 
     def _where(self) -> LoopThread:

@@ -16,6 +16,7 @@ from mqclient.admin import (
     messages,
     namesrv,
     offsets,
+    plans,
     producers,
     resets,
     topics,
@@ -61,6 +62,7 @@ class Brokers(BlockingRoom):
 
     clusters = _blocking(brokers.Brokers.clusters)
     masters = _blocking(brokers.Brokers.masters)
+    addresses = _blocking(brokers.Brokers.addresses)
     chosen = _blocking(brokers.Brokers.chosen)
     names = _blocking(brokers.Brokers.names)
     name_of = _blocking(brokers.Brokers.name_of)
@@ -82,7 +84,9 @@ class Groups(BlockingRoom):
     update = _blocking(groups.Groups.update)
     configs = _blocking(groups.Groups.configs)
     config = _blocking(groups.Groups.config)
+    on_all_brokers = _blocking(groups.Groups.on_all_brokers)
     user_configs = _blocking(groups.Groups.user_configs)
+    user_table = _blocking(groups.Groups.user_table)
     delete = _blocking(groups.Groups.delete)
     connection = _blocking(groups.Groups.connection)
     running_info = _blocking(groups.Groups.running_info)
@@ -103,6 +107,7 @@ class NameServers(BlockingRoom):
 
     Raises the first error after all were asked."""
 
+    addresses = _blocking(namesrv.NameServers.addresses)
     config = _blocking(namesrv.NameServers.config)
     update_config = _blocking(namesrv.NameServers.update_config)
     kv = _blocking(namesrv.NameServers.kv)
@@ -126,6 +131,15 @@ class Offsets(BlockingRoom):
     commit = _blocking(offsets.Offsets.commit)
 
 
+class Plans(BlockingRoom):
+    """Plans of changes of groups' offsets. A plan changes nothing until it is given to `apply`."""
+
+    reset = _blocking(plans.Plans.reset)
+    copy = _blocking(plans.Plans.copy)
+    put = _blocking(plans.Plans.put)
+    apply = _blocking(plans.Plans.apply)
+
+
 class Producers(BlockingRoom):
     """Producer groups and their members."""
 
@@ -143,6 +157,7 @@ class Resets(BlockingRoom):
     online = _blocking(resets.Resets.online)
     offline = _blocking(resets.Resets.offline)
     clone = _blocking(resets.Resets.clone)
+    copy = _blocking(resets.Resets.copy)
 
 
 class Topics(BlockingRoom):
@@ -160,6 +175,7 @@ class Topics(BlockingRoom):
     configs = _blocking(topics.Topics.configs)
     config = _blocking(topics.Topics.config)
     user_configs = _blocking(topics.Topics.user_configs)
+    user_table = _blocking(topics.Topics.user_table)
     delete = _blocking(topics.Topics.delete)
     delete_in_broker = _blocking(topics.Topics.delete_in_broker)
     delete_in_namesrv = _blocking(topics.Topics.delete_in_namesrv)

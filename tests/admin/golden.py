@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from mqclient.engine.mock import MockTransport
@@ -21,11 +22,15 @@ def text(name: str) -> str:
 
 
 class RecordedCluster(MockTransport):
-    """Plays one recorded session. `asked` lists the requests in order."""
+    """Plays one recorded session. `asked` lists the requests in order.
 
-    def __init__(self, session: str) -> None:
+    more: answers to requests that Java did not send, by code.
+    """
+
+    def __init__(self, session: str, more: Mapping[int, Frame] | None = None) -> None:
         super().__init__()
         self.asked: list[Frame] = []
+        self._more = more or {}
         self._replies: dict[tuple[str, int, str], Frame] = {}
         with gzip.open(GOLDEN / "frames.jsonl.gz", "rt") as lines:
             for row in map(json.loads, lines):
@@ -44,6 +49,8 @@ class RecordedCluster(MockTransport):
         key = _key(server, request)
         if request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC and key not in self._replies:
             return Frame(int(ResponseCode.TOPIC_NOT_EXIST))  # ours asks for routes more often
+        if key not in self._replies and request.code in self._more:
+            return self._more[request.code]
         assert key in self._replies, f"Java did not ask this: {key}; it asked {list(self._replies)}"
         return self._replies[key]
 

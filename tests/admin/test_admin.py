@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -50,7 +50,7 @@ class TwoBrokers(MockTransport):
         super().__init__()
         self.asked: list[tuple[str, int, dict[str, str]]] = []
         self.closed = False
-        self._answers = answers
+        self._answers: Mapping[str, bytes | Answer] = answers
 
     async def call(self, address: str, request: Frame, timeout: float) -> Frame:
         return self._answer("namesrv" if address == NAMESRV else address, request)

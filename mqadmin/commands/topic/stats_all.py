@@ -9,7 +9,6 @@ from mqadmin.report import Report
 from mqadmin.unreached import Unreached
 from mqclient.admin import Admin
 from mqcommon.names import is_of_a_group
-from mqcommon.wire.bodies.groups import BrokerStatsData
 
 Row = dict[str, object]
 COLUMNS = (
@@ -69,13 +68,8 @@ async def _sums(
         with unreached.passed_over():  # a broker that counted nothing answers with an error
             stats = await admin.brokers.stats(address, *item)
             tps += stats.stats_minute.tps
-            count += _of_a_day(stats)
+            count += stats.sum_of_a_day
     return tps, count
-
-
-def _of_a_day(stats: BrokerStatsData) -> int:
-    """The sum of the longest period that has one yet."""
-    return stats.stats_day.sum or stats.stats_hour.sum or stats.stats_minute.sum
 
 
 async def _behind(admin: Admin, group: str, topic: str, unreached: Unreached) -> int:

@@ -113,3 +113,8 @@ class BrokerStatsData(Body):
     stats_minute: BrokerStatsItem = field(default_factory=BrokerStatsItem)
     stats_hour: BrokerStatsItem = field(default_factory=BrokerStatsItem)
     stats_day: BrokerStatsItem = field(default_factory=BrokerStatsItem)
+
+    @property
+    def sum_of_a_day(self) -> int:
+        """The sum of the longest period that has one yet."""
+        return self.stats_day.sum or self.stats_hour.sum or self.stats_minute.sum

@@ -1,0 +1,1 @@
+"""Commands that write a cluster's state to files."""
