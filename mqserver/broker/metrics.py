@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _WATERMARKS = sorted({*CODE_FAMILIES.values()})
 _PROTOCOL = "remoting"
 _NATIVE_BOUNDS = {"locks_refused": "queueLockMax", "offsets_refused": "consumerOffsetMax"}
+_DISK_FIGURES = {"commitlog": "commitLogDiskRatio", "consumequeue": "consumeQueueDiskRatio"}
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -93,6 +94,19 @@ class BrokerMetrics:
         help_text = "Half messages that could not be checked and were set aside"
         yield self._counter("half_messages_set_aside", help_text, self._broker.copies.set_aside)
         yield self._gauge("storage_refuses_messages", "1 while sends are refused", refused, labels)
+        yield self._disks(figures)
+
+    def _disks(self, figures: Mapping[str, str]) -> Metric:
+        """The disks of the commit log and of the consume queues, which may be two."""
+        used = GaugeMetricFamily(
+            "rocketmq_storage_disk_used_ratio",
+            "Used part of the disk, 0 to 1",
+            labels=self._labels("directory"),
+        )
+        for directory, figure in _DISK_FIGURES.items():
+            if figure in figures:  # unknown while the disk cannot be measured
+                used.add_metric(self._values(directory), float(figures[figure]))
+        return used
 
     def _traffic(self, figures: Mapping[str, str], counters: Mapping[str, int]) -> Iterator[Metric]:
         yield self._counter(

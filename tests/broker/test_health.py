@@ -32,6 +32,7 @@ from mqserver.runtime.processor_api import Refused
 from tests.waiting import until
 
 LISTEN = {"metricsListen": "127.0.0.1:0", "listenPort": "0", "bindAddress": "127.0.0.1"}
+DIRECTORIES = ("commitlog", "consumequeue")
 COMMON = {'cluster="DefaultCluster"', 'node_id="watched"', 'node_type="broker"'}
 
 
@@ -123,6 +124,8 @@ def test_a_brokers_metrics(pair: InProcessServers) -> None:
     assert row("storage_refuses_messages") == [0]
     assert row("pending_acks") == [0]
     assert row("replies_lost_total") == [0]
+    used = [row("storage_disk_used_ratio", f'directory="{name}"') for name in DIRECTORIES]
+    assert all(0 < ratio <= 1 for (ratio,) in used)
 
 
 def test_replies_that_wait_and_replies_that_were_lost_are_shown(
