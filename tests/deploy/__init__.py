@@ -1,1 +1,1 @@
-"""The files that install mqstack: image, compose file, Kubernetes, systemd, release."""
+"""The files that install and watch mqstack, and pages that must agree with the sources."""
