@@ -59,8 +59,10 @@ def test_the_rooms_of_admin_are_there(site: Path) -> None:
 
 def test_the_site_has_a_home(site: Path) -> None:
     home = (site / "index.html").read_text()
-    for page in (ROOT / "docs").glob("*.md"):
-        assert page.stem == "index" or f'href="{page.stem}.html' in home, page.name
+    docs = ROOT / "docs"
+    for page in docs.rglob("*.md"):
+        path = page.relative_to(docs).with_suffix(".html")
+        assert page.stem == "index" or f'href="{path}' in home, path
 
 
 def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:

@@ -1,4 +1,4 @@
-"""What Java clients do beyond sending and consuming, against our broker and against Java's."""
+"""Further features of Java clients, beyond sending and consuming, at our broker and at Java's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Java clients that only send and read ask of a broker: none of it is for Python to answer."""
+"""Requests of Java clients that only send and read: the Rust data plane answers each of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A NameServer of a test cluster: what ours answers of the product environment, and what Java's."""
+"""A NameServer of a test cluster gives routes of the product environment, as Java's does."""
 
 from __future__ import annotations
 

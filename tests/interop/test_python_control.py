@@ -1,4 +1,4 @@
-"""RocketMQ's mqadmin asks and steers our consumer, at our servers and at Java's."""
+"""RocketMQ's mqadmin reads and controls our consumer, at our servers and at Java's."""
 
 from __future__ import annotations
 

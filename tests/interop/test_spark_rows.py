@@ -1,4 +1,4 @@
-"""The writer of Spark's rows against a Java broker: what clients of both kinds then read."""
+"""Rows that the Spark sink writes to a Java broker: clients of both kinds read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TLS between Java's clients and servers and ours, with each side looking at the other's papers."""
+"""TLS between Java's clients and servers and ours; each side verifies the other's certificate."""
 
 from __future__ import annotations
 
