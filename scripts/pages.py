@@ -11,12 +11,19 @@ from pathlib import Path
 from mqserver.broker.acl.rights import page_rows
 from mqserver.broker.table import PROCESSORS
 from mqserver.config import page as settings_page
-from scripts import blocking_admin, client_options_page, metrics_page, protocol_page
+from scripts import (
+    blocking_admin,
+    client_options_page,
+    metrics_page,
+    protocol_page,
+    tested_page,
+)
 
 ROOT = Path(__file__).parent.parent
 WRITTEN: dict[str, Callable[[], str]] = {
     "docs/client-options.md": client_options_page.page,
     "docs/metrics.md": metrics_page.page,
+    "docs/operations/tested.md": tested_page.page,
     "docs/protocol.md": protocol_page.page,
     "docs/settings.md": settings_page.page,
     "mqclient/blocking/admin_groups.py": blocking_admin.page,

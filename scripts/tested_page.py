@@ -1,7 +1,6 @@
 """Writes the page about the tested versions, from the tests and the files that run them.
 
-`python -m scripts.tested_page > docs/operations/tested.md` updates the page; a test compares the
-page with the sources.
+`make pages` updates docs/operations/tested.md.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ WITH_5 = ("java5", "OUR_CLIENTS_AT")
 
 HEAD = """# Tested versions
 
-`python -m scripts.tested_page` writes this page from the tests and from the files that run them.
+`make pages` writes this page from the tests and from the files that run them.
 
 | software | versions | tested how |
 |---|---|---|
@@ -121,6 +120,3 @@ def _modules() -> Iterator[str]:
             versions = five
         yield f"| `{path.relative_to(TESTS).with_suffix('')}` | {versions} | {first} |"
 
-
-if __name__ == "__main__":
-    print(page(), end="")
