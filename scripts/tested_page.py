@@ -119,4 +119,3 @@ def _modules() -> Iterator[str]:
         if re.search(r"^pytestmark = pytest.mark.soak", text, re.MULTILINE):
             versions = five
         yield f"| `{path.relative_to(TESTS).with_suffix('')}` | {versions} | {first} |"
-

@@ -132,7 +132,10 @@ class Offsets(BlockingRoom):
 
 
 class Plans(BlockingRoom):
-    """Plans of changes of groups' offsets. A plan changes nothing until it is given to `apply`."""
+    """Plans of changes of groups' offsets. A plan changes nothing until it is given to `apply`.
+
+    queues: only these queues of the topic; None is all queues that consumers read. All raise
+    NoRouteError for an unknown topic, and RocketMQError if a queue's broker has no master."""
 
     reset = _blocking(plans.Plans.reset)
     copy = _blocking(plans.Plans.copy)
