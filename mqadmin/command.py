@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from mqadmin.java_text import parse_time_ms
 from mqadmin.report import FORMATS, Report, Stream
 from mqclient.admin import Admin
 from mqclient.cli import connection
@@ -32,10 +33,20 @@ class Option:
     takes_value: bool = True
 
     @property
+    def name(self) -> str:
+        """The name of its value: some of RocketMQ's long names have blanks."""
+        return self.typed.replace("-", "_")
+
+    @property
+    def typed(self) -> str:
+        """The long name as it is typed: print-msg for RocketMQ's "print msg"."""
+        return self.long.strip().replace(" ", "-")
+
+    @property
     def flags(self) -> tuple[str, ...]:
         """The option as it is typed: -t, --topic."""
-        long = f"--{self.long}"
-        return (f"-{self.short}", long) if self.short else (long,)
+        long = tuple(f"--{word}" for word in dict.fromkeys((self.long, self.typed)))
+        return (f"-{self.short}", *long) if self.short else long
 
 
 HELP_OPTION = Option("h", "help", "Print help", takes_value=False)
@@ -73,6 +84,14 @@ class Arguments:
     def is_true(self, name: str) -> bool:
         """Whether an option has the value true (any other text is false, as in Java)."""
         return (self.text(name) or "").lower() == "true"
+
+    def time_ms(self, name: str) -> int | None:
+        """A time in milliseconds since 1970, None when it is absent; raises UsageError."""
+        value = self.text(name)
+        try:
+            return None if value is None else parse_time_ms(value)
+        except ValueError as error:
+            raise UsageError(f"--{name}: {error}") from None
 
     def number(self, name: str, default: int) -> int:
         """A whole number; raises UsageError for other text."""
@@ -129,7 +148,7 @@ class Command:
         return [
             *(
                 click.Option(
-                    [*option.flags, option.long.replace("-", "_")],
+                    [*option.flags, option.name],
                     is_flag=not option.takes_value,
                 )
                 for option in options
@@ -142,10 +161,10 @@ class Command:
 
     def _check(self, values: Mapping[str, object]) -> None:
         for option in self.options:
-            if option.required and values[option.long.replace("-", "_")] is None:
+            if option.required and values[option.name] is None:
                 raise UsageError(f"Missing required option: {option.short or option.long}")
         group = [option for option in self.options if option.short in self.either]
-        given = [option for option in group if values[option.long] is not None]
+        given = [option for option in group if values[option.name] is not None]
         if group and len(given) != 1:
             names = " or ".join(f"-{option.short} ({option.long})" for option in group)
             raise UsageError(f"give exactly one of {names}")

@@ -54,6 +54,20 @@ def seconds_text(timestamp_ms: int) -> str:
     return datetime.fromtimestamp(timestamp_ms / 1000).strftime("%Y-%m-%d %H:%M:%S")
 
 
+def parse_time_ms(text: str) -> int:
+    """Milliseconds since 1970, or a local time as yyyy-MM-dd#HH:mm:ss:SSS; raises ValueError."""
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return int(datetime.strptime(text, "%Y-%m-%d#%H:%M:%S:%f").timestamp() * 1000)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is no time: give milliseconds, or yyyy-MM-dd#HH:mm:ss:SSS"
+        ) from None
+
+
 def millis_text(timestamp_ms: int) -> str:
     """Local time to the millisecond: 2026-11-21 07:51:18,063."""
     seconds, millis = divmod(timestamp_ms, 1000)

@@ -19,7 +19,7 @@ __all__ = ["FORMATS", "Piece", "Report", "Row", "Stream", "write"]
 
 FORMATS = ("rocketmq", *ROW_FORMATS)
 """The values of --output."""
-TIME_FIELD = "Timestamp"
+TIME_FIELD = "imestamp"
 """End of the names of fields that hold a time in milliseconds; a table shows the local time."""
 
 

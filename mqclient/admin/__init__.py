@@ -3,6 +3,7 @@
 from mqclient.admin.admin import Admin
 from mqclient.admin.messages import MessageTrack
 from mqclient.admin.plans import OffsetChange, OffsetPlan, ShiftBy, ToOffset
+from mqclient.admin.queue_pages import QueuePage
 from mqclient.admin.resets import RollbackStats
 from mqclient.admin.versions import version_name
 
@@ -11,6 +12,7 @@ __all__ = [
     "MessageTrack",
     "OffsetChange",
     "OffsetPlan",
+    "QueuePage",
     "RollbackStats",
     "ShiftBy",
     "ToOffset",

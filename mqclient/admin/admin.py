@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from mqclient.admin.access import Access
 from mqclient.admin.brokers import Brokers
@@ -19,7 +19,11 @@ from mqclient.admin.topics import Topics
 from mqclient.engine.client import Client
 from mqclient.settings.checks import seconds
 from mqclient.settings.clients import AdminOptions
-from mqclient.settings.declare import explained, takes
+from mqclient.settings.declare import explained, made_of, takes
+from mqclient.settings.producers import producer_options
+
+if TYPE_CHECKING:
+    from mqclient.producer.producer import Producer
 
 
 @explained
@@ -33,6 +37,7 @@ class Admin:
 
     @takes(AdminOptions)
     def __init__(self, options: AdminOptions) -> None:
+        self._options = options
         self._engine = Client(options)
         self._namesrv = ";".join(options.servers)
         channel = Channel(self._engine, options.timeout, self._namesrv)
@@ -54,6 +59,16 @@ class Admin:
     def client_id(self) -> str:
         """The id under which servers know this client."""
         return self._engine.client_id
+
+    def producer(self, group: str, *, trace: bool = False, unit: str | None = None) -> Producer:
+        """A producer with this Admin's NameServers, account and other options of every client.
+
+        trace: send records of message trace. unit: last part of its client id. The caller starts
+        and closes it: `async with admin.producer("tools") as producer`.
+        """
+        from mqclient.producer.producer import Producer
+
+        return made_of(Producer, producer_options(self._options, group, trace=trace, unit=unit))
 
     async def start(self) -> None:
         """Start the client; `async with` does this. Connections open when they are needed."""

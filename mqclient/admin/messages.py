@@ -9,6 +9,7 @@ from mqclient.admin.brokers import Brokers
 from mqclient.admin.channel import Channel, Room, reachable
 from mqclient.admin.groups import Groups
 from mqclient.admin.offsets import Offsets
+from mqclient.admin.queue_pages import QueuePage, page_call, page_of
 from mqclient.admin.topics import Topics
 from mqclient.admin.unique_keys import QUERY_COUNT, UniqueKeys
 from mqclient.errors import (
@@ -18,13 +19,15 @@ from mqclient.errors import (
     RocketMQError,
     UnreachableError,
 )
+from mqclient.trace.points import TracePoint, trace_points
 from mqcommon.message import (
+    MessageQueue,
     OffsetMessageId,
     ReceivedMessage,
     decode_reply,
     parse_offset_msg_id,
 )
-from mqcommon.names import retry_topic
+from mqcommon.names import TRACE_TOPIC, retry_topic
 from mqcommon.wire.bodies.groups import ConsumerConnection
 from mqcommon.wire.bodies.running import ConsumeMessageDirectlyResult
 from mqcommon.wire.calls import message_calls
@@ -141,6 +144,42 @@ class Messages(Room):
         milliseconds since 1970. Raises NoRouteError, BrokerError (NO_MESSAGE) when there is none.
         """
         return await self._unique_keys.query(topic, key, max_count, begin_ms, end_ms)
+
+    async def copies(self, topic: str, unique_key: str) -> list[ReceivedMessage]:
+        """The copies of a message with a unique key, oldest first (`queryMessageByUniqKey`).
+
+        A message that is sent again after a timeout has several. Raises NoRouteError, and
+        BrokerError (NO_MESSAGE) when there is none.
+        """
+        return await self._unique_keys.copies(topic, unique_key)
+
+    async def trace(self, msg_id: str, topic: str = TRACE_TOPIC) -> list[TracePoint]:
+        """The records of message trace about a message: its send and its deliveries.
+
+        msg_id: the msg_id of the send. topic: the trace topic. Raises NoRouteError, and BrokerError
+        (NO_MESSAGE) when nothing was recorded.
+        """
+        carriers = await self.query(topic, msg_id)
+        return [point for carrier in carriers for point in trace_points(carrier, msg_id)]
+
+    async def read(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        count: int = 32,
+        *,
+        tags: str = "*",
+        group: str | None = None,
+    ) -> QueuePage:
+        """Messages of a queue from an offset on, as they are now; joins and commits nothing.
+
+        count: at most this many; the broker may return fewer. tags: "A || B". group: in whose name
+        to read, for access control; None is RocketMQ's group of tools.
+        """
+        call = page_call(queue, offset, count, tags, group)
+        return page_of(
+            await self._channel.ask_broker(await self._channel.master_of(queue), call), queue, tags
+        )
 
     async def resume_check(self, offset_msg_id: str) -> None:
         """Have the broker ask about a half message again (`resumeCheckHalfMessage`).

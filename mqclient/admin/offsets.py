@@ -84,6 +84,10 @@ class Offsets(Room):
         call = offset_calls.consumer_status(topic, group, client_id)
         return await self._channel.ask_any(topic, call, slow=True)
 
+    async def committed(self, group: str, queue: MessageQueue) -> int | None:
+        """A group's committed offset in a queue; None when it never committed one."""
+        return await self._ask_master(queue, offset_calls.query_consumer_offset(group, queue))
+
     async def commit(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Set a group's committed offset in a queue: the next one to read."""
         await self._ask_master(queue, offset_calls.update_consumer_offset(group, queue, offset))

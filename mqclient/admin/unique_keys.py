@@ -31,6 +31,14 @@ class UniqueKeys:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
 
+    async def copies(self, topic: str, key: str) -> list[ReceivedMessage]:
+        """The copies of a message in one topic, oldest first; see `Messages.copies`."""
+        found = await self._in(topic, key)
+        if not found:
+            words = f"no message with the unique key {key} in topic {topic}"
+            raise BrokerError(ResponseCode.NO_MESSAGE, words, self._channel.namesrv)
+        return sorted(found, key=lambda message: message.store_timestamp_ms)
+
     async def find(self, key: str, topic: str | None) -> ReceivedMessage:
         """The copy of a message that was stored first. topic: None searches all topics.
 

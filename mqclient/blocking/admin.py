@@ -16,9 +16,11 @@ from mqclient.blocking.admin_groups import (
     Topics,
 )
 from mqclient.blocking.loop_thread import LoopThread
+from mqclient.blocking.producer import Producer
 from mqclient.blocking.sync_client import SyncClient
 from mqclient.settings.clients import AdminOptions
 from mqclient.settings.declare import explained, made_of, takes
+from mqclient.settings.producers import producer_options
 
 
 @explained
@@ -34,6 +36,7 @@ class Admin(SyncClient[AsyncAdmin]):
     def __init__(self, options: AdminOptions) -> None:
         client = made_of(AsyncAdmin, options)
         super().__init__(client)
+        self._options = options
         self.access = Access(client.access, self._where)
         self.brokers = Brokers(client.brokers, self._where)
         self.topics = Topics(client.topics, self._where)
@@ -44,6 +47,14 @@ class Admin(SyncClient[AsyncAdmin]):
         self.resets = Resets(client.resets, self._where)
         self.plans = Plans(client.plans, self._where)
         self.messages = Messages(client.messages, self._where)
+
+    def producer(self, group: str, *, trace: bool = False, unit: str | None = None) -> Producer:
+        """A producer with this Admin's NameServers, account and other options of every client.
+
+        trace: send records of message trace. unit: last part of its client id. The caller starts
+        and closes it: `with admin.producer("tools") as producer`.
+        """
+        return made_of(Producer, producer_options(self._options, group, trace=trace, unit=unit))
 
     def _where(self) -> LoopThread:
         return self._running

@@ -11,26 +11,19 @@ from typing import Any
 
 import click
 
-from mqclient.aio import Message, Producer, SendResult
+from mqclient.aio import Producer, SendResult
 from mqclient.cli.exported import ExportedMessage, read_export
+from mqclient.producer.copies import copy_of
 from mqcommon.cli.output import chosen_format, write_rows
 from mqcommon.cli.progress import Report, progress
 from mqcommon.cli.running import refusing_arguments
 from mqcommon.message import MessageQueue
-from mqcommon.names import INNER_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
 
 __all__ = ["Resend", "send_file"]
 
 IN_FLIGHT_MAX = 64
 """Messages that are sent before the first answer is awaited."""
 COLUMNS = ("file", "read", "sent", "notDurable", "leftOut")
-_FALSE_BY_NOW = frozenset({
-    "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET", "TRANSACTION_CHECK_TIMES", "CLUSTER", "MIN_OFFSET",
-    "MAX_OFFSET", "INNER_MULTI_QUEUE_OFFSET",
-})  # fmt: skip
-"""Properties that mark half messages, or that the broker sets itself."""
-_DELAY = frozenset({"REAL_TOPIC", "REAL_QID", "DELAY"})
-"""Properties of a delayed message, even after its delivery."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +119,7 @@ class _Sending:
 
     async def _start(self, exported: ExportedMessage) -> None:
         try:
-            message, queue_id = _message(exported, self._plan.topic)
+            message, queue_id = copy_of(exported, self._plan.topic)
         except ValueError:
             self._counts.failed_at = exported.place
             raise
@@ -161,22 +154,3 @@ class _Sending:
         self._under_way.popleft()
         self._counts.sent += 1
         self._counts.not_durable += result.status != "SEND_OK"
-
-
-def _message(exported: ExportedMessage, topic: str | None) -> tuple[Message | None, int]:
-    """A message as it was first sent, with its queue id; None for RocketMQ's own."""
-    properties, home, queue_id = exported.properties, exported.topic, exported.queue_id
-    dropped = _FALSE_BY_NOW | _DELAY
-    if home == SCHEDULE_TOPIC:  # still delayed: its delay starts again
-        home = properties.get("REAL_TOPIC", "")
-        queue_id = int(properties.get("REAL_QID", "0"))
-        dropped -= {"DELAY"}
-    if not home or home.startswith(INNER_PREFIX):
-        return None, 0
-    message = Message(topic or home, exported.body, flag=exported.flag)
-    kept = {name: value for name, value in properties.items() if name not in dropped}
-    if message.topic.startswith(RETRY_PREFIX):
-        kept["RECONSUME_TIME"] = str(exported.reconsume_times)
-    message.properties = kept
-    message.born_timestamp_ms = exported.born_timestamp_ms
-    return message, queue_id

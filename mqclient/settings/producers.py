@@ -8,11 +8,11 @@ from mqclient.engine.callables import check_takes
 from mqclient.engine.namespace import Namespace
 from mqclient.producer.transactions.state import CheckHandler
 from mqclient.settings.checks import check_group, check_topic
-from mqclient.settings.clients import ClientOptions, Namesrv
-from mqclient.settings.declare import Option, declared
+from mqclient.settings.clients import ClientOptions, ConnectionOptions, Namesrv
+from mqclient.settings.declare import Option, changed, declared, rows
 from mqclient.settings.values import Compression, Linger, Retry, SendLimits, Trace
 
-__all__ = ["ProducerOptions", "SendOptions", "TransactionOptions"]
+__all__ = ["ProducerOptions", "SendOptions", "TransactionOptions", "producer_options"]
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
 BeforeSend = Callable[[Any], object]
@@ -107,6 +107,16 @@ class ProducerOptions(SendOptions):
     """Options of a producer."""
 
     namesrv: Namesrv = None
+
+
+def producer_options(
+    client: ClientOptions, group: str, *, trace: bool, unit: str | None
+) -> ProducerOptions:
+    """The options of a producer that connects as another client does."""
+    shared = client.connection()
+    values = {row.name: getattr(shared, row.name) for row in rows(ConnectionOptions)}
+    values["client_id"] = changed(shared.client_id, unit=unit)
+    return ProducerOptions(group=group, trace=Trace() if trace else None, **values)
 
 
 @declared

@@ -1,43 +1,43 @@
-"""mqadmin queryMsgById: one message by its id, and its fate in each group.
+"""mqadmin queryMsgById: messages by id, and their fate in each group.
 
 RocketMQ takes offset ids here. The ids that sends print are unique keys; they work too.
 """
 
 from __future__ import annotations
 
-import os
-import re
-import tempfile
-from pathlib import Path
-
 from mqadmin.command import Arguments, Command, Option, UsageError
-from mqadmin.java_text import java_map, millis_text
+from mqadmin.message_text import directly_text, message_block, message_fields
 from mqadmin.report import Report
-from mqclient.admin import Admin
-from mqclient.admin.messages import MessageTrack
+from mqadmin.sending import send_fields
+from mqclient.admin import Admin, MessageTrack
+from mqclient.errors import RocketMQError
+from mqclient.producer.copies import copy_of
 from mqcommon.cli.running import refusing_arguments
 from mqcommon.message import ReceivedMessage, parse_offset_msg_id
-from mqcommon.wire.bodies.running import ConsumeMessageDirectlyResult
 
-Found = tuple[ReceivedMessage, list[MessageTrack]]
+RESEND_GROUP = "ReSendMsgById"
 
 
 async def run(admin: Admin, arguments: Arguments) -> Report:
-    """Look the messages up, or with -g and -d let a member consume them now."""
+    """Look the messages up; with -g and -d let a client consume them, with -s send them again."""
     ids = _message_ids(arguments.required("msgId"))
-    if arguments.is_true("sendMessage"):
-        raise UsageError("-s (send the message again) is not built yet")
-    group, client = arguments.text("consumerGroup"), arguments.text("clientId")
-    topic = arguments.text("topic")
-    if group and client:
-        return await _consume(admin, group, client, ids, topic)
     found = []
     for msg_id in ids:
         with refusing_arguments():
-            message = await admin.messages.view(msg_id, topic)
-        found.append((message, await admin.messages.track(message)))
-    rows = [message_row(message, tracks) for message, tracks in found]
-    return Report(rows, lambda: "\n".join(map(message_text, found)), single=len(rows) == 1)
+            found.append(await admin.messages.view(msg_id, arguments.text("topic")))
+    group, client = arguments.text("consumerGroup"), arguments.text("clientId")
+    if group and client:
+        return await consume(admin, group, client, found)
+    if arguments.text("sendMessage") is not None:
+        wanted = found if arguments.is_true("sendMessage") else []
+        return await _send_again(admin, dict(zip(ids, wanted, strict=False)), arguments)
+    shown = [(message, await admin.messages.track(message)) for message in found]
+    rows = [tracked_fields(message, tracks) for message, tracks in shown]
+    return Report(
+        rows,
+        lambda: "\n".join(message_block(*one, with_id=True) for one in shown),
+        single=len(rows) == 1,
+    )
 
 
 def _message_ids(text: str) -> list[str]:
@@ -51,99 +51,47 @@ def _message_ids(text: str) -> list[str]:
     return ids
 
 
-async def _consume(
-    admin: Admin, group: str, client: str, ids: list[str], topic: str | None
-) -> Report:
-    """Let one member consume each message now."""
-    results = []
-    for msg_id in ids:
-        with refusing_arguments():
-            message = await admin.messages.view(msg_id, topic)
-        results.append(await admin.messages.consume_directly(group, client, message))
-    rows = [result.to_plain() for result in results]
-    return Report(rows, lambda: "\n".join(map(_result_text, results)), single=len(rows) == 1)
-
-
-def _result_text(result: ConsumeMessageDirectlyResult) -> str:
-    order, commit = str(result.order).lower(), str(result.auto_commit).lower()
-    return (
-        f"ConsumeMessageDirectlyResult [order={order}, autoCommit={commit}, "
-        f"consumeResult={_or_null(result.consume_result)}, remark={_or_null(result.remark)}, "
-        f"spentTimeMills={result.spent_time_mills}]"
-    )
-
-
-def message_row(message: ReceivedMessage, tracks: list[MessageTrack]) -> dict[str, object]:
-    """A message as JSON: the body as text when it is UTF-8, else as hex."""
-    try:
-        body = {"body": message.body.decode()}
-    except UnicodeDecodeError:
-        body = {"bodyHex": message.body.hex()}
+def tracked_fields(message: ReceivedMessage, tracks: list[MessageTrack]) -> dict[str, object]:
+    """A message and its fate in each group, as JSON."""
     return {
-        "offsetMsgId": message.offset_msg_id,
-        "msgId": message.msg_id,
-        "topic": message.topic,
-        "tags": message.tags,
-        "keys": message.keys,
-        "queueId": message.queue_id,
-        "queueOffset": message.queue_offset,
-        "commitLogOffset": message.commit_log_offset,
-        "reconsumeTimes": message.reconsume_times,
-        "bornTimestamp": message.born_timestamp_ms,
-        "storeTimestamp": message.store_timestamp_ms,
-        "bornHost": message.born_host,
-        "storeHost": message.store_host,
-        "sysFlag": message.sys_flag,
-        "properties": dict(message.properties),
-        **body,
+        **message_fields(message),
         "tracks": [
-            {"consumerGroup": track.consumer_group, "trackType": track.track_type}
+            {
+                "consumerGroup": track.consumer_group,
+                "trackType": track.track_type,
+                "exceptionDesc": track.exception,
+            }
             for track in tracks
         ],
     }
 
 
-def message_text(found: Found) -> str:
-    """RocketMQ's block of a message, then its tracks."""
-    message, tracks = found
-    lines = {
-        "OffsetID:": message.offset_msg_id,
-        "Topic:": message.topic,
-        "Tags:": f"[{_or_null(message.tags)}]",
-        "Keys:": f"[{_or_null(message.keys)}]",
-        "Queue ID:": message.queue_id,
-        "Queue Offset:": message.queue_offset,
-        "CommitLog Offset:": message.commit_log_offset,
-        "Reconsume Times:": message.reconsume_times,
-        "Born Timestamp:": millis_text(message.born_timestamp_ms),
-        "Store Timestamp:": millis_text(message.store_timestamp_ms),
-        "Born Host:": message.born_host,
-        "Store Host:": message.store_host,
-        "System Flag:": message.sys_flag,
-        "Properties:": java_map(message.properties),
-        "Message Body Path:": save_body(message),
-    }
-    block = "".join(f"{label:<20} {value}\n" for label, value in lines.items())
-    if not tracks:
-        return f"{block}\n\nWARN: No Consumer"
-    return f"{block}\n\n{''.join(map(str, tracks))}"
+async def consume(admin: Admin, group: str, client: str, messages: list[ReceivedMessage]) -> Report:
+    """Let one client of a group consume each message now."""
+    results = [await admin.messages.consume_directly(group, client, m) for m in messages]
+    rows = [
+        {"msgId": message.msg_id, "consumerGroup": group, "clientId": client, **result.to_plain()}
+        for message, result in zip(messages, results, strict=True)
+    ]
+    return Report(rows, lambda: "\n".join(map(directly_text, results)), single=len(rows) == 1)
 
 
-def _or_null(text: str | None) -> str:
-    return "null" if text is None else text
-
-
-def save_body(message: ReceivedMessage) -> Path:
-    """Write the body where RocketMQ does: rocketmq/msgbodys in the temporary folder."""
-    folder = Path(tempfile.gettempdir(), "rocketmq", "msgbodys")
-    folder.mkdir(parents=True, exist_ok=True)
-    # The id is the producer's text: anything but an id must not choose the file.
-    is_id = re.fullmatch(r"[0-9A-Fa-f]{16,64}", message.msg_id)
-    path = folder / (message.msg_id if is_id else message.offset_msg_id)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
-    with open(os.open(path, flags, 0o600), "wb") as file:
-        file.write(message.body)
-    return path
+async def _send_again(
+    admin: Admin, messages: dict[str, ReceivedMessage], arguments: Arguments
+) -> Report:
+    """Send copies of the messages, by the ids they were asked for."""
+    results = {}
+    async with admin.producer(RESEND_GROUP, unit=arguments.text("unitName")) as producer:
+        for msg_id, message in messages.items():
+            copy, _ = copy_of(message)
+            if copy is None:
+                raise RocketMQError(
+                    f"message {msg_id} is in {message.topic}, where only RocketMQ itself sends"
+                )
+            results[msg_id] = await producer.send(copy)
+    rows = [{"originalMsgId": msg_id, **send_fields(result)} for msg_id, result in results.items()]
+    texts = [f"prepare resend msg. originalMsgId={i}{result}" for i, result in results.items()]
+    return Report(rows, lambda: "\n".join(texts), single=len(rows) == 1)
 
 
 QUERY_MSG_BY_ID = Command(

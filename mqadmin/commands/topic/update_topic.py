@@ -46,7 +46,12 @@ def _table(addresses: list[str], config: TopicConfig, order_line: str, one_broke
     """RocketMQ's lines; it says the order before the success of one broker, else after."""
     created = "".join(f"create topic to {address} success.\n" for address in addresses)
     told = order_line + created if one_broker else created + order_line
-    return told + (
+    return told + config_text(config)
+
+
+def config_text(config: TopicConfig) -> str:
+    """`TopicConfig.toString`."""
+    return (
         f"TopicConfig [topicName={config.topic_name}, readQueueNums={config.read_queue_nums}, "
         f"writeQueueNums={config.write_queue_nums}, perm={perm_text(config.perm)}, "
         f"topicFilterType={config.topic_filter_type}, topicSysFlag={config.topic_sys_flag}, "

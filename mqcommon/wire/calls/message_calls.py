@@ -53,10 +53,12 @@ def query_message(header: pull.QueryMessageRequestHeader) -> Call[bytes]:
     )
 
 
-def pull_at_once(queue: MessageQueue, group: str, offset: int, count: int) -> Call[Frame]:
+def pull_at_once(
+    queue: MessageQueue, group: str, offset: int, count: int, tags: str = "*"
+) -> Call[Frame]:
     """Messages of a queue from an offset on, as they are now; commits nothing.
 
-    group: any group that may read the topic; its subscription is not touched.
+    group: any group that may read the topic; its subscription is not touched. tags: "A || B".
     """
     header = pull.PullMessageRequestHeader(
         consumer_group=group,
@@ -67,7 +69,7 @@ def pull_at_once(queue: MessageQueue, group: str, offset: int, count: int) -> Ca
         sys_flag=int(PullSysFlag.SUBSCRIPTION),
         commit_offset=0,
         suspend_timeout_millis=0,
-        subscription="*",
+        subscription=tags,
         sub_version=0,
         expression_type="TAG",
         broker_name=queue.broker_name,
