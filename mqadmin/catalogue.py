@@ -141,7 +141,7 @@ def full_name(word: str) -> str | None:
 
 
 def description(name: str) -> str:
-    """What a command does, in one line."""
+    """The purpose of a command, in one line."""
     return DESCRIPTIONS.get(name) or OWN[name]
 
 

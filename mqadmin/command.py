@@ -110,9 +110,9 @@ class Command:
 
     either: short names of options of which exactly one must be given. interval_option: the
     option, in seconds, that makes the command repeat until it is stopped. more_options: ours, which
-    RocketMQ's usage text does not have. effect: for a destructive command, says what it is about to
-    destroy, as the end of the sentence "This will ...". description: what a command of our own
-    does, in one line; `catalogue` has RocketMQ's descriptions.
+    RocketMQ's usage text does not have. effect: for a destructive command, names the loss, as the
+    end of the sentence "This will ...". description: the purpose of a command of our own, in one
+    line; `catalogue` has RocketMQ's descriptions.
     """
 
     name: str

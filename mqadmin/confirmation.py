@@ -1,4 +1,4 @@
-"""What a destructive command needs before it runs: an address that was given, and a yes."""
+"""Requirements of a destructive command: an address that was given, and a yes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands that send share: timed sends, and how a send is shown."""
+"""Shared by the commands that send: timed sends, and the row of a send."""
 
 from __future__ import annotations
 

@@ -97,6 +97,9 @@ class Messages(BlockingRoom):
 
     view = _blocking(messages.Messages.view)
     query = _blocking(messages.Messages.query)
+    copies = _blocking(messages.Messages.copies)
+    trace = _blocking(messages.Messages.trace)
+    read = _blocking(messages.Messages.read)
     resume_check = _blocking(messages.Messages.resume_check)
     consume_directly = _blocking(messages.Messages.consume_directly)
     track = _blocking(messages.Messages.track)
@@ -129,6 +132,8 @@ class Offsets(BlockingRoom):
     earliest_time = _blocking(offsets.Offsets.earliest_time)
     of_members = _blocking(offsets.Offsets.of_members)
     commit = _blocking(offsets.Offsets.commit)
+    committed = _blocking(offsets.Offsets.committed)
+    ask_master = _blocking(offsets.Offsets.ask_master)
 
 
 class Plans(BlockingRoom):

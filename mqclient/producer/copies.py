@@ -25,30 +25,37 @@ class Stored(Protocol):
     @property
     def topic(self) -> str:
         """Its topic."""
+        ...
 
     @property
     def queue_id(self) -> int:
         """Its queue."""
+        ...
 
     @property
     def body(self) -> bytes:
         """The body as sent, decompressed."""
+        ...
 
     @property
     def properties(self) -> Mapping[str, str]:
         """Every property, RocketMQ's too."""
+        ...
 
     @property
     def flag(self) -> int:
         """The flag that the user set."""
+        ...
 
     @property
     def born_timestamp_ms(self) -> int:
         """When the producer made it, milliseconds since the epoch."""
+        ...
 
     @property
     def reconsume_times(self) -> int:
         """Number of failed deliveries."""
+        ...
 
 
 def copy_of(stored: Stored, topic: str | None = None) -> tuple[Message | None, int]:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from mqadmin import main
-from mqadmin.catalogue import built
+from mqadmin.catalogue import built, command_of
+from mqadmin.report import Stream
 from mqclient.admin import Admin
 from mqcommon.wire import RequestCode
 from tests.admin.golden import GOLDEN, RecordedCluster, text
@@ -100,12 +101,16 @@ SENDING = ("sendM", "checkMsgSendRT")
 
 COMPARED_LIVE = {
     "clusterAclConfigVersion",
+    "clusterRT",
     "deleteAclConfig",
     "getAclConfig",
+    "queryMsgTraceById",
     "updateAclConfig",
     "updateGlobalWhiteAddr",
 }
-"""Commands without a recording: `tests/interop/test_acl.py` compares them with Java's."""
+"""Commands whose recording has no session, or never ends: `tests/interop` compares them with
+Java's.
+"""
 
 WRITES_FILES = {"consumerStatus", "exportConfigs", "exportMetadata", "exportMetrics"}
 """Commands that `test_golden_files.py` compares."""
@@ -159,6 +164,24 @@ def test_a_command_is_compared_with_java_s(name: str) -> None:
     )
     case = any(line.split()[0] == name for line in SAME.values())
     assert case, f"add a case for {name} to SAME of tests/admin/test_golden.py"
+
+
+async def test_rounds_of_sends_are_shown_as_java_shows_them() -> None:
+    command = command_of("clusterRT")
+    assert command is not None
+    async with Admin("127.0.0.1:9876", transport=RecordedCluster("clusterRT")) as admin:
+        result = await command.run(admin, command.parse(["-a", "2", "-s", "16", "-i", "0"]))
+        assert isinstance(result, Stream)
+        lines = []
+        async for piece in result.pieces:
+            lines.append(piece.text)
+            if len(lines) == 4:
+                break
+    duration = re.compile(r"\d\.\d\d")
+    expected = text("clusterRT").splitlines()[:4]
+    assert [duration.sub("N", str(line)) for line in lines] == [
+        duration.sub("N", line) for line in expected
+    ]
 
 
 def test_load_of_a_cluster_is_java_s_but_for_the_age_of_its_log(run: Run) -> None:

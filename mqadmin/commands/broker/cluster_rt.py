@@ -23,7 +23,7 @@ COLUMNS = ("timestamp", "cluster", "brokerName", "rt", "successCount", "failCoun
 
 
 class Plan(NamedTuple):
-    """What is sent in a round. room: name of the machine room; None shows a table."""
+    """The sends of a round. room: name of the machine room; None shows a table."""
 
     brokers: list[tuple[str, str]]
     amount: int
@@ -68,7 +68,7 @@ async def _measured(producer: Producer, plan: Plan, cluster: str, broker: str) -
     rt = average_text(total_ms, plan.amount - 1)
     counts = (plan.amount - failed, failed)
     now = datetime.now(UTC)
-    row = dict(zip(COLUMNS, (
+    row: dict[str, object] = dict(zip(COLUMNS, (
         int(now.timestamp() * 1000), cluster, broker, None if rt == "NaN" else float(rt), *counts,
     ), strict=True))  # fmt: skip
     if plan.room is None:

@@ -1,4 +1,4 @@
-"""mqadmin queryCq: entries of a consume queue, and what a group's filter makes of them."""
+"""mqadmin queryCq: entries of a consume queue, with the result of a group's filter."""
 
 from __future__ import annotations
 
