@@ -61,7 +61,8 @@ def _option_lines(command: Command) -> str:
 
 def _flags(option: Option) -> str:
     """The option's names; a long name without a short one is aligned with the others."""
-    return f" {','.join(option.flags)}" if option.short else f"    {option.flags[0]}"
+    long = f"--{option.long}"
+    return f" -{option.short},{long}" if option.short else f"    {long}"
 
 
 def full_help(command: Command) -> str:

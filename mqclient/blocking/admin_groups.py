@@ -131,9 +131,8 @@ class Offsets(BlockingRoom):
     at_time = _blocking(offsets.Offsets.at_time)
     earliest_time = _blocking(offsets.Offsets.earliest_time)
     of_members = _blocking(offsets.Offsets.of_members)
-    commit = _blocking(offsets.Offsets.commit)
     committed = _blocking(offsets.Offsets.committed)
-    ask_master = _blocking(offsets.Offsets.ask_master)
+    commit = _blocking(offsets.Offsets.commit)
 
 
 class Plans(BlockingRoom):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from dataclasses import replace
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from mqclient.engine.mock import MockTransport
