@@ -12,12 +12,12 @@ use mq_format::consume_queue::QueueEntry;
 use mq_format::fastjson;
 use mq_format::message::SCHEDULE_TOPIC;
 use mq_log::fs;
-use mq_store::State;
+use mq_statefile::json::other_content;
+use mq_statefile::{STATE_BYTES_MAX, StateFiles};
 use mq_store::inspect::ConsumeQueue;
 use mq_store::inspect::ConsumeQueues;
 use mq_store::inspect::Offsets;
 use mq_store::inspect::delay_offsets;
-use mq_store::inspect::other_content;
 use mq_store::inspect::{io_error, sync_directory};
 use mq_store::{ReadMode, StoreError};
 
@@ -30,8 +30,6 @@ pub(super) const STATE_FILES: [(&str, &[&str]); 6] = [
     ("consumerFilter.json", &["filterDataByTopic"]),
     ("delayOffset.json", &["offsetTable"]),
 ];
-/// Largest state file that is read, bytes.
-pub(super) const STATE_BYTES_MAX: u64 = 1 << 30;
 /// Bytes of queue entries read at once.
 const ENTRIES_BYTES: usize = 64 << 10;
 
@@ -127,7 +125,7 @@ pub(super) fn outlook(
     queues: &ConsumeQueues,
     sets_back: bool,
 ) -> Result<Vec<GroupOutlook>, StoreError> {
-    let state = State::new(root);
+    let state = StateFiles::new(root);
     // With light queues enabled, all offsets are in lmqConsumerOffset.json.
     let has_light = state_bytes(root, "lmqConsumerOffset.json")?.is_some();
     let offsets = Offsets::load(&state, has_light)?;

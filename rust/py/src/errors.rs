@@ -4,6 +4,7 @@ use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyOSError, PyValueError};
 use pyo3::prelude::*;
 
+use mq_statefile::FileError;
 use mq_store::StoreError as Error;
 
 create_exception!(
@@ -58,6 +59,11 @@ pub(crate) fn raise(error: Error) -> PyErr {
             None => PyOSError::new_err(text),
         },
     }
+}
+
+/// Like [`raise`], for state files outside a store.
+pub(crate) fn raise_file(error: FileError) -> PyErr {
+    raise(error.into())
 }
 
 /// An error of an operation on an open file, whose name is not known.

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::errors::raise;
-use mq_store::{Aside, State};
+use super::errors::raise_file;
+use mq_statefile::{self as statefile, Aside};
 
 /// Files that are replaced as a whole and have a checksum; `own` is the folder for our own files.
 #[pyclass(frozen, module = "mqcommon._core")]
 pub struct StateFiles {
-    inner: State,
+    inner: statefile::StateFiles,
 }
 
 #[pymethods]
@@ -19,20 +19,21 @@ impl StateFiles {
     #[new]
     fn new(directory: PathBuf, own: PathBuf) -> Self {
         Self {
-            inner: State::at(&directory, &own),
+            inner: statefile::StateFiles::at(&directory, &own),
         }
     }
 
     /// Replaces a file durably; its previous content stays in `{name}.bak`.
     fn save(&self, py: Python<'_>, name: &str, content: &[u8]) -> PyResult<()> {
-        py.detach(|| self.inner.save(name, content)).map_err(raise)
+        py.detach(|| self.inner.save(name, content))
+            .map_err(raise_file)
     }
 
     /// The result of `check` for a file, or for its previous copy; None without a file.
     fn load(&self, py: Python<'_>, name: &str, check: Py<PyAny>) -> PyResult<Option<Py<PyAny>>> {
         let checked = |bytes: &[u8]| read_checked(Some(&check), bytes);
         py.detach(|| self.inner.load_checked(name, checked))
-            .map_err(raise)
+            .map_err(raise_file)
     }
 
     /// Keeps entries of a file that cannot be used, (name, reason, text), and logs them.

@@ -16,7 +16,8 @@ use super::store_results::{GetResult, PutResult, QueryResult, cleaned, waited};
 use super::store_settings::read_settings;
 use mq_base::clock::SystemClock;
 use mq_format::consume_queue::QueueEntry;
-use mq_store::{self as store, Aside, GetRequest, PutRequest, ReadMode};
+use mq_statefile::Aside;
+use mq_store::{self as store, GetRequest, PutRequest, ReadMode};
 
 /// An open store directory: one writer, any number of readers. Methods may be called from any
 /// thread; each releases the GIL while it works.

@@ -5,72 +5,31 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::types::StoreError;
-use mq_log::fs::is_full;
 use mq_log::fs::{self, File, FileType, OpenOptions};
 
 /// Adds the file's path to an IO error.
 pub fn io_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
-    move |source| StoreError::Io {
-        path: path.display().to_string(),
-        source,
-    }
+    move |source| mq_statefile::io_error(path)(source).into()
 }
 
-/// Like [`io_error`], for a write that may be tried again if only disk space or a file descriptor
-/// is missing. The caller then writes the same bytes to the same place.
+/// See [`mq_statefile::write_error`].
 pub(crate) fn write_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
-    move |source| match is_full(&source) || is_out_of_descriptors(&source) {
-        true => StoreError::Full {
-            path: path.display().to_string(),
-            source,
-        },
-        false => io_error(path)(source),
-    }
+    move |source| mq_statefile::write_error(path)(source).into()
 }
 
-/// Whether the process (EMFILE) or the system (ENFILE) has no free file descriptor.
-fn is_out_of_descriptors(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
-}
-
-/// Like [`io_error`], for an open before a sync. If only a descriptor is missing, no sync was lost,
-/// so the caller may try again.
+/// See [`mq_statefile::open_error`].
 pub(crate) fn open_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
-    move |source| match is_out_of_descriptors(&source) {
-        true => write_error(path)(source),
-        false => io_error(path)(source),
-    }
+    move |source| mq_statefile::open_error(path)(source).into()
 }
 
-/// Makes creations, renames and removals in a directory durable.
+/// See [`mq_statefile::sync_directory`].
 pub fn sync_directory(path: &Path) -> Result<(), StoreError> {
-    let directory = File::open_directory(path).map_err(open_error(path))?;
-    directory.sync_all().map_err(io_error(path))
+    Ok(mq_statefile::sync_directory(path)?)
 }
 
-/// Creates a directory and its parents, durably.
+/// See [`mq_statefile::create_directory`].
 pub fn create_directory(path: &Path) -> Result<(), StoreError> {
-    if path.is_dir() {
-        return Ok(());
-    }
-    let Some(parent) = path.parent() else {
-        return Ok(());
-    };
-    if parent.as_os_str().is_empty() {
-        // A relative path with one part is in the working directory.
-        fs::create_dir(path).map_err(io_error(path))?;
-        return sync_directory(Path::new("."));
-    }
-    create_directory(parent)?;
-    // Open the parent first. If this open failed later, a retry would find the new directory and
-    // never sync its name.
-    let above = File::open_directory(parent).map_err(write_error(parent))?;
-    match fs::create_dir(path) {
-        // Another thread created it.
-        Err(_) if path.is_dir() => Ok(()),
-        made => made.map_err(write_error(path)),
-    }?;
-    above.sync_all().map_err(io_error(parent))
+    Ok(mq_statefile::create_directory(path)?)
 }
 
 /// RocketMQ's name of the file that starts at `offset`: 20 decimal digits.
@@ -179,21 +138,4 @@ pub(crate) fn create_sparse(
         let _ = fs::remove_file(&unfinished);
         write_error(path)(error)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_write_without_a_descriptor_may_be_retried() {
-        let error = |errno| write_error(Path::new("queue"))(io::Error::from_raw_os_error(errno));
-        for errno in [libc::EMFILE, libc::ENFILE, libc::ENOSPC] {
-            assert!(matches!(error(errno), StoreError::Full { .. }), "{errno}");
-        }
-        assert!(matches!(error(libc::EIO), StoreError::Io { .. }));
-        let open = |errno| open_error(Path::new("queue"))(io::Error::from_raw_os_error(errno));
-        assert!(matches!(open(libc::EMFILE), StoreError::Full { .. }));
-        assert!(matches!(open(libc::ENOSPC), StoreError::Io { .. }));
-    }
 }

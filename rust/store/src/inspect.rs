@@ -22,7 +22,6 @@ pub use crate::recover::damage::{LastSeen, next_record};
 pub use crate::recover::header::Neighbours;
 pub use crate::recover::{CleanStop, Left, LogCheck, LogEnd};
 pub use crate::state::checkpoint::{CHECKPOINT_BYTES, Checkpoint, MARGIN_MS};
-pub use crate::state::json::other_content;
 pub use crate::state::offsets::Offsets;
 
 /// The mark of an open store.
@@ -38,11 +37,6 @@ pub mod log_files {
 /// The recorded ends of the consume queues.
 pub mod queue_ends {
     pub use crate::directory::queue_ends::is_damaged;
-}
-
-/// Checksums of state files.
-pub mod seal {
-    pub use crate::state::seal::{Seal, Verdict, has_damaged_lines, path_of, read, verdict};
 }
 
 /// Progress of the delay levels.

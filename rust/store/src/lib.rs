@@ -35,8 +35,6 @@ pub use derive::arrivals::Arrivals;
 pub use filter::{BloomHint, MessageFilter};
 pub use listeners::AlreadyRegistered;
 pub use settings::{Cleaning, MultiDispatch, QueueExt, Settings};
-pub use state::aside::Aside;
-pub use state::files::State;
 pub use state::transactions::{Ending, Transactions, number_of};
 pub use store::Store;
 pub use types::{

@@ -33,7 +33,6 @@ use crate::records::record::DamagedRecords;
 use crate::recover::{CleanStop, Recovered, Recovery};
 use crate::settings::Settings;
 use crate::state::checkpoint::Checkpoint;
-use crate::state::files::State;
 use crate::state::offsets::Offsets;
 use crate::state::transactions::Transactions;
 use crate::store::{Running, Store};
@@ -53,6 +52,7 @@ use mq_base::services::Services;
 use mq_format::delay_levels::DelayLevels;
 use mq_format::message::SCHEDULE_TOPIC;
 use mq_log::{Allocator, Segments, Writer};
+use mq_statefile::StateFiles;
 
 /// How often queues are written, so that tools that read the queue files see the messages.
 const WRITE_EVERY: Duration = Duration::from_millis(200);
@@ -129,7 +129,7 @@ impl Parts<'_> {
         let acks = Arc::new(Acks::new(self.clock(), watermarks));
         let settings = &self.settings;
         let space = self.space();
-        let state = Arc::new(State::new(self.root));
+        let state = Arc::new(StateFiles::new(self.root));
         let lmq_enabled = self.settings.multi_dispatch.lmq_enabled;
         let offsets = Arc::new(Offsets::load(&state, lmq_enabled)?);
         let damaged: Arc<DamagedRecords> = Arc::default();
@@ -218,7 +218,7 @@ impl Parts<'_> {
     fn delay(
         &self,
         queues: &Arc<ConsumeQueues>,
-        state: &State,
+        state: &StateFiles,
         damaged: &Arc<DamagedRecords>,
     ) -> Result<Delay, StoreError> {
         let levels = self.levels.clone();

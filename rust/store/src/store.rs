@@ -23,7 +23,6 @@ use crate::latency::Latency;
 use crate::listeners::{AlreadyRegistered, Listener};
 use crate::read::reader::Reader;
 use crate::settings::Cleaning;
-use crate::state::aside::Aside;
 use crate::state::transactions::Transactions;
 use crate::threads::periodic::Periodic;
 use crate::threads::signal::IsAwaited;
@@ -38,6 +37,7 @@ use crate::write::put::Puts;
 use mq_base::services::{Failures, Services};
 use mq_format::consume_queue::QueueEntry;
 use mq_log::{Allocator, Segments, fs};
+use mq_statefile::Aside;
 
 /// An open store directory: one writer, any number of readers.
 pub struct Store {
@@ -267,12 +267,12 @@ impl Store {
 
     /// Replaces `config/{name}` atomically and keeps the previous copy as .bak.
     pub fn save_state(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        self.upkeep.state.save(name, bytes)
+        Ok(self.upkeep.state.save(name, bytes)?)
     }
 
     /// Reads `config/{name}`, or its .bak if it is missing or damaged.
     pub fn load_state(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.upkeep.state.load(name, |_| true)
+        Ok(self.upkeep.state.load(name, |_| true)?)
     }
 
     /// Like [`Store::load_state`]; `check` converts the bytes, or returns their fault.
@@ -281,7 +281,7 @@ impl Store {
         name: &str,
         check: impl Fn(&[u8]) -> Result<T, String>,
     ) -> Result<Option<T>, StoreError> {
-        self.upkeep.state.load_checked(name, check)
+        Ok(self.upkeep.state.load_checked(name, check)?)
     }
 
     /// Whether the last load of `config/{name}` used its .bak.

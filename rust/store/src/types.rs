@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use thiserror::Error;
 
 use crate::filter::MessageFilter;
+use mq_statefile::FileError;
 
 /// A message to append. Properties are the final stored text (`WAIT` already stripped).
 #[derive(Debug, Clone, Copy)]
@@ -360,4 +361,27 @@ pub enum StoreError {
         /// The allowed range and unit.
         what: &'static str,
     },
+}
+
+impl From<FileError> for StoreError {
+    fn from(error: FileError) -> Self {
+        match error {
+            FileError::Io { path, source } => Self::Io { path, source },
+            FileError::Full { path, source } => Self::Full { path, source },
+            FileError::Unusable {
+                path,
+                reason,
+                command,
+            } => Self::State {
+                path,
+                reason,
+                command,
+            },
+            FileError::Name { name } => Self::Setting {
+                key: "state file name",
+                value: name,
+                what: "a file name without a directory",
+            },
+        }
+    }
 }

@@ -17,7 +17,6 @@ use crate::rates::Rates;
 use crate::records::log_scanner::LogRead;
 use crate::recover::{CleanStop, LogEnd};
 use crate::state::checkpoint::Checkpoint;
-use crate::state::files::State;
 use crate::state::offsets::Offsets;
 use crate::threads::periodic::Every;
 use crate::types::StoreError;
@@ -25,6 +24,7 @@ use crate::write::ack::Acks;
 use crate::write::space::Space;
 use mq_base::clock::Clock;
 use mq_base::services;
+use mq_statefile::StateFiles;
 
 /// If many queues receive messages, they are flushed once per this many rounds.
 const MANY_QUEUES_ROUNDS: u32 = 3;
@@ -36,7 +36,7 @@ pub(crate) struct Upkeep {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) acks: Arc<Acks>,
     pub(crate) space: Arc<Space>,
-    pub(crate) state: Arc<State>,
+    pub(crate) state: Arc<StateFiles>,
     pub(crate) offsets: Arc<Offsets>,
     pub(crate) delay: Arc<Delay>,
     pub(crate) checkpoint: Arc<Checkpoint>,

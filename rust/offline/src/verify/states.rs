@@ -6,16 +6,17 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::Check;
-use crate::groups::{STATE_BYTES_MAX, STATE_FILES, parse_state, state_bytes};
+use crate::groups::{STATE_FILES, parse_state, state_bytes};
 use mq_format::message::SCHEDULE_TOPIC;
 use mq_log::fs::{self, OpenOptions, open_own};
+use mq_statefile::seal::{self, Seal, Verdict};
+use mq_statefile::{STATE_BYTES_MAX, StateFiles};
+use mq_store::StoreError;
 use mq_store::inspect::CHECKPOINT_BYTES;
 use mq_store::inspect::Deletions;
 use mq_store::inspect::LogFacts;
 use mq_store::inspect::io_error;
 use mq_store::inspect::queue_ends;
-use mq_store::inspect::seal::{self, Seal, Verdict};
-use mq_store::{State, StoreError};
 
 /// Directory of the checksums of state files.
 const OWN_STATE: &str = "mqstack/state";
@@ -130,7 +131,7 @@ impl Check<'_> {
     fn without(&mut self, name: &str, tables: &[&str]) -> Result<(), StoreError> {
         let root = &self.scan.root;
         let has_copy = root.join("config").join(format!("{name}.bak")).exists();
-        let was_there = has_copy || State::new(root).is_lost(name)?;
+        let was_there = has_copy || StateFiles::new(root).is_lost(name)?;
         let is_needed = name == "topics.json" && self.report.records > 0 && self.is_of_broker();
         if was_there || is_needed {
             self.unusable(name, tables, "is missing")?;

@@ -27,7 +27,6 @@ use crate::derive::queues::table::ConsumeQueues;
 use crate::entry_repair::{EntryRepair, EntryRepairer};
 use crate::listeners::{AlreadyRegistered, register};
 use crate::records::record::{DamagedRecords, Place, RecordFault};
-use crate::state::files::State;
 use crate::threads::signal::{Signal, Woken};
 use crate::types::{Delivered, PutRequest, PutResult, PutStatus, ReadMode, StoreError};
 use mq_base::clock::Clock;
@@ -35,6 +34,7 @@ use mq_base::services::Services;
 use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
 use mq_format::delay_levels::DelayLevels;
 use mq_format::message::SCHEDULE_TOPIC;
+use mq_statefile::StateFiles;
 
 /// Messages of one level per turn. If all levels have a backlog, each gets a turn every few
 /// milliseconds.
@@ -91,7 +91,7 @@ impl Delay {
         levels: DelayLevels,
         queues: Arc<ConsumeQueues>,
         clock: Arc<dyn Clock>,
-        state: &State,
+        state: &StateFiles,
     ) -> Result<Self, StoreError> {
         let within = |level: i32, offset: Option<i64>| {
             let queue = queues.get(SCHEDULE_TOPIC, level - 1);
@@ -184,7 +184,7 @@ impl Delay {
     }
 
     /// Saves changed offsets whose messages are durable: the log is flushed up to `flushed`.
-    pub(crate) fn save(&self, state: &State, flushed: u64) -> Result<(), StoreError> {
+    pub(crate) fn save(&self, state: &StateFiles, flushed: u64) -> Result<(), StoreError> {
         self.offsets.save(state, flushed.cast_signed())
     }
 

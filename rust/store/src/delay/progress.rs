@@ -6,10 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::state::aside::Aside;
-use crate::state::files::State;
-use crate::state::json;
 use crate::types::StoreError;
+use mq_statefile::{Aside, StateFiles, json};
 
 /// Queue offsets by level.
 type ByLevel = BTreeMap<i32, i64>;
@@ -42,7 +40,7 @@ impl DelayOffsets {
     /// Loads the offsets of `levels` levels and of further levels in the file. `within(level,
     /// offset)` corrects each; `offset` is None if the file lacks the level.
     pub(crate) fn load(
-        state: &State,
+        state: &StateFiles,
         levels: i32,
         within: impl Fn(i32, Option<i64>) -> i64,
     ) -> Result<Self, StoreError> {
@@ -86,7 +84,7 @@ impl DelayOffsets {
     }
 
     /// Saves changed offsets whose messages are durable: the log is flushed up to `flushed`.
-    pub(crate) fn save(&self, state: &State, flushed: i64) -> Result<(), StoreError> {
+    pub(crate) fn save(&self, state: &StateFiles, flushed: i64) -> Result<(), StoreError> {
         let mut saving = self.saving.lock();
         let offsets = self.all();
         let end = self.delivered_end.load(Ordering::Acquire);
@@ -108,7 +106,7 @@ impl DelayOffsets {
 
 /// Lowers, on disk, each offset beyond the end of its queue to that end. Otherwise new delayed
 /// messages would never be delivered. `end` returns the end of a level's queue.
-pub fn set_back(state: &State, end: impl Fn(i32) -> i64) -> Result<(), StoreError> {
+pub fn set_back(state: &StateFiles, end: impl Fn(i32) -> i64) -> Result<(), StoreError> {
     let before = read(state)?;
     let after = before
         .iter()
@@ -117,11 +115,11 @@ pub fn set_back(state: &State, end: impl Fn(i32) -> i64) -> Result<(), StoreErro
     if after == before {
         return Ok(());
     }
-    state.save(FILE_NAME, render(after).as_bytes())
+    Ok(state.save(FILE_NAME, render(after).as_bytes())?)
 }
 
 /// The content of the file; empty if it is missing.
-fn read(state: &State) -> Result<ByLevel, StoreError> {
+fn read(state: &StateFiles) -> Result<ByLevel, StoreError> {
     let Some((table, aside)) = state.load_checked(FILE_NAME, parse)? else {
         return Ok(ByLevel::new());
     };
@@ -188,7 +186,7 @@ mod tests {
     #[test]
     fn a_failed_save_is_repeated_by_the_next_one() {
         let root = tempfile::tempdir().unwrap();
-        let state = State::new(root.path());
+        let state = StateFiles::new(root.path());
         let load = || DelayOffsets::load(&state, 2, |_, offset| offset.unwrap_or(0)).unwrap();
         let offsets = load();
         offsets.advance(1, 3, 1_000);
@@ -203,7 +201,7 @@ mod tests {
     #[test]
     fn levels_missing_in_the_table_stay_in_the_file() {
         let root = tempfile::tempdir().unwrap();
-        let state = State::new(root.path());
+        let state = StateFiles::new(root.path());
         let load =
             |levels| DelayOffsets::load(&state, levels, |_, offset| offset.unwrap_or(0)).unwrap();
         let long = load(3);
@@ -219,7 +217,7 @@ mod tests {
     #[test]
     fn the_file_is_never_ahead_of_the_flushed_log() {
         let root = tempfile::tempdir().unwrap();
-        let state = State::new(root.path());
+        let state = StateFiles::new(root.path());
         let offsets = DelayOffsets::load(&state, 2, |_, offset| offset.unwrap_or(0)).unwrap();
         let saved = |flushed| {
             offsets.save(&state, flushed).unwrap();

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 
-use crate::state::own_json;
 use crate::types::StoreError;
 use mq_format::message::SCHEDULE_TOPIC;
 use mq_format::multi_dispatch;
+use mq_statefile::own_json;
 
 /// Prefix of the broker's own topics, such as those of half messages and of their ends. Their
 /// messages are still needed, even if the broker does not know the topic yet. RocketMQ protects
@@ -62,7 +62,7 @@ impl Deletions {
         if all.is_empty() {
             return Ok(());
         }
-        own_json::write(&path_of(root), &all)
+        Ok(own_json::write(&path_of(root), &all)?)
     }
 
     /// Log offset before which this topic's records are deleted; 0 if none are.

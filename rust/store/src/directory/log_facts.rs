@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::state::own_json;
 use crate::types::StoreError;
+use mq_statefile::own_json;
 
 /// Most recorded damaged ranges. With more damage, some queue entries may become holes that readers
 /// handle themselves.
@@ -67,7 +67,7 @@ impl LogFacts {
 
     /// Saves the facts durably.
     pub(crate) fn save(&self, root: &Path) -> Result<(), StoreError> {
-        own_json::write(&path_of(root), self)
+        Ok(own_json::write(&path_of(root), self)?)
     }
 
     /// Whether the last recovery was finished.

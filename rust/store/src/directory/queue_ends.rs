@@ -14,9 +14,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::files::io_error;
-use crate::state::own_json;
 use crate::types::StoreError;
 use mq_log::fs;
+use mq_statefile::own_json;
 
 const MAGIC: &[u8; 8] = b"MQQENDS1";
 /// Bytes before the first row.
@@ -90,7 +90,7 @@ impl QueueEnds {
         bytes.extend_from_slice(&self.log_end.to_be_bytes());
         bytes.extend_from_slice(&self.rows);
         bytes.extend_from_slice(&crc32fast::hash(&bytes).to_be_bytes());
-        own_json::replace(&path_of(root), &bytes)
+        Ok(own_json::replace(&path_of(root), &bytes)?)
     }
 
     fn parse(bytes: &[u8]) -> Option<Self> {

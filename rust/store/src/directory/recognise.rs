@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use crate::files::{list, offset_files};
-use crate::state::files::BYTES_MAX;
 use mq_format::message::MAGIC_V2;
 use mq_log::fs::{self, OpenOptions};
+use mq_statefile::STATE_BYTES_MAX;
 
 /// How we treat a part that a newer RocketMQ wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +110,7 @@ fn has_file(directory: &Path, levels: usize) -> bool {
 
 /// Whether the table of mappings has an entry. RocketMQ 5 always writes the file.
 fn has_mappings(path: &Path) -> bool {
-    let text = fs::read_own(path, BYTES_MAX).unwrap_or_default();
+    let text = fs::read_own(path, STATE_BYTES_MAX).unwrap_or_default();
     let text: String = String::from_utf8_lossy(&text).split_whitespace().collect();
     let table = text.split_once("\"topicQueueMappingInfoMap\":{");
     table.is_some_and(|(_, entries)| !entries.starts_with('}'))

@@ -14,10 +14,10 @@ use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::files::io_error;
 use crate::records::log_scanner::LogRead;
-use crate::state::own_json;
 use crate::types::StoreError;
 use mq_format::message::BLANK_BYTES;
 use mq_log::fs;
+use mq_statefile::own_json;
 
 /// Bytes before the end of the log whose checksum is recorded.
 const TAIL_BYTES: u64 = 64 << 10;
@@ -92,7 +92,7 @@ impl CleanStop {
 
     /// Writes and syncs the record.
     pub fn save(&self, root: &Path) -> Result<(), StoreError> {
-        own_json::write(&path_of(root), self)
+        Ok(own_json::write(&path_of(root), self)?)
     }
 
     /// Removes the record, because it does not describe an open store.
@@ -106,7 +106,7 @@ impl CleanStop {
 
     /// Reads the record; None if it is missing or damaged.
     pub fn read(root: &Path) -> Result<Option<Self>, StoreError> {
-        own_json::read(&path_of(root))
+        Ok(own_json::read(&path_of(root))?)
     }
 
     /// Whether queues, index and the end of the log match the record.

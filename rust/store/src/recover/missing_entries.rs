@@ -18,12 +18,12 @@ use super::seen::{SeenQueues, SeenRecords};
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::records::log_scanner::{LogScanner, Step};
-use crate::state::files::State;
 use crate::types::StoreError;
 use mq_format::fastjson;
 use mq_format::message::{CheckCrc, RecordView, SCHEDULE_TOPIC, sys_flag};
 use mq_format::multi_dispatch;
 use mq_log::Segments;
+use mq_statefile::StateFiles;
 
 /// Bytes read of each file.
 const SAMPLE_BYTES: u64 = 64 << 10;
@@ -148,6 +148,6 @@ fn known_topics(root: &Path) -> Option<HashSet<String>> {
         let table = value.get("topicConfigTable")?.as_object()?;
         Some(table.keys().cloned().collect())
     };
-    let loaded = State::new(root).load("topics.json", |bytes| parse(bytes).is_some());
+    let loaded = StateFiles::new(root).load("topics.json", |bytes| parse(bytes).is_some());
     parse(&loaded.ok()??)
 }

@@ -11,11 +11,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
-use super::aside::Aside;
-use super::files::State;
-use super::json;
 use crate::types::StoreError;
 use mq_format::multi_dispatch;
+use mq_statefile::{Aside, StateFiles, json};
 
 const FILE_NAME: &str = "consumerOffset.json";
 const LMQ_FILE_NAME: &str = "lmqConsumerOffset.json";
@@ -92,7 +90,7 @@ impl Offsets {
     /// Reads the table from its file or the previous copy; empty if both are missing. When light
     /// queues are enabled for the first time, takes the offsets of the other file; RocketMQ would
     /// lose them.
-    pub fn load(state: &State, lmq_enabled: bool) -> Result<Self, StoreError> {
+    pub fn load(state: &StateFiles, lmq_enabled: bool) -> Result<Self, StoreError> {
         let names = match lmq_enabled {
             true => &[LMQ_FILE_NAME, FILE_NAME][..],
             false => &[FILE_NAME],
@@ -117,7 +115,7 @@ impl Offsets {
     }
 
     /// Saves the table if it changed since the last save.
-    pub fn save(&self, state: &State) -> Result<(), StoreError> {
+    pub fn save(&self, state: &StateFiles) -> Result<(), StoreError> {
         let mut saved_version = self.saved_version.lock();
         // Read the version before the table: a change in between is then saved now and once more
         // later.

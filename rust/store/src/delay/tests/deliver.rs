@@ -13,12 +13,12 @@ use crate::derive::dispatch::Dispatch;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::records::log_scanner::LogScanner;
 use crate::settings::Settings;
-use crate::state::files::State;
 use crate::tests::test_rig::{Rig, java_rig, request};
 use crate::types::{PutRequest, PutResult, PutStatus};
 use mq_base::clock::{Clock, ManualClock};
 use mq_format::delay_levels::DelayLevels;
 use mq_format::message::SCHEDULE_TOPIC;
+use mq_statefile::StateFiles;
 
 const START_MS: i64 = 1_800_000_000_000;
 
@@ -69,7 +69,7 @@ impl Delayed {
         let settings = Settings::default();
         let levels = DelayLevels::parse(&settings.delay_levels).unwrap();
         let queues = Arc::new(ConsumeQueues::open(root.path(), &settings, false).unwrap());
-        let state = State::new(root.path());
+        let state = StateFiles::new(root.path());
         let as_clock = Arc::clone(&clock) as _;
         let delay = Delay::load(levels.clone(), Arc::clone(&queues), as_clock, &state).unwrap();
         Self {
@@ -234,7 +234,7 @@ fn only_missing_and_damaged_messages_are_skipped() {
 
     // An entry that points to a huge record, which does not exist.
     log.overwrite(second, &[0; 8]).unwrap();
-    let state = State::new(delayed.root.path());
+    let state = StateFiles::new(delayed.root.path());
     let (levels, queues) = (delayed.levels.clone(), Arc::clone(&delayed.queues));
     let clock = Arc::clone(&delayed.clock) as _;
     delayed.delay = Delay::load(levels, queues, clock, &state).unwrap();

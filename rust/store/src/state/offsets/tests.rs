@@ -1,14 +1,14 @@
 //! Committed offsets, in memory and in their files.
 use super::*;
 
-fn reopened(state: &State) -> BTreeMap<String, ByQueue> {
+fn reopened(state: &StateFiles) -> BTreeMap<String, ByQueue> {
     Offsets::load(state, false).unwrap().all()
 }
 
 #[test]
 fn commits_survive_a_save_and_a_removal_too() {
     let root = tempfile::tempdir().unwrap();
-    let state = State::new(root.path());
+    let state = StateFiles::new(root.path());
     let offsets = Offsets::load(&state, false).unwrap();
     offsets.commit("g", "T", 1, 7, usize::MAX);
     offsets.commit("g", "T", 0, 5, usize::MAX);
@@ -27,7 +27,7 @@ fn commits_survive_a_save_and_a_removal_too() {
 #[test]
 fn a_full_table_accepts_known_queues_only() {
     let root = tempfile::tempdir().unwrap();
-    let state = State::new(root.path());
+    let state = StateFiles::new(root.path());
     let offsets = Offsets::load(&state, false).unwrap();
     assert!(offsets.commit("g", "T", 0, 1, 2));
     assert!(offsets.commit("g", "T", 1, 1, 2));
@@ -49,7 +49,7 @@ fn a_full_table_accepts_known_queues_only() {
 #[test]
 fn a_failed_save_is_repeated_by_the_next_one() {
     let root = tempfile::tempdir().unwrap();
-    let state = State::new(root.path());
+    let state = StateFiles::new(root.path());
     let offsets = Offsets::load(&state, false).unwrap();
     offsets.commit("g", "T", 1, 7, usize::MAX);
     let in_the_way = root.path().join("config/consumerOffset.json.tmp");
@@ -63,7 +63,7 @@ fn a_failed_save_is_repeated_by_the_next_one() {
 #[test]
 fn an_unchanged_table_is_not_written() {
     let root = tempfile::tempdir().unwrap();
-    let state = State::new(root.path());
+    let state = StateFiles::new(root.path());
     let offsets = Offsets::load(&state, false).unwrap();
     offsets.save(&state).unwrap();
     assert!(!root.path().join("config").exists());
@@ -103,7 +103,7 @@ fn a_bad_entry_is_set_aside_and_the_others_are_kept() {
             "T@odd name":{0:99999999999999999999},"%RETRY%\u00fc@\u00fc":{0:3}}}"#;
     let path = root.path().join("config/consumerOffset.json");
     std::fs::write(path, text).unwrap();
-    let state = State::new(root.path());
+    let state = StateFiles::new(root.path());
     let offsets = Offsets::load(&state, false).unwrap();
     let kept = [("%RETRY%ü@ü", &[(0, 3)][..]), ("T@g", &[(0, 5), (2, 7)])];
     let kept = kept.map(|(key, queues)| (key.to_owned(), queues.iter().copied().collect()));
@@ -124,7 +124,7 @@ fn a_bad_entry_is_set_aside_and_the_others_are_kept() {
 #[test]
 fn light_groups_have_a_table_and_a_file_of_their_own() {
     let root = tempfile::tempdir().unwrap();
-    let state = State::new(root.path());
+    let state = StateFiles::new(root.path());
     let before = Offsets::load(&state, false).unwrap();
     before.commit("g", "T", 1, 7, usize::MAX);
     before.save(&state).unwrap();
@@ -149,7 +149,7 @@ fn the_file_of_the_golden_store_is_read_and_written_alike() {
     let root = mq_testing::stores::unpack("store-lmq");
     let path = root.path().join("config/lmqConsumerOffset.json");
     let golden = std::fs::read_to_string(path).unwrap();
-    let offsets = Offsets::load(&State::new(root.path()), true).unwrap();
+    let offsets = Offsets::load(&StateFiles::new(root.path()), true).unwrap();
     assert_eq!(render_with_lmq(offsets.all()), golden);
     assert_eq!(parse(golden.as_bytes()).unwrap().0, ByGroup::new());
     parse(b"{\"lmqOffsetTable\":{\"T@g\":{}}}").unwrap_err();

@@ -1,4 +1,4 @@
-//! State files under `{root}/config`, which are replaced atomically.
+//! StateFiles files under `{root}/config`, which are replaced atomically.
 
 use std::collections::HashSet;
 use std::io;
@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 
-use super::aside::{self, Aside};
-use super::json;
-use super::seal::{self, Seal, Verdict};
-use crate::files::{create_directory, io_error, sync_directory};
-use crate::types::StoreError;
+use crate::aside::{self, Aside};
+use crate::directories::{create_directory, sync_directory};
+use crate::error::{FileError, io_error};
+use crate::json;
+use crate::seal::{self, Seal, Verdict};
 use mq_log::fs::{self, OpenOptions};
 
 /// Largest state file, bytes.
-pub(crate) const BYTES_MAX: u64 = 1 << 30;
+pub const STATE_BYTES_MAX: u64 = 1 << 30;
 
 /// The read error of a medium that has lost the file: `EIO`.
 const MEDIUM_ERROR: i32 = libc::EIO;
 
 /// The directory of RocketMQ's JSON files.
 #[derive(Debug)]
-pub struct State {
+pub struct StateFiles {
     directory: PathBuf,
     /// Holds checksums and unusable entries.
     own: PathBuf,
@@ -31,13 +31,13 @@ pub struct State {
     unusable: Mutex<HashSet<String>>,
 }
 
-impl State {
+impl StateFiles {
     /// The state files of the store at `root`. Creates nothing before the first save.
     pub fn new(root: &Path) -> Self {
         Self::at(&root.join("config"), &root.join("mqstack"))
     }
 
-    /// State files in any directory; checksums and quarantine are in `own`.
+    /// StateFiles files in any directory; checksums and quarantine are in `own`.
     pub fn at(directory: &Path, own: &Path) -> Self {
         Self {
             directory: directory.to_owned(),
@@ -49,12 +49,12 @@ impl State {
 
     /// Replaces `name` by `bytes` and syncs it. The previous content stays in `{name}.bak`, or goes
     /// to quarantine if it was damaged.
-    pub fn save(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+    pub fn save(&self, name: &str, bytes: &[u8]) -> Result<(), FileError> {
         let _saving = self.saving.lock();
         let path = self.path_of(name)?;
-        if bytes.len() as u64 > BYTES_MAX {
+        if bytes.len() as u64 > STATE_BYTES_MAX {
             let what = format!(
-                "{} bytes are too many: at most {BYTES_MAX} can be read again",
+                "{} bytes are too many: at most {STATE_BYTES_MAX} can be read again",
                 bytes.len()
             );
             let error = io::Error::new(io::ErrorKind::FileTooLarge, what);
@@ -83,7 +83,7 @@ impl State {
     }
 
     /// Adds the new version to the checksum file, beside the versions that exist.
-    fn note(&self, name: &str, new: Seal, present: [&Path; 2]) -> Result<(), StoreError> {
+    fn note(&self, name: &str, new: Seal, present: [&Path; 2]) -> Result<(), FileError> {
         let side = seal::path_of(&self.own, name);
         let known = seal::read(&side)?;
         let mut seals = vec![new];
@@ -97,12 +97,12 @@ impl State {
     }
 
     /// The content of `name` if it is usable, else of `{name}.bak`; None if neither file exists.
-    /// [`StoreError::State`] if a file exists and none is usable.
+    /// [`FileError::Unusable`] if a file exists and none is usable.
     pub fn load(
         &self,
         name: &str,
         is_usable: impl Fn(&[u8]) -> bool,
-    ) -> Result<Option<Vec<u8>>, StoreError> {
+    ) -> Result<Option<Vec<u8>>, FileError> {
         let check = |bytes: &[u8]| match is_usable(bytes) {
             true => Ok(bytes.to_vec()),
             false => Err("not the content that RocketMQ writes".to_owned()),
@@ -110,12 +110,12 @@ impl State {
         self.load_checked(name, check)
     }
 
-    /// Like [`State::load`]; `check` converts the bytes, or returns their fault.
+    /// Like [`StateFiles::load`]; `check` converts the bytes, or returns their fault.
     pub fn load_checked<T>(
         &self,
         name: &str,
         check: impl Fn(&[u8]) -> Result<T, String>,
-    ) -> Result<Option<T>, StoreError> {
+    ) -> Result<Option<T>, FileError> {
         let path = self.path_of(name)?;
         let mut unusable = Vec::new();
         for candidate in self.candidates(name)? {
@@ -147,7 +147,7 @@ impl State {
             return Ok(None);
         };
         self.unusable.lock().insert(name.to_owned());
-        Err(StoreError::State {
+        Err(FileError::Unusable {
             path: path.display().to_string(),
             reason: reason.clone(),
             command: self.begin_without(unusable.iter().map(|(path, _)| path.as_path())),
@@ -161,7 +161,7 @@ impl State {
 
     /// Whether `name` was saved before and no version of it exists. A first save that a crash
     /// interrupted leaves its temporary file.
-    pub fn is_lost(&self, name: &str) -> Result<bool, StoreError> {
+    pub fn is_lost(&self, name: &str) -> Result<bool, FileError> {
         self.path_of(name)?;
         for end in ["", ".bak", ".tmp"] {
             if exists(&self.directory.join(format!("{name}{end}")))? {
@@ -193,7 +193,7 @@ impl State {
     }
 
     /// The file and its previous copy, if they exist, in the order of preference.
-    pub fn candidates(&self, name: &str) -> Result<Vec<Candidate>, StoreError> {
+    pub fn candidates(&self, name: &str) -> Result<Vec<Candidate>, FileError> {
         let path = self.path_of(name)?;
         let side = seal::path_of(&self.own, name);
         let known = seal::read(&side)?;
@@ -216,19 +216,17 @@ impl State {
     }
 
     /// Names come from callers outside of the store, so they must not leave the directory.
-    fn path_of(&self, name: &str) -> Result<PathBuf, StoreError> {
+    fn path_of(&self, name: &str) -> Result<PathBuf, FileError> {
         if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
-            return Err(StoreError::Setting {
-                key: "state file name",
-                value: name.to_owned(),
-                what: "a file name without a directory",
+            return Err(FileError::Name {
+                name: name.to_owned(),
             });
         }
         Ok(self.directory.join(name))
     }
 }
 
-fn exists(path: &Path) -> Result<bool, StoreError> {
+fn exists(path: &Path) -> Result<bool, FileError> {
     Ok(seal::modified_ns(path).map_err(io_error(path))?.is_some())
 }
 
@@ -243,7 +241,7 @@ pub struct Candidate {
 
 /// The content of a file, unless it is damaged according to its checksum.
 fn checked(path: &Path, known: &[Seal]) -> io::Result<Result<Vec<u8>, String>> {
-    let bytes = fs::read_own(path, BYTES_MAX)?;
+    let bytes = fs::read_own(path, STATE_BYTES_MAX)?;
     if bytes.is_empty() && is_json(path) {
         return Ok(Err("empty".to_owned()));
     }
@@ -284,7 +282,7 @@ fn write_synced(path: &Path, bytes: &[u8], replaced: &Path) -> io::Result<Seal> 
 
 /// Makes the current file the previous one. With hard links there is no moment in which neither
 /// exists. Without them there is one, and then `load` reads the copy.
-fn keep_previous(path: &Path, backup: &Path) -> Result<(), StoreError> {
+fn keep_previous(path: &Path, backup: &Path) -> Result<(), FileError> {
     let link = backup.with_extension("bak.tmp");
     remove_if_present(&link)?;
     let kept = fs::hard_link(path, &link)
@@ -296,7 +294,7 @@ fn keep_previous(path: &Path, backup: &Path) -> Result<(), StoreError> {
     }
 }
 
-fn remove_if_present(path: &Path) -> Result<(), StoreError> {
+fn remove_if_present(path: &Path) -> Result<(), FileError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error(path)(error)),
         _ => Ok(()),
@@ -316,7 +314,7 @@ mod tests {
     #[test]
     fn a_save_keeps_the_previous_copy() {
         let root = tempfile::tempdir().unwrap();
-        let state = State::new(root.path());
+        let state = StateFiles::new(root.path());
         assert_eq!(state.load(NAME, any).unwrap(), None);
         for content in [&b"one"[..], b"two", b"three"] {
             state.save(NAME, content).unwrap();
@@ -333,7 +331,7 @@ mod tests {
     #[test]
     fn the_copy_is_read_when_the_file_is_missing_empty_or_unusable() {
         let root = tempfile::tempdir().unwrap();
-        let state = State::new(root.path());
+        let state = StateFiles::new(root.path());
         state.save(NAME, b"old").unwrap();
         state.save(NAME, b"new").unwrap();
         let load = || state.load(NAME, |bytes| bytes != b"torn").unwrap();
@@ -349,7 +347,7 @@ mod tests {
     #[test]
     fn a_missing_file_is_noticed_and_its_copy_is_kept() {
         let root = tempfile::tempdir().unwrap();
-        let state = State::new(root.path());
+        let state = StateFiles::new(root.path());
         assert!(!state.is_lost(NAME).unwrap(), "there was never a file");
         state.save(NAME, b"old").unwrap();
         let path = root.path().join("config").join(NAME);
@@ -372,7 +370,7 @@ mod tests {
     #[test]
     fn every_flipped_bit_is_found_and_the_copy_is_read() {
         let root = tempfile::tempdir().unwrap();
-        let state = State::new(root.path());
+        let state = StateFiles::new(root.path());
         state.save(NAME, b"{\"old\":1}").unwrap();
         state.save(NAME, b"{\"new\":2}").unwrap();
         let path = root.path().join("config").join(NAME);
@@ -398,7 +396,7 @@ mod tests {
     #[test]
     fn a_file_of_another_program_is_accepted() {
         let root = tempfile::tempdir().unwrap();
-        let state = State::new(root.path());
+        let state = StateFiles::new(root.path());
         state.save(NAME, b"ours").unwrap();
         let path = root.path().join("config").join(NAME);
         std::fs::write(&path, b"java").unwrap();
@@ -413,7 +411,7 @@ mod tests {
         use crash::StopAfter;
         for stop in 0.. {
             let root = tempfile::tempdir().unwrap();
-            let state = State::new(root.path());
+            let state = StateFiles::new(root.path());
             state.save(NAME, b"one").unwrap();
             state.save(NAME, b"two").unwrap();
             let watch = mq_log::watch(root.path(), StopAfter::new(stop));
@@ -444,7 +442,7 @@ mod tests {
     #[test]
     fn links_are_not_followed() {
         let root = tempfile::tempdir().unwrap();
-        let state = State::new(root.path());
+        let state = StateFiles::new(root.path());
         state.save(NAME, b"one").unwrap();
         let path = root.path().join("config").join(NAME);
         std::fs::remove_file(&path).unwrap();
@@ -489,7 +487,7 @@ mod tests {
     #[test]
     fn names_cannot_leave_the_directory() {
         let root = tempfile::tempdir().unwrap();
-        let state = State::new(root.path());
+        let state = StateFiles::new(root.path());
         for name in ["", ".", "..", "../lock", "a/b", "/a", "a\0b"] {
             assert!(state.save(name, b"x").is_err(), "{name:?}");
             assert!(state.load(name, any).is_err(), "{name:?}");

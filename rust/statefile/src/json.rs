@@ -11,7 +11,7 @@ const STRICT_BYTES_MAX: usize = 2 << 30;
 const NAME_CHARS_MAX: usize = 255 + "%RETRY%".len();
 
 /// The object in a state file with one of these tables; Err is the fault.
-pub(crate) fn object(bytes: &[u8], tables: &[&str]) -> Result<Map<String, Value>, String> {
+pub fn object(bytes: &[u8], tables: &[&str]) -> Result<Map<String, Value>, String> {
     match serde_json::from_str(&strict(bytes)?) {
         Ok(Value::Object(object)) => match other_content(&object, tables) {
             Some(flaw) => Err(flaw),
@@ -37,7 +37,7 @@ pub fn other_content(object: &Map<String, Value>, tables: &[&str]) -> Option<Str
 }
 
 /// The fault of a file's JSON; None if it is valid.
-pub(crate) fn flaw(bytes: &[u8]) -> Option<String> {
+pub fn flaw(bytes: &[u8]) -> Option<String> {
     strict(bytes).err()
 }
 
@@ -54,7 +54,7 @@ fn strict(bytes: &[u8]) -> Result<String, String> {
 }
 
 /// The entries of a table; empty if the file has no such table.
-pub(crate) fn table<'a>(
+pub fn table<'a>(
     file: &'a Map<String, Value>,
     name: &str,
 ) -> Result<Vec<(&'a String, &'a Value)>, String> {
@@ -67,7 +67,7 @@ pub(crate) fn table<'a>(
 
 /// Why a topic or a group cannot have this name. RocketMQ accepts any group from a heartbeat, and
 /// creates a topic and its directory for it.
-pub(crate) fn bad_name(name: &str) -> Option<&'static str> {
+pub fn bad_name(name: &str) -> Option<&'static str> {
     if name.is_empty() {
         return Some("an empty name");
     }

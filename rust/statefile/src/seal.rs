@@ -10,8 +10,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use crate::files::{create_directory, io_error, sync_directory};
-use crate::types::StoreError;
+use crate::directories::{create_directory, sync_directory};
+use crate::error::{FileError, io_error};
 use mq_log::fs::{self, File, Metadata};
 
 /// Largest checksum file, bytes: three lines, with room to spare.
@@ -47,7 +47,7 @@ impl Seal {
     }
 
     /// Whether the sealed file has this modification time.
-    pub(crate) fn is_of(&self, modified_ns: u64) -> bool {
+    pub fn is_of(&self, modified_ns: u64) -> bool {
         self.modified_ns == modified_ns
     }
 
@@ -78,7 +78,7 @@ fn nanoseconds(metadata: &Metadata) -> io::Result<u64> {
 }
 
 /// Modification time of a file, nanoseconds since the epoch; None if it is missing.
-pub(crate) fn modified_ns(path: &Path) -> io::Result<Option<u64>> {
+pub fn modified_ns(path: &Path) -> io::Result<Option<u64>> {
     match fs::metadata(path) {
         Ok(metadata) => nanoseconds(&metadata).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -106,7 +106,7 @@ pub fn path_of(own: &Path, name: &str) -> PathBuf {
 }
 
 /// The valid lines of a checksum file; empty if it is missing.
-pub fn read(path: &Path) -> Result<Vec<Seal>, StoreError> {
+pub fn read(path: &Path) -> Result<Vec<Seal>, FileError> {
     let bytes = match fs::read_own(path, BYTES_MAX) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -133,7 +133,7 @@ pub fn has_damaged_lines(path: &Path) -> io::Result<bool> {
 }
 
 /// Replaces the checksum file and syncs it.
-pub(crate) fn write(path: &Path, seals: &[Seal]) -> Result<(), StoreError> {
+pub fn write(path: &Path, seals: &[Seal]) -> Result<(), FileError> {
     let Some(directory) = path.parent() else {
         return Ok(());
     };

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::files::{create_directory, io_error, sync_directory};
-use crate::types::StoreError;
+use crate::directories::{create_directory, sync_directory};
+use crate::error::{FileError, io_error};
 use mq_log::fs;
 
 /// Most bytes kept of the entries of one state file; the oldest are dropped first.
@@ -37,7 +37,7 @@ impl Aside {
 }
 
 /// Logs unusable entries, and keeps them in `{directory}/{file}.entries.jsonl`.
-pub(crate) fn keep(directory: &Path, file: &str, entries: &[Aside]) -> Result<(), StoreError> {
+pub fn keep(directory: &Path, file: &str, entries: &[Aside]) -> Result<(), FileError> {
     for aside in entries.iter().take(LOGGED_MAX) {
         let Aside {
             name,
@@ -87,11 +87,11 @@ pub(crate) fn keep(directory: &Path, file: &str, entries: &[Aside]) -> Result<()
 }
 
 /// The file with the unusable entries of a state file.
-pub(crate) fn entries_path(directory: &Path, file: &str) -> PathBuf {
+pub fn entries_path(directory: &Path, file: &str) -> PathBuf {
     directory.join(format!("{file}.entries.jsonl"))
 }
 
-fn replace(directory: &Path, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+fn replace(directory: &Path, path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let temporary = path.with_extension("jsonl.tmp");
     let file = fs::create_own(&temporary).map_err(io_error(&temporary))?;
     file.write_all_at(bytes, 0)

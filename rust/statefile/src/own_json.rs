@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::files::{create_directory, io_error, sync_directory};
-use crate::types::StoreError;
+use crate::directories::{create_directory, sync_directory};
+use crate::error::{FileError, io_error};
 use mq_log::fs;
 
 /// Largest file, bytes: enough for many thousands of queue names.
@@ -30,7 +30,7 @@ impl Sealed {
 }
 
 /// Replaces the file at `path` and syncs it.
-pub(crate) fn write(path: &Path, content: &impl Serialize) -> Result<(), StoreError> {
+pub fn write(path: &Path, content: &impl Serialize) -> Result<(), FileError> {
     let failed = || io_error(path);
     let content = serde_json::to_value(content).map_err(io::Error::other);
     let text = serde_json::to_vec(&Sealed::of(content.map_err(failed())?));
@@ -38,7 +38,7 @@ pub(crate) fn write(path: &Path, content: &impl Serialize) -> Result<(), StoreEr
 }
 
 /// Replaces a file of any content, durably.
-pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let Some(directory) = path.parent() else {
         return Ok(());
     };
@@ -53,7 +53,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
 }
 
 /// The content of the file at `path`; None if it is missing or damaged.
-pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StoreError> {
+pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FileError> {
     let text = match fs::read_own(path, BYTES_MAX) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
