@@ -8,16 +8,17 @@ mod entry_repair;
 mod files;
 mod filter;
 pub mod inspect;
-mod latency;
+mod life;
 mod listeners;
 mod open;
-mod rates;
+mod positions;
 mod read;
 mod records;
 mod recover;
-mod runtime;
+mod running;
 mod settings;
 mod state;
+mod stats;
 #[allow(clippy::module_inception)]
 mod store;
 #[cfg(any(test, feature = "testing"))]

@@ -3,31 +3,30 @@
 //! `abort` is on disk before a thread may append: a store killed after its first append must not
 //! look closed.
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use crate::clean::cleaner::Cleaner;
 use crate::clean::rules::Rules;
-use crate::delay::deliver::{Delay, DelayThread};
-use crate::delay::redeliver::{HALF_TOPIC, Redelivery};
+use crate::clean::run::Scope;
+use crate::delay::deliver::Delay;
+use crate::delay::redeliver::HALF_TOPIC;
 use crate::derive::arrivals::{ArrivalListener, Arrivals};
+use crate::derive::derived_files::DerivedFiles;
 use crate::derive::dispatch::Dispatch;
 use crate::derive::dispatch_thread::{self, Dispatcher, FullDiskRetry};
 use crate::derive::index::files::IndexFiles;
+use crate::derive::queues::ends_saver::EndsSaver;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::directory::layout;
 use crate::directory::lock::StoreLock;
 use crate::directory::log_files;
 use crate::entry_repair::EntryRepairer;
-use crate::files::io_error;
-use crate::latency::Latency;
 use crate::listeners::Listener;
-use crate::rates::Rates;
+use crate::positions::Positions;
 use crate::read::reader::Reader;
 use crate::records::record::DamagedRecords;
 use crate::recover::{CleanStop, Recovered, Recovery};
@@ -35,29 +34,25 @@ use crate::settings::Settings;
 use crate::state::checkpoint::Checkpoint;
 use crate::state::offsets::Offsets;
 use crate::state::transactions::Transactions;
-use crate::store::{Running, Store};
-use crate::threads::periodic::{Every, Pause, Periodic};
+use crate::stats::latency::Latency;
+use crate::stats::rates::Rates;
+use crate::store::Store;
+use crate::threads::periodic::Every;
 use crate::types::{Arrival, StoreError};
-use crate::upkeep::{EndsSaver, Upkeep};
+use crate::upkeep::Upkeep;
 use crate::write::ack::Acks;
 use crate::write::append::{Appender, Counters, Tail};
 use crate::write::encode::Encoder;
-use crate::write::flush::{FlushThreads, Flusher, Interval};
+use crate::write::flush::Flusher;
 use crate::write::put::Puts;
 use crate::write::queue_offsets::QueueOffsets;
 use crate::write::space::Space;
 use crate::write::watermarks::Watermarks;
 use mq_base::clock::Clock;
-use mq_base::services::Services;
 use mq_format::delay_levels::DelayLevels;
 use mq_format::message::SCHEDULE_TOPIC;
-use mq_log::{Allocator, Segments, Writer};
+use mq_log::{Segments, Writer};
 use mq_statefile::StateFiles;
-
-/// How often queues are written, so that tools that read the queue files see the messages.
-const WRITE_EVERY: Duration = Duration::from_millis(200);
-/// One of this many queue writes is also a flush: `flushIntervalConsumeQueue`.
-const WRITES_PER_FLUSH: u32 = 5;
 
 impl Store {
     /// Opens (recovering if needed) or creates the store at `root`, and starts its threads.
@@ -122,69 +117,62 @@ impl Parts<'_> {
             log_end,
             queues,
             index,
-            derived,
+            derived: dispatch,
+            repaired,
+            last_store_timestamp_ms,
             ..
         } = recovered;
         let watermarks = Watermarks::new(Arc::clone(&self.log), log_end);
         let acks = Arc::new(Acks::new(self.clock(), watermarks));
-        let settings = &self.settings;
         let space = self.space();
-        let state = Arc::new(StateFiles::new(self.root));
-        let lmq_enabled = self.settings.multi_dispatch.lmq_enabled;
-        let offsets = Arc::new(Offsets::load(&state, lmq_enabled)?);
         let damaged: Arc<DamagedRecords> = Arc::default();
         let repairer = self.repairer(&queues);
-        let delay = self.delay(&queues, &state, &damaged)?;
-        let delay = Arc::new(delay.repairing_with(Arc::clone(&repairer)));
+        let positions = Arc::new(self.positions(&queues, &acks, (&damaged, &repairer))?);
         self.mark_open()?;
-        let flusher = self.flusher(&acks, &space, recovered.last_store_timestamp_ms);
-        let services = Arc::<Services>::default();
-        let (puts, allocator) = self.puts(flusher, &queues, &services)?;
-        let reader = self
-            .reader(&queues, index.as_ref(), repairer)
-            .counting(damaged);
-        let upkeep = Upkeep {
-            clock: self.clock(),
-            acks: Arc::clone(&acks),
-            space,
-            state,
-            offsets,
-            delay,
-            checkpoint: Arc::clone(&self.checkpoint),
-            queues,
+        let flusher = self.flusher(&acks, &space, last_store_timestamp_ms);
+        let puts = Arc::new(self.puts(flusher, &queues));
+        let reader = self.reader(&queues, index.as_ref(), repairer);
+        let reader = Arc::new(reader.counting(damaged));
+        let derived = Arc::new(DerivedFiles {
+            queues: Arc::clone(&queues),
             index,
-            progress: derived.progress(),
-            save_every: Every::new(settings.flush_offsets_interval_ms),
-            save_delay_every: Every::new(settings.flush_delay_offsets_interval_ms),
-            rates: Rates::default(),
+            progress: dispatch.progress(),
+            checkpoint: Arc::clone(&self.checkpoint),
+            acks: Arc::clone(&acks),
+            space: Arc::clone(&space),
             unflushed_rounds: AtomicU32::new(0),
-            ends: EndsSaver::from(log_end, self.clock.monotonic_ms()),
-        };
-        let full_disk = FullDiskRetry::new(&upkeep.space, &puts.flusher.appended);
+        });
+        let rates = Arc::<Rates>::default();
+        let upkeep = self.upkeep(&puts, (&derived, &positions), log_end, &rates);
+        let cleaner = self.cleaner(&reader, &derived, &positions);
+        let full_disk = FullDiskRetry::new(&space, &puts.flusher.appended);
         let on_arrival = Arc::new(Listener::new("arrival-listener"));
-        let arrived = arrived(&upkeep.delay, &on_arrival);
-        let dispatcher = self.dispatcher(derived, log_end, (full_disk, arrived), acks)?;
-        let (puts, reader, upkeep) = (Arc::new(puts), Arc::new(reader), Arc::new(upkeep));
-        let (cleaner, cleaning) = self.cleaning(&reader, &upkeep, &services)?;
-        let running = self.running(&puts, &upkeep, &services, (cleaning, allocator, lock))?;
-        let halves = upkeep.queues.get(HALF_TOPIC, 0);
-        let transactions = Transactions::from(halves.map_or(0, |queue| queue.max_offset()));
-        Ok(Store {
+        let arrived = arrived(&positions.delay, &on_arrival);
+        let dispatcher = self.dispatcher(dispatch, log_end, (full_disk, arrived), acks)?;
+        let halves = queues.get(HALF_TOPIC, 0);
+        let store = Store {
             root: self.root.into(),
+            settings: self.settings,
+            clock: self.clock,
             log: self.log,
             puts,
             reader,
             dispatcher,
-            upkeep,
-            cleaner,
+            derived,
+            positions,
+            upkeep: Arc::new(upkeep),
+            cleaner: Arc::new(cleaner),
             put_latency: Latency::default(),
             get_latency: Latency::default(),
-            transactions,
-            repaired: recovered.repaired,
+            rates,
+            transactions: Transactions::from(halves.map_or(0, |queue| queue.max_offset())),
+            repaired,
             on_arrival,
-            services,
-            running: Mutex::new(Some(running)),
-        })
+            services: Arc::default(),
+            running: Mutex::default(),
+        };
+        store.start(lock)?;
+        Ok(store)
     }
 
     fn space(&self) -> Arc<Space> {
@@ -215,15 +203,25 @@ impl Parts<'_> {
         Reader::new(log, queues, index.cloned(), &self.settings, repairer)
     }
 
-    fn delay(
+    fn positions(
         &self,
         queues: &Arc<ConsumeQueues>,
-        state: &StateFiles,
-        damaged: &Arc<DamagedRecords>,
-    ) -> Result<Delay, StoreError> {
+        acks: &Arc<Acks>,
+        (damaged, repairer): (&Arc<DamagedRecords>, &Arc<EntryRepairer>),
+    ) -> Result<Positions, StoreError> {
+        let state = Arc::new(StateFiles::new(self.root));
+        let lmq_enabled = self.settings.multi_dispatch.lmq_enabled;
+        let offsets = Arc::new(Offsets::load(&state, lmq_enabled)?);
         let levels = self.levels.clone();
-        let delay = Delay::load(levels, Arc::clone(queues), self.clock(), state)?;
-        Ok(delay.counting(Arc::clone(damaged)))
+        let delay = Delay::load(levels, Arc::clone(queues), self.clock(), &state)?;
+        let delay = delay.counting(Arc::clone(damaged));
+        Ok(Positions {
+            state,
+            offsets,
+            delay: Arc::new(delay.repairing_with(Arc::clone(repairer))),
+            checkpoint: Arc::clone(&self.checkpoint),
+            acks: Arc::clone(acks),
+        })
     }
 
     /// From here on the store looks open. A failure before this leaves a closed store closed.
@@ -245,13 +243,7 @@ impl Parts<'_> {
         })
     }
 
-    /// The put path, and the thread that allocates log files ahead of it.
-    fn puts(
-        &self,
-        flusher: Arc<Flusher>,
-        queues: &ConsumeQueues,
-        services: &Arc<Services>,
-    ) -> Result<(Puts, Allocator), StoreError> {
+    fn puts(&self, flusher: Arc<Flusher>, queues: &ConsumeQueues) -> Puts {
         let settings = &self.settings;
         let mut writer = Writer::new(
             Arc::clone(&self.log),
@@ -261,7 +253,6 @@ impl Parts<'_> {
         if settings.sync_flush {
             writer = writer.writing_later();
         }
-        let allocator = Allocator::start(&writer, services).map_err(thread_error)?;
         let encoder = Encoder {
             max_message_bytes: settings.max_message_bytes,
             levels: self.levels.clone(),
@@ -280,7 +271,7 @@ impl Parts<'_> {
             stall: writer.stall(),
             tail: tail(writer, queues),
         };
-        let puts = Puts {
+        Puts {
             appender,
             flusher,
             clock: self.clock(),
@@ -288,8 +279,7 @@ impl Parts<'_> {
                 .sync_flush
                 .then_some(settings.sync_flush_timeout_ms),
             failures: AtomicU64::new(0),
-        };
-        Ok((puts, allocator))
+        }
     }
 
     fn dispatcher(
@@ -316,78 +306,47 @@ impl Parts<'_> {
         )
     }
 
-    /// Starts the threads that end at close.
-    fn running(
+    fn upkeep(
         &self,
         puts: &Arc<Puts>,
-        upkeep: &Arc<Upkeep>,
-        services: &Arc<Services>,
-        (cleaning, allocator, lock): (Periodic, Allocator, StoreLock),
-    ) -> Result<Running, StoreError> {
-        let redelivery = Redelivery(Arc::clone(puts));
-        let delay = DelayThread::start(Arc::clone(&upkeep.delay), redelivery, services);
-        let flush = self.flush_threads(&puts.flusher, services);
-        let (upkeep, puts) = (Arc::clone(upkeep), Arc::clone(puts));
-        upkeep.sample(puts.appender.counters.messages());
-        let mut writes = 0_u32;
-        let upkeep = Periodic::start("mq-upkeep", WRITE_EVERY, services, move || {
-            writes = writes.wrapping_add(1);
-            upkeep.guarded(|| {
-                if !writes.is_multiple_of(WRITES_PER_FLUSH) {
-                    return upkeep.write_queues();
-                }
-                upkeep.round();
-                upkeep.repair_index(&*puts.flusher.log, false);
-                upkeep.sample(puts.appender.counters.messages());
-            });
-        });
-        Ok(Running {
-            delay: delay.map_err(thread_error)?,
-            flush: flush.map_err(thread_error)?,
-            upkeep: upkeep.map_err(thread_error)?,
-            cleaning,
-            allocator,
-            lock,
-        })
+        (derived, positions): (&Arc<DerivedFiles>, &Arc<Positions>),
+        log_end: u64,
+        rates: &Arc<Rates>,
+    ) -> Upkeep {
+        let followed = (Arc::clone(&derived.queues), Arc::clone(&derived.progress));
+        let (acks, now_ms) = (Arc::clone(&derived.acks), self.clock.monotonic_ms());
+        Upkeep {
+            clock: self.clock(),
+            puts: Arc::clone(puts),
+            derived: Arc::clone(derived),
+            positions: Arc::clone(positions),
+            ends: EndsSaver::new(followed, acks, log_end, now_ms),
+            rates: Arc::clone(rates),
+            save_every: Every::new(self.settings.flush_offsets_interval_ms),
+            save_delay_every: Every::new(self.settings.flush_delay_offsets_interval_ms),
+        }
     }
 
-    /// The cleaner and its thread.
-    fn cleaning(
+    fn cleaner(
         &self,
         reader: &Arc<Reader>,
-        upkeep: &Arc<Upkeep>,
-        services: &Arc<Services>,
-    ) -> Result<(Arc<Cleaner>, Periodic), StoreError> {
-        let log_directory = self.root.join("commitlog");
-        let (reader, upkeep) = (Arc::clone(reader), Arc::clone(upkeep));
-        let cleaner = Cleaner::new(self.rules.clone(), reader, upkeep, log_directory);
-        let cleaner = Arc::new(cleaner);
-        let every = Duration::from_millis(self.settings.cleaning.interval_ms);
-        let run = Arc::clone(&cleaner);
-        let round = move |pause: &Pause| run.round(pause);
-        let thread = Periodic::start_pausing("mq-clean", every, services, round);
-        Ok((cleaner, thread.map_err(thread_error)?))
+        derived: &DerivedFiles,
+        positions: &Positions,
+    ) -> Cleaner {
+        let scope = Scope {
+            reader: Arc::clone(reader),
+            clock: self.clock(),
+            space: Arc::clone(&derived.space),
+            acks: Arc::clone(&derived.acks),
+            delay: Arc::clone(&positions.delay),
+            progress: Arc::clone(&derived.progress),
+            log_directory: self.root.join("commitlog"),
+        };
+        Cleaner::new(self.rules.clone(), scope)
     }
 
     fn clock(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.clock)
-    }
-
-    fn flush_threads(
-        &self,
-        flusher: &Arc<Flusher>,
-        services: &Arc<Services>,
-    ) -> io::Result<FlushThreads> {
-        let settings = &self.settings;
-        if settings.sync_flush {
-            return FlushThreads::group_commit(flusher, services);
-        }
-        let interval = Interval {
-            every: Duration::from_millis(settings.flush_interval_ms),
-            least_pages: settings.flush_least_pages.into(),
-            thorough_ms: settings.flush_thorough_interval_ms.cast_signed(),
-        };
-        FlushThreads::on_interval(flusher, interval, self.clock(), services)
     }
 }
 
@@ -402,10 +361,6 @@ fn tail(writer: Writer, queues: &ConsumeQueues) -> Mutex<Tail> {
         queue_offsets,
         is_closed: false,
     })
-}
-
-fn thread_error(source: io::Error) -> StoreError {
-    io_error("a thread of the store".as_ref())(source)
 }
 
 /// Makes the dispatcher notify delay delivery and then the registered listener.

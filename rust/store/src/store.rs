@@ -11,20 +11,20 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::clean::cleaner::Cleaner;
-use crate::delay::deliver::{DelayThread, DeliveryListener};
+use crate::delay::deliver::DeliveryListener;
 use crate::derive::arrivals::ArrivalListener;
+use crate::derive::derived_files::DerivedFiles;
 use crate::derive::dispatch::BitmapSource;
 use crate::derive::dispatch_thread::Dispatcher;
 use crate::directory::deleted::is_deletable;
-use crate::directory::layout;
-use crate::directory::lock::StoreLock;
-use crate::files::{io_error, sync_directory};
-use crate::latency::Latency;
 use crate::listeners::{AlreadyRegistered, Listener};
+use crate::positions::Positions;
 use crate::read::reader::Reader;
-use crate::settings::Cleaning;
+use crate::running::Running;
+use crate::settings::{Cleaning, Settings};
 use crate::state::transactions::Transactions;
-use crate::threads::periodic::Periodic;
+use crate::stats::latency::Latency;
+use crate::stats::rates::Rates;
 use crate::threads::signal::IsAwaited;
 use crate::types::{
     AckOutcome, Cleaned, GetRequest, GetResult, Put, PutRequest, PutResult, QueryResult, ReadMode,
@@ -32,24 +32,29 @@ use crate::types::{
 };
 use crate::upkeep::Upkeep;
 use crate::write::ack::SettledListener;
-use crate::write::flush::FlushThreads;
 use crate::write::put::Puts;
+use mq_base::clock::Clock;
 use mq_base::services::{Failures, Services};
 use mq_format::consume_queue::QueueEntry;
-use mq_log::{Allocator, Segments, fs};
+use mq_log::Segments;
 use mq_statefile::Aside;
 
 /// An open store directory: one writer, any number of readers.
 pub struct Store {
     pub(crate) root: PathBuf,
+    pub(crate) settings: Settings,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) log: Arc<Segments>,
     pub(crate) puts: Arc<Puts>,
     pub(crate) reader: Arc<Reader>,
     pub(crate) dispatcher: Dispatcher,
+    pub(crate) derived: Arc<DerivedFiles>,
+    pub(crate) positions: Arc<Positions>,
     pub(crate) upkeep: Arc<Upkeep>,
     pub(crate) cleaner: Arc<Cleaner>,
     pub(crate) put_latency: Latency,
     pub(crate) get_latency: Latency,
+    pub(crate) rates: Arc<Rates>,
     /// Which transactions have ended.
     pub(crate) transactions: Transactions,
     /// Damaged ranges of the log that recovery repaired.
@@ -59,16 +64,6 @@ pub struct Store {
     pub(crate) services: Arc<Services>,
     /// None after a close.
     pub(crate) running: Mutex<Option<Running>>,
-}
-
-/// The threads and the lock, which a close ends.
-pub(crate) struct Running {
-    pub(crate) delay: DelayThread,
-    pub(crate) flush: FlushThreads,
-    pub(crate) upkeep: Periodic,
-    pub(crate) cleaning: Periodic,
-    pub(crate) allocator: Allocator,
-    pub(crate) lock: StoreLock,
 }
 
 impl Store {
@@ -119,7 +114,7 @@ impl Store {
         out: &mut Vec<u8>,
     ) -> Result<GetResult, WouldBlock> {
         let result = self.get_latency.time(|| self.reader.get(request, out))?;
-        self.upkeep.rates.count(&result);
+        self.rates.count(&result);
         Ok(result)
     }
 
@@ -208,7 +203,7 @@ impl Store {
 
     /// The committed offset of a group in a queue.
     pub fn committed(&self, group: &str, topic: &str, queue_id: i32) -> Option<i64> {
-        self.upkeep.offsets.get(group, topic, queue_id)
+        self.positions.offsets.get(group, topic, queue_id)
     }
 
     /// Commits an offset in memory; it is saved on the interval and at close. False if this would
@@ -222,57 +217,57 @@ impl Store {
         offset: i64,
         entries_max: usize,
     ) -> bool {
-        let offsets = &self.upkeep.offsets;
+        let offsets = &self.positions.offsets;
         offsets.commit(group, topic, queue_id, offset, entries_max)
     }
 
     /// All committed offsets: topic@group to queue to offset.
     pub fn committed_all(&self) -> BTreeMap<String, BTreeMap<i32, i64>> {
-        self.upkeep.offsets.all()
+        self.positions.offsets.all()
     }
 
     /// The committed offsets of a group: topic to queue to offset.
     pub fn committed_of_group(&self, group: &str) -> BTreeMap<String, BTreeMap<i32, i64>> {
-        self.upkeep.offsets.of_group(group)
+        self.positions.offsets.of_group(group)
     }
 
     /// Resets a group to another offset of a queue. The group's next pull is answered with
     /// OFFSET_RESET; its commits until then have no effect.
     pub fn reset_offset(&self, group: &str, topic: &str, queue_id: i32, offset: i64) {
-        self.upkeep.offsets.reset(group, topic, queue_id, offset);
+        self.positions.offsets.reset(group, topic, queue_id, offset);
     }
 
     /// After a reset, the reply to the group's next pull instead of messages; returned once.
     pub fn take_reset(&self, group: &str, topic: &str, queue_id: i32) -> Option<GetResult> {
-        let offset = self.upkeep.offsets.take_reset(group, topic, queue_id)?;
+        let offset = self.positions.offsets.take_reset(group, topic, queue_id)?;
         Some(self.reader.reset_to(topic, queue_id, offset))
     }
 
     /// Copies the offsets of one group in a topic to another; returns the number of queues.
     pub fn clone_offsets(&self, from_group: &str, to_group: &str, topic: &str) -> usize {
-        let offsets = &self.upkeep.offsets;
+        let offsets = &self.positions.offsets;
         offsets.clone_group(from_group, to_group, topic)
     }
 
     /// Removes the committed offsets of a group, in one topic or in all; returns the number of
     /// removed offsets.
     pub fn remove_group(&self, group: &str, topic: Option<&str>) -> usize {
-        self.upkeep.offsets.remove(group, topic)
+        self.positions.offsets.remove(group, topic)
     }
 
     /// Deletes the committed offset of a group in one queue; returns whether there was one.
     pub fn remove_offset(&self, group: &str, topic: &str, queue_id: i32) -> bool {
-        self.upkeep.offsets.remove_queue(group, topic, queue_id)
+        self.positions.offsets.remove_queue(group, topic, queue_id)
     }
 
     /// Replaces `config/{name}` atomically and keeps the previous copy as .bak.
     pub fn save_state(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        Ok(self.upkeep.state.save(name, bytes)?)
+        Ok(self.positions.state.save(name, bytes)?)
     }
 
     /// Reads `config/{name}`, or its .bak if it is missing or damaged.
     pub fn load_state(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.upkeep.state.load(name, |_| true)?)
+        Ok(self.positions.state.load(name, |_| true)?)
     }
 
     /// Like [`Store::load_state`]; `check` converts the bytes, or returns their fault.
@@ -281,24 +276,24 @@ impl Store {
         name: &str,
         check: impl Fn(&[u8]) -> Result<T, String>,
     ) -> Result<Option<T>, StoreError> {
-        Ok(self.upkeep.state.load_checked(name, check)?)
+        Ok(self.positions.state.load_checked(name, check)?)
     }
 
     /// Whether the last load of `config/{name}` used its .bak.
     pub fn is_state_from_copy(&self, name: &str) -> bool {
-        self.upkeep.state.is_from_copy(name)
+        self.positions.state.is_from_copy(name)
     }
 
     /// Keeps and logs unusable entries of a state file.
     pub fn set_state_aside(&self, name: &str, entries: &[Aside]) {
-        self.upkeep.state.set_aside(name, entries);
+        self.positions.state.set_aside(name, entries);
     }
 
     /// The consume queues of all topics that are not deleted, by topic. Shows the number of queues
     /// of a topic that no topic table has.
     pub fn queues(&self) -> BTreeMap<String, Vec<i32>> {
         let mut found = BTreeMap::<String, Vec<i32>>::new();
-        let queues = &self.upkeep.queues;
+        let queues = &self.derived.queues;
         let queues = queues
             .all()
             .into_iter()
@@ -317,12 +312,12 @@ impl Store {
 
     /// Registers the listener for delivered delayed messages.
     pub fn on_delivery(&self, listener: Box<DeliveryListener>) -> Result<(), AlreadyRegistered> {
-        self.upkeep.delay.on_delivery(listener)
+        self.positions.delay.on_delivery(listener)
     }
 
     /// The queue of the schedule topic for a delay level.
     pub fn delay_queue(&self, level: i32) -> i32 {
-        self.upkeep.delay.queue_of(level)
+        self.positions.delay.queue_of(level)
     }
 
     /// Registers a function that tells whether a reader waits for new messages. While none does,
@@ -352,7 +347,7 @@ impl Store {
     /// Why the store refuses puts: it is poisoned, or the disk is full.
     pub fn refusal(&self) -> Option<String> {
         let poison = self.puts.flusher.acks.poison().map(str::to_owned);
-        poison.or_else(|| self.upkeep.space.refusal())
+        poison.or_else(|| self.puts.flusher.space.refusal())
     }
 
     /// Threads of the store that have failed. Failures that poison the store are only in
@@ -378,7 +373,7 @@ impl Store {
     pub fn clean_soon(&self) {
         self.cleaner.ask();
         if let Some(running) = &*self.running.lock() {
-            running.cleaning.wake();
+            running.clean_now();
         }
     }
 
@@ -415,55 +410,11 @@ impl Store {
     /// Flushes everything appended so far: log, derived files and offsets.
     pub fn flush(&self) -> Result<(), StoreError> {
         self.flush_log()?;
-        self.upkeep.flush_derived()?;
-        self.upkeep.save()
+        self.derived.flush()?;
+        self.positions.save()
     }
 
-    /// Stops the threads, flushes, dispatches to the end, saves offsets and checkpoint, and removes
-    /// `abort`. After an error, `abort` stays and the next start runs recovery. A queue that lacks
-    /// messages of the log is such an error. Idempotent.
-    pub fn close(&self) -> Result<(), StoreError> {
-        let Some(running) = self.running.lock().take() else {
-            return Ok(());
-        };
-        let Running {
-            delay,
-            flush,
-            upkeep,
-            cleaning,
-            allocator,
-            lock,
-        } = running;
-        drop((delay, cleaning));
-        self.puts.appender.close();
-        let flushed = self.flush_log();
-        drop((flush, allocator));
-        self.puts.flusher.appended.stop();
-        self.dispatcher.join();
-        drop(upkeep);
-        flushed?;
-        self.upkeep.repair_index(&*self.log, true);
-        self.upkeep.finish()?;
-        let (dispatched, end) = (
-            self.dispatcher.progress().dispatched(),
-            self.log.max_offset(),
-        );
-        if dispatched < end {
-            let what = format!(
-                "dispatch ended at {dispatched}, {} bytes before the end of the log",
-                end - dispatched
-            );
-            return Err(StoreError::Poisoned(what));
-        }
-        self.upkeep.mark_closed(&self.root, &*self.log)?;
-        let abort = self.root.join(layout::ABORT);
-        fs::remove_file(&abort).map_err(io_error(&abort))?;
-        sync_directory(&self.root)?;
-        drop(lock);
-        Ok(())
-    }
-
-    fn flush_log(&self) -> Result<(), StoreError> {
+    pub(crate) fn flush_log(&self) -> Result<(), StoreError> {
         if self.puts.flusher.flush_all() {
             return Ok(());
         }
@@ -481,13 +432,4 @@ impl Store {
 fn sleep(time: Duration) -> bool {
     thread::sleep(time);
     true
-}
-
-impl Drop for Store {
-    fn drop(&mut self) {
-        if let Err(error) = self.close() {
-            let root = self.root.display();
-            tracing::error!(%error, %root, "the store was not closed cleanly");
-        }
-    }
 }

@@ -12,8 +12,6 @@
 //! - A queue always keeps its last file, so it never restarts at offset 0.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
@@ -21,11 +19,9 @@ use parking_lot::Mutex;
 use super::rules::{FIRST_RUN_MS, MANUAL_RUNS, Rules};
 use super::run::{Run, Scope, Sleep, State};
 use crate::directory::deleted::Deletion;
-use crate::read::reader::Reader;
 use crate::settings::Cleaning;
 use crate::threads::periodic::Pause;
 use crate::types::{Cleaned, StoreError};
-use crate::upkeep::Upkeep;
 
 /// Deletes files; one run at a time.
 pub(crate) struct Cleaner {
@@ -42,21 +38,12 @@ pub(crate) struct Cleaner {
 }
 
 impl Cleaner {
-    /// A cleaner of a store whose log is in `log_directory`.
-    pub(crate) fn new(
-        rules: Rules,
-        reader: Arc<Reader>,
-        upkeep: Arc<Upkeep>,
-        log_directory: PathBuf,
-    ) -> Self {
-        let first_run_ms = upkeep.clock.monotonic_ms() + FIRST_RUN_MS;
+    /// A cleaner that has not run yet.
+    pub(crate) fn new(rules: Rules, scope: Scope) -> Self {
+        let first_run_ms = scope.clock.monotonic_ms() + FIRST_RUN_MS;
         Self {
             rules: Mutex::new(rules),
-            scope: Scope {
-                reader,
-                upkeep,
-                log_directory,
-            },
+            scope,
             first_run_ms,
             manual_runs: AtomicU32::new(0),
             state: Mutex::default(),
@@ -67,14 +54,14 @@ impl Cleaner {
     /// Changes the settings from the next run on.
     pub(crate) fn set(&self, settings: &Cleaning) -> Result<(), StoreError> {
         *self.rules.lock() = Rules::new(settings)?;
-        self.scope.upkeep.space.set_ratios(settings);
+        self.scope.space.set_ratios(settings);
         Ok(())
     }
 
     /// One round of the cleaning thread.
     pub(crate) fn round(&self, pause: &Pause) {
         let is_manual = self.manual_runs.load(Ordering::Relaxed) > 0;
-        if is_manual || self.scope.upkeep.clock.monotonic_ms() >= self.first_run_ms {
+        if is_manual || self.scope.clock.monotonic_ms() >= self.first_run_ms {
             self.run(&|time| pause.sleep(time));
         }
     }
@@ -99,7 +86,7 @@ impl Cleaner {
     pub(crate) fn run(&self, sleep: Sleep<'_>) -> Cleaned {
         self.with_run(sleep, |run| {
             // A poisoned store has a failing disk; leave everything to the next start's recovery.
-            if self.scope.upkeep.acks.poison().is_none() {
+            if self.scope.acks.poison().is_none() {
                 run.clean(self.take_manual_run());
             }
         })

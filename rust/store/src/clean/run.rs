@@ -7,18 +7,25 @@ use std::time::{Duration, UNIX_EPOCH};
 use parking_lot::MutexGuard;
 
 use super::rules::{FILES_PER_RUN, Leave, Rules};
+use crate::delay::deliver::Delay;
+use crate::derive::dispatch::Progress;
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::files::offset_name;
 use crate::read::reader::Reader;
 use crate::types::Cleaned;
-use crate::upkeep::Upkeep;
-use crate::write::space::Pressure;
+use crate::write::ack::Acks;
+use crate::write::space::{Pressure, Space};
+use mq_base::clock::Clock;
 use mq_log::{Removed, Segments, fs};
 
 /// The parts of the store that a cleaner works on.
 pub(crate) struct Scope {
     pub(crate) reader: Arc<Reader>,
-    pub(crate) upkeep: Arc<Upkeep>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) space: Arc<Space>,
+    pub(crate) acks: Arc<Acks>,
+    pub(crate) delay: Arc<Delay>,
+    pub(crate) progress: Arc<Progress>,
     /// Directory of the log files.
     pub(crate) log_directory: PathBuf,
 }
@@ -76,7 +83,7 @@ impl<'a> Run<'a> {
             state,
             rules,
             sleep,
-            now_ms: scope.upkeep.clock.monotonic_ms(),
+            now_ms: scope.clock.monotonic_ms(),
             is_ended: false,
             cleaned: Cleaned::default(),
         };
@@ -101,8 +108,8 @@ impl<'a> Run<'a> {
 
     /// Deletes the files that may be deleted now; `is_manual` if an operator asked.
     pub(crate) fn clean(&mut self, is_manual: bool) {
-        let pressure = self.scope.upkeep.space.pressure();
-        let wall_ms = self.scope.upkeep.clock.wall_ms();
+        let pressure = self.scope.space.pressure();
+        let wall_ms = self.scope.clock.wall_ms();
         let leave = self.rules.leave(wall_ms, pressure, is_manual);
         if leave == Leave::Any {
             // With many queues, the pauses would delay the deletion of further log files by an
@@ -128,7 +135,7 @@ impl<'a> Run<'a> {
         for queue in &queues {
             queue.set_min_from(start.cast_signed());
         }
-        self.scope.upkeep.delay.skip_deleted();
+        self.scope.delay.skip_deleted();
         for queue in &queues {
             self.clean_queue(queue, start.cast_signed());
             if self.is_ended {
@@ -191,13 +198,13 @@ impl<'a> Run<'a> {
         let Some(next) = starts.get(1) else {
             return false;
         };
-        let upkeep = &self.scope.upkeep;
-        let is_needed = *next > upkeep.acks.flushed() || *next > upkeep.progress.dispatched();
+        let scope = self.scope;
+        let is_needed = *next > scope.acks.flushed() || *next > scope.progress.dispatched();
         let is_old_enough = || match leave {
             Leave::None => false,
             Leave::Any => true,
             Leave::Expired => {
-                let wall_ms = upkeep.clock.wall_ms();
+                let wall_ms = scope.clock.wall_ms();
                 let written_ms = self.written_ms(&starts, wall_ms);
                 written_ms.is_some_and(|at| self.rules.is_expired(at, wall_ms))
             }

@@ -298,7 +298,7 @@ fn a_stopped_or_closing_store_deletes_nothing() {
     rig.clock.advance(80 * HOUR_MS);
     let stopped = rig.store.cleaner.run_now(&|_| false);
     assert_eq!(stopped, log_files(1), "an interrupted pause ends the run");
-    rig.store.upkeep.acks.fail("a disk error".into());
+    rig.store.puts.flusher.acks.fail("a disk error".into());
     assert_eq!(rig.store.clean(), Cleaned::default());
 }
 

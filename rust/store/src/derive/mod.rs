@@ -4,6 +4,7 @@
 //! measure each alone; opening a store builds missing files without them.
 
 pub(crate) mod arrivals;
+pub(crate) mod derived_files;
 pub(crate) mod dispatch;
 pub(crate) mod dispatch_thread;
 pub(crate) mod index;

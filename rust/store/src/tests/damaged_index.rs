@@ -56,7 +56,7 @@ fn until_whole(rig: &Rig) {
     let until = Instant::now() + PATIENCE;
     while !hidden(rig).is_empty() {
         assert!(Instant::now() < until, "keys stay hidden");
-        rig.store.upkeep.repair_index(&*rig.store.log, false);
+        rig.store.derived.repair_index(&*rig.store.log, false);
     }
 }
 

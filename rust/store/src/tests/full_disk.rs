@@ -184,7 +184,7 @@ fn check(rig: &Rig, count: usize) {
 fn goes_on_with_room(has_ext: bool) {
     let scene = scene(with_ext(has_ext), needs_room);
     let rig = &scene.rig;
-    let vouched_ms = rig.store.upkeep.checkpoint.safe_timestamp_ms();
+    let vouched_ms = rig.store.positions.checkpoint.safe_timestamp_ms();
     let count = scene.fill(ENOSPC);
     wait_until("dispatch waits", || {
         scene.refusal().contains("dispatch waits for room")
@@ -201,9 +201,12 @@ fn goes_on_with_room(has_ext: bool) {
     rig.store.upkeep.round();
     rig.store.upkeep.round();
     assert_eq!(put(rig, count), PutStatus::ServiceNotAvailable);
-    assert!(rig.store.upkeep.acks.poison().is_none());
+    assert!(rig.store.puts.flusher.acks.poison().is_none());
     assert!(rig.store.dispatcher.progress().dispatched() < rig.store.log.max_offset());
-    assert_eq!(rig.store.upkeep.checkpoint.safe_timestamp_ms(), vouched_ms);
+    assert_eq!(
+        rig.store.positions.checkpoint.safe_timestamp_ms(),
+        vouched_ms
+    );
 
     scene.make_room();
     wait_until("puts are accepted again", || rig.store.refusal().is_none());
@@ -282,7 +285,7 @@ fn another_failure_stops_dispatch_until_a_restart() {
     scene.make_room();
     scene.rig.store.upkeep.round();
     assert_eq!(put(&scene.rig, count), PutStatus::ServiceNotAvailable);
-    assert!(scene.rig.store.upkeep.acks.poison().is_some());
+    assert!(scene.rig.store.puts.flusher.acks.poison().is_some());
 }
 
 #[test]
@@ -295,7 +298,7 @@ fn a_sync_failed_for_room_stops_until_a_restart() {
     scene.rig.store.upkeep.round();
     let why = scene.refusal();
     assert!(why.starts_with("flush of the consume queues: "), "{why}");
-    assert!(scene.rig.store.upkeep.acks.poison().is_some());
+    assert!(scene.rig.store.puts.flusher.acks.poison().is_some());
     assert!(scene.rig.store.flush().is_err());
 }
 
@@ -310,7 +313,7 @@ fn a_directory_sync_failed_for_room_stops_dispatch() {
     );
     scene.make_room();
     assert_eq!(put(&scene.rig, count), PutStatus::ServiceNotAvailable);
-    assert!(scene.rig.store.upkeep.acks.poison().is_some());
+    assert!(scene.rig.store.puts.flusher.acks.poison().is_some());
 }
 
 fn is_log_write(path: &Path, operation: &Operation<'_>) -> bool {
@@ -370,7 +373,7 @@ fn a_log_write_without_room_is_repeated_with_room() {
     assert_eq!(waiting.recv_timeout(PATIENCE), Ok(AckOutcome::Durable));
     wait_until("puts are accepted again", || rig.store.refusal().is_none());
     assert_eq!(put(rig, 4), PutStatus::Ok);
-    assert!(rig.store.upkeep.acks.poison().is_none());
+    assert!(rig.store.puts.flusher.acks.poison().is_none());
     rig.wait_until_flushed();
     check(rig, 5);
     let Scene { rig, .. } = scene;

@@ -119,7 +119,12 @@ fn delivery_times_are_found_in_the_queue_extension() {
         }
     };
     until(SCHEDULE_TOPIC, 0);
-    let entry = store.upkeep.queues.get(SCHEDULE_TOPIC, 0).unwrap().entry(0);
+    let entry = store
+        .derived
+        .queues
+        .get(SCHEDULE_TOPIC, 0)
+        .unwrap()
+        .entry(0);
     assert!(entry.unwrap().is_extension_address());
     clock.advance(1_000);
     until("T", 1);
@@ -200,13 +205,13 @@ fn removed_and_restored_levels_deliver_each_message_once() {
     put_delayed(&store, 3, b"waits", "");
     store.close().unwrap();
     let store = open("1s");
-    assert_eq!(store.upkeep.delay.stranded(), [(3, 1)]);
+    assert_eq!(store.positions.delay.stranded(), [(3, 1)]);
     put_delayed(&store, 1, b"between", "");
     clock.advance(3_000);
     until_delivered(&store, 2);
     store.close().unwrap();
     let store = open("1s 2s 3s");
-    assert_eq!(store.upkeep.delay.stranded(), []);
+    assert_eq!(store.positions.delay.stranded(), []);
     until_delivered(&store, 3);
     put_delayed(&store, 1, b"after", "");
     clock.advance(3_000);
@@ -234,12 +239,12 @@ fn messages_deleted_before_they_are_due_are_counted_once() {
         assert!(started.elapsed() < PATIENCE);
         store.clean();
     }
-    assert_eq!(store.upkeep.delay.deleted(), 3);
+    assert_eq!(store.positions.delay.deleted(), 3);
     assert_eq!(store.runtime()["delayedMessagesDeleted"], "3");
     clock.advance(7_200_000);
     until_delivered(&store, 1);
     store.clean();
-    assert_eq!(store.upkeep.delay.deleted(), 3);
+    assert_eq!(store.positions.delay.deleted(), 3);
 }
 
 fn with_message(

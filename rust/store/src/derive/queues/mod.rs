@@ -1,6 +1,7 @@
 //! Consume queues.
 
 pub(crate) mod deleted;
+pub(crate) mod ends_saver;
 pub(crate) mod entries_backwards;
 pub(crate) mod ext;
 pub(crate) mod flush;

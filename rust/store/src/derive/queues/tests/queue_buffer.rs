@@ -418,7 +418,7 @@ fn a_failed_write_stops_the_store_and_loses_no_message() {
     let rig = rig_with(settings());
     assert_eq!(put(&rig, b"written"), PutStatus::Ok);
     rig.wait_until_flushed();
-    let vouched_ms = rig.store.upkeep.checkpoint.safe_timestamp_ms();
+    let vouched_ms = rig.store.positions.checkpoint.safe_timestamp_ms();
     let disk = Arc::new(Failing::default());
     let _watch = watch(rig.root.path(), Arc::clone(&disk) as Arc<dyn IoHook>);
     // Files that are already open are not watched.
@@ -441,7 +441,10 @@ fn a_failed_write_stops_the_store_and_loses_no_message() {
     );
     assert_eq!(put(&rig, b"refused"), PutStatus::ServiceNotAvailable);
     assert_eq!(rig.get(1), (GetStatus::Found, 2));
-    assert_eq!(rig.store.upkeep.checkpoint.safe_timestamp_ms(), vouched_ms);
+    assert_eq!(
+        rig.store.positions.checkpoint.safe_timestamp_ms(),
+        vouched_ms
+    );
 
     let rig = rig.reopen(true);
     assert_eq!(rig.bounds(), (0, 2));

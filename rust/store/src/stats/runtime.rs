@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use crate::rates::Totals;
+use super::rates::Totals;
 use crate::store::Store;
 
 type Pick = fn(&Totals) -> u64;
@@ -39,7 +39,7 @@ fn figures(store: &Store) -> BTreeMap<String, String> {
     log_figures(store, &mut table);
     disk_figures(store, &mut table);
     traffic_figures(store, &mut table);
-    for (level, (offset, max_offset)) in (1..).zip(store.upkeep.delay.progress()) {
+    for (level, (offset, max_offset)) in (1..).zip(store.positions.delay.progress()) {
         if max_offset > 0 {
             let key = format!("scheduleMessageOffset_{level}");
             table.put(&key, format!("{offset},{max_offset}"));
@@ -64,7 +64,7 @@ fn log_figures(store: &Store, table: &mut Table) {
     table.put("repairedDamages", store.repaired);
     let damaged = store.reader.damaged_skipped();
     table.put("damagedRecordsSkipped", damaged);
-    table.put("delayedMessagesDeleted", store.upkeep.delay.deleted());
+    table.put("delayedMessagesDeleted", store.positions.delay.deleted());
     let repaired = store.reader.repairer.repaired();
     table.put("queueEntriesRepaired", repaired);
     let unflushed = end.saturating_sub(store.puts.flusher.acks.flushed());
@@ -79,7 +79,7 @@ fn disk_figures(store: &Store, table: &mut Table) {
     table.put("deletedIndexFiles", deleted.index_files);
     let path = store.root.join("commitlog");
     let of_path = format!("commitLogDiskRatio_{}", path.display());
-    let [log, queues] = store.upkeep.space.used_percent();
+    let [log, queues] = store.puts.flusher.space.used_percent();
     let ratios = [
         (of_path.as_str(), log),
         ("commitLogDiskRatio", log),
@@ -103,7 +103,7 @@ fn traffic_figures(store: &Store, table: &mut Table) {
     table.put("putMessageFailedTimes", failures);
     let average = bytes as f64 / messages.max(1) as f64;
     table.put("putMessageAverageSize", average);
-    let now_ms = store.upkeep.clock.monotonic_ms();
+    let now_ms = store.clock.monotonic_ms();
     let puts = store.put_latency.look(now_ms, messages);
     table.put("putMessageEntireTimeMax", puts.max_ms);
     table.put("putMessageDistributeTime", puts.text());
@@ -111,9 +111,9 @@ fn traffic_figures(store: &Store, table: &mut Table) {
     table.put("putLatency999", format!("{:.2}", puts.percentile(0.999)));
     let gets = store.get_latency.look(now_ms, 0);
     table.put("getMessageEntireTimeMax", gets.max_ms);
-    let totals = store.upkeep.rates.totals(messages);
+    let totals = store.rates.totals(messages);
     for (key, pick) in RATES {
-        table.put(key, store.upkeep.rates.text(now_ms, totals, pick));
+        table.put(key, store.rates.text(now_ms, totals, pick));
     }
     table.put("msgPutTotalTodayNow", messages);
     table.put("msgGetTotalTodayNow", totals.transferred);
