@@ -52,6 +52,7 @@ pub(crate) fn raise(error: Error) -> PyErr {
         Error::Locked { .. } => StoreLocked::new_err(text),
         Error::UnknownLayout { .. } => UnknownLayout::new_err(text),
         Error::Damaged { .. } | Error::State { .. } => StoreDamaged::new_err(text),
+        Error::Forbidden(_) => StoreError::new_err(text),
         Error::Poisoned(_) => StorePoisoned::new_err(text),
         Error::Setting { .. } => SettingError::new_err(text),
         Error::Io { path, source } | Error::Full { path, source } => match source.raw_os_error() {

@@ -40,7 +40,7 @@ pub use state::transactions::{Ending, Transactions, number_of};
 pub use store::Store;
 pub use types::{
     AckOutcome, Arrival, Cleaned, Delivered, GetRequest, GetResult, GetStatus, Put, PutRequest,
-    PutResult, PutStatus, QueryResult, ReadMode, Settled, StoreError, Ticket, Watermark,
+    PutResult, PutStatus, QueryResult, ReadMode, Role, Settled, StoreError, Ticket, Watermark,
     WouldBlock,
 };
 pub use write::ack::SettledListener;

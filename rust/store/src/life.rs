@@ -1,7 +1,8 @@
-//! The life of an open store: the start of its threads, and the close that ends them.
+//! The life of an open store: the start of its threads, the change of its role, and the close.
 
 use std::io;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use crate::delay::deliver::DelayThread;
@@ -13,28 +14,121 @@ use crate::recover::{CleanStop, LogEnd};
 use crate::running::Running;
 use crate::store::Store;
 use crate::threads::periodic::{Pause, Periodic};
-use crate::types::StoreError;
+use crate::types::{Role, StoreError};
 use crate::upkeep::log_failure;
 use crate::write::flush::{FlushThreads, Interval};
+use crate::write::space::Waiting;
 use mq_log::{Allocator, fs};
 
+/// Pause between looks at the progress of dispatch.
+const DISPATCH_LOOK: Duration = Duration::from_millis(1);
+
 impl Store {
-    /// Starts the threads. The dispatcher runs already.
+    /// Starts the threads of the role in the settings. The dispatcher runs already.
     pub(crate) fn start(&self, lock: StoreLock) -> Result<(), StoreError> {
+        let role = self.settings.role;
+        let mut running = self.running.lock();
+        self.start_threads(running.insert(Running::new(role, lock)), role)
+    }
+
+    /// The role.
+    pub fn role(&self) -> Role {
+        self.puts.appender.role()
+    }
+
+    /// Changes the role of the open store: ends the threads that the new role does without, and
+    /// starts those that it needs. Puts are refused meanwhile; what was stored before is flushed,
+    /// and its puts are settled.
+    ///
+    /// A slave that becomes master first dispatches the whole log, and its queues continue at their
+    /// ends. The log is never cut: if it must be, because its end differs from that of the new
+    /// master, close the store, truncate it, and open it in the new role.
+    ///
+    /// After an error the store keeps its role: [`StoreError::Poisoned`], [`StoreError::Full`] if
+    /// the disk is, or [`StoreError::Forbidden`] after a close. Blocks on the disk.
+    pub fn set_role(&self, role: Role) -> Result<(), StoreError> {
+        let mut running = self.running.lock();
+        let Some(running) = running.as_mut() else {
+            return Err(StoreError::Forbidden("the store is closed"));
+        };
+        let before = running.role;
+        if role == before {
+            return Ok(());
+        }
+        let changed = self.change_role(running, role);
+        if changed.is_err() {
+            running.end_all_but(before);
+            self.start_threads(running, before)?;
+            self.puts.appender.set_role(before);
+        }
+        changed
+    }
+
+    fn change_role(&self, running: &mut Running, role: Role) -> Result<(), StoreError> {
+        // Nobody appends during the change.
+        self.puts.appender.set_role(Role::ReadOnly);
+        self.flush_log()?;
+        running.end_all_but(role);
+        if role == Role::Master {
+            self.wait_dispatched()?;
+            self.puts.appender.lead(self.derived.queues.next_offsets());
+        }
+        self.start_threads(running, role)?;
+        self.puts.appender.set_role(role);
+        running.role = role;
+        tracing::info!(?role, "the store has a new role");
+        Ok(())
+    }
+
+    /// Waits until the whole log is in queues and index.
+    fn wait_dispatched(&self) -> Result<(), StoreError> {
+        let end = self.log.max_offset();
+        while self.dispatcher.progress().dispatched() < end {
+            let flusher = &self.puts.flusher;
+            if let Some(reason) = flusher.acks.poison() {
+                return Err(StoreError::Poisoned(reason.to_owned()));
+            }
+            if let Some(what) = flusher.space.held_by(Waiting::Dispatch) {
+                return Err(StoreError::Full {
+                    path: self.root.display().to_string(),
+                    source: io::Error::other(what),
+                });
+            }
+            thread::sleep(DISPATCH_LOOK);
+        }
+        Ok(())
+    }
+
+    /// Starts the threads of a role that do not run yet.
+    fn start_threads(&self, running: &mut Running, role: Role) -> Result<(), StoreError> {
         let services = &self.services;
-        let tail = self.puts.appender.tail.lock();
-        let allocator = Allocator::start(&tail.writer, services).map_err(thread_error)?;
-        drop(tail);
-        let delivery = Redelivery(Arc::clone(&self.puts));
-        let delay = DelayThread::start(Arc::clone(&self.positions.delay), delivery, services);
-        *self.running.lock() = Some(Running {
-            delay: delay.map_err(thread_error)?,
-            flush: self.flush_threads().map_err(thread_error)?,
-            upkeep: self.upkeep.start(services).map_err(thread_error)?,
-            cleaning: self.cleaning_thread().map_err(thread_error)?,
-            allocator,
-            lock,
-        });
+        if role.changes_log() {
+            self.start_writing(running).map_err(thread_error)?;
+        }
+        if role == Role::Master && running.delay.is_none() {
+            let (delay, puts) = (&self.positions.delay, &self.puts);
+            let delivery = Redelivery(Arc::clone(puts));
+            let thread = DelayThread::start(Arc::clone(delay), delivery, services);
+            running.delay = Some(thread.map_err(thread_error)?);
+        }
+        if running.upkeep.is_none() {
+            running.upkeep = Some(self.upkeep.start(services).map_err(thread_error)?);
+        }
+        Ok(())
+    }
+
+    /// Starts the threads that write the log or delete files of it.
+    fn start_writing(&self, running: &mut Running) -> io::Result<()> {
+        if running.allocator.is_none() {
+            let tail = self.puts.appender.tail.lock();
+            running.allocator = Some(Allocator::start(&tail.writer, &self.services)?);
+        }
+        if running.flush.is_none() {
+            running.flush = Some(self.flush_threads()?);
+        }
+        if running.cleaning.is_none() {
+            running.cleaning = Some(self.cleaning_thread()?);
+        }
         Ok(())
     }
 
@@ -73,6 +167,7 @@ impl Store {
             cleaning,
             allocator,
             lock,
+            ..
         } = running;
         drop((delay, cleaning));
         self.puts.appender.close();

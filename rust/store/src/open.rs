@@ -45,7 +45,6 @@ use crate::write::append::{Appender, Counters, Tail};
 use crate::write::encode::Encoder;
 use crate::write::flush::Flusher;
 use crate::write::put::Puts;
-use crate::write::queue_offsets::QueueOffsets;
 use crate::write::space::Space;
 use crate::write::watermarks::Watermarks;
 use mq_base::clock::Clock;
@@ -269,7 +268,12 @@ impl Parts<'_> {
             locked_at_ms: AtomicI64::new(0),
             counters: Counters::default(),
             stall: writer.stall(),
-            tail: tail(writer, queues),
+            tail: Mutex::new(Tail {
+                writer,
+                queue_offsets: queues.next_offsets(),
+                role: settings.role,
+                is_closed: false,
+            }),
         };
         Puts {
             appender,
@@ -348,19 +352,6 @@ impl Parts<'_> {
     fn clock(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.clock)
     }
-}
-
-/// The writer at the end of the log, and the next offset of every queue.
-fn tail(writer: Writer, queues: &ConsumeQueues) -> Mutex<Tail> {
-    let mut queue_offsets = QueueOffsets::default();
-    for queue in queues.all() {
-        *queue_offsets.entry(queue.topic(), queue.queue_id()) = queue.max_offset();
-    }
-    Mutex::new(Tail {
-        writer,
-        queue_offsets,
-        is_closed: false,
-    })
 }
 
 /// Makes the dispatcher notify delay delivery and then the registered listener.

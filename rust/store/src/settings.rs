@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::types::StoreError;
+use crate::types::{Role, StoreError};
 use mq_format::delay_levels::DelayLevels;
 
 /// The settings of a store. Names follow RocketMQ's keys, with units.
@@ -20,6 +20,8 @@ pub struct Settings {
     pub index_slots: Option<u32>,
     /// `maxIndexNum`; None keeps the number in the store's files, else 20,000,000.
     pub index_entries: Option<u32>,
+    /// The store's role until [`crate::Store::set_role`] changes it.
+    pub role: Role,
     /// `flushDiskType` = SYNC_FLUSH.
     pub sync_flush: bool,
     /// `flushIntervalCommitLog`.
@@ -125,6 +127,7 @@ impl Default for Settings {
             consume_queue_file_bytes: None,
             index_slots: None,
             index_entries: None,
+            role: Role::default(),
             sync_flush: false,
             flush_interval_ms: 500,
             flush_least_pages: 4,

@@ -344,10 +344,12 @@ impl Store {
         self.puts.appender.lock_held_ms()
     }
 
-    /// Why the store refuses puts: it is poisoned, or the disk is full.
+    /// Why the store refuses puts: it is poisoned, it is no master, or the disk is full.
     pub fn refusal(&self) -> Option<String> {
         let poison = self.puts.flusher.acks.poison().map(str::to_owned);
-        poison.or_else(|| self.puts.flusher.space.refusal())
+        let of_role = || self.puts.appender.role().refusal().map(str::to_owned);
+        let reason = poison.or_else(of_role);
+        reason.or_else(|| self.puts.flusher.space.refusal())
     }
 
     /// Threads of the store that have failed. Failures that poison the store are only in
@@ -358,8 +360,11 @@ impl Store {
 
     /// Deletes expired files, or more if the disk is nearly full, but at most ten log files.
     /// Ignores the configured hour. Returns the numbers of deleted files. Blocks on the disk, and
-    /// for the pauses between deletions.
+    /// for the pauses between deletions. A read-only store deletes nothing.
     pub fn clean(&self) -> Cleaned {
+        if !self.puts.appender.role().changes_log() {
+            return Cleaned::default();
+        }
         self.cleaner.run_now(&sleep)
     }
 
@@ -378,8 +383,11 @@ impl Store {
     }
 
     /// RocketMQ's CLEAN_EXPIRED_CONSUMEQUEUE: deletes files of queues and index whose messages are
-    /// all expired. Blocks on the disk.
+    /// all expired. A read-only store deletes nothing. Blocks on the disk.
     pub fn clean_expired_queues(&self) -> Cleaned {
+        if !self.puts.appender.role().changes_log() {
+            return Cleaned::default();
+        }
         self.cleaner.clean_queues()
     }
 
@@ -396,6 +404,9 @@ impl Store {
     }
 
     fn delete(&self, is_unwanted: impl Fn(&str) -> bool) -> Result<Cleaned, StoreError> {
+        if !self.puts.appender.role().changes_log() {
+            return Err(StoreError::Forbidden("a read-only store deletes nothing"));
+        }
         let is_deleted = |topic: &str| is_deletable(topic) && is_unwanted(topic);
         let topics = self.puts.appender.deletions(is_deleted);
         if topics.is_empty() {

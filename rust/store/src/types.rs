@@ -43,6 +43,36 @@ pub struct PutRequest<'a> {
     pub was_accepted: bool,
 }
 
+/// What a store does with its log. A role says which threads run; [`crate::Store::set_role`] is the
+/// only way to change it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Role {
+    /// Takes puts, and delivers delayed messages.
+    #[default]
+    Master,
+    /// Refuses puts: the log grows only by bytes copied from a master. The store flushes, dispatches
+    /// and deletes expired files, but delivers no delayed messages.
+    Slave,
+    /// Refuses puts and deletes nothing. Messages can be read, and offsets committed.
+    ReadOnly,
+}
+
+impl Role {
+    /// Why a store in this role refuses puts; None if it takes them.
+    pub(crate) fn refusal(self) -> Option<&'static str> {
+        match self {
+            Self::Master => None,
+            Self::Slave => Some("the store is a slave and takes messages from its master only"),
+            Self::ReadOnly => Some("the store is read-only"),
+        }
+    }
+
+    /// Whether the log may grow, and lose expired files.
+    pub(crate) fn changes_log(self) -> bool {
+        self != Self::ReadOnly
+    }
+}
+
 /// RocketMQ's PutMessageStatus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -351,6 +381,9 @@ pub enum StoreError {
     /// A write or fsync failed earlier. The store only reads until it is reopened.
     #[error("store is poisoned: {0}; it acknowledges no more puts; repair the disk and restart")]
     Poisoned(String),
+    /// The store's role, or its end, forbids it.
+    #[error("{0}")]
+    Forbidden(&'static str),
     /// A setting is out of its range.
     #[error("{key} = {value}: {what}")]
     Setting {

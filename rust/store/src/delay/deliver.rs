@@ -499,6 +499,7 @@ impl DelayThread {
         delivery: impl Delivery,
         services: &Arc<Services>,
     ) -> io::Result<Self> {
+        delay.signal.resume();
         let (seen, services) = (Arc::clone(&delay), Arc::clone(services));
         let run = move || seen.run(&delivery, &services);
         let thread = Some(thread::Builder::new().name(THREAD.into()).spawn(run)?);

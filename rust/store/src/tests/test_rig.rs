@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::settings::{MultiDispatch, Settings};
 pub(crate) use crate::testing::{SlowDisk, request};
-use crate::types::{AckOutcome, PutRequest, PutResult, Settled, Ticket, Watermark};
+use crate::types::{AckOutcome, PutRequest, PutResult, Role, Settled, Ticket, Watermark};
 use crate::write::ack::{Acks, SettledListener};
 use crate::write::append::{Appender, Counters, Tail};
 use crate::write::encode::Encoder;
@@ -96,6 +96,7 @@ fn rig_of(disk: TestDisk, file_size: u64, encoder: Encoder, clock: Arc<dyn Clock
         tail: Mutex::new(Tail {
             writer,
             queue_offsets: QueueOffsets::default(),
+            role: Role::Master,
             is_closed: false,
         }),
     };

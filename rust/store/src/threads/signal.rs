@@ -87,10 +87,15 @@ impl Signal {
         self.is_resting.store(false, Ordering::SeqCst);
     }
 
-    /// Makes all later waits return [`Woken::Stop`].
+    /// Makes all later waits return [`Woken::Stop`], until [`Signal::resume`].
     pub(crate) fn stop(&self) {
         *self.is_stopped.lock() = true;
         self.changed.notify_all();
+    }
+
+    /// Ends the effect of a stop: a new follower may wait.
+    pub(crate) fn resume(&self) {
+        *self.is_stopped.lock() = false;
     }
 
     /// Waits for a ring, a stop or the end of `at_most`; does not wait if `is_news` returns true.

@@ -165,7 +165,8 @@ impl Acks {
 
     /// From now on, flush threads call [`Acks::next_turn`] until they are stopped.
     pub(crate) fn serve(&self) {
-        self.state.lock().is_served = true;
+        let mut state = self.state.lock();
+        (state.is_served, state.is_stopped) = (true, false);
     }
 
     /// Blocks until a flush is needed and no other thread flushes. Meanwhile settles waiters whose

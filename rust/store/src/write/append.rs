@@ -12,7 +12,7 @@ use super::encode::{Encoded, Encoder, Target};
 use super::queue_offsets::QueueOffsets;
 use super::space::Space;
 use crate::directory::deleted::Deletion;
-use crate::types::{PutRequest, PutResult, PutStatus};
+use crate::types::{PutRequest, PutResult, PutStatus, Role};
 use mq_base::clock::{Clock, shown};
 use mq_format::message::{self, Assigned, BLANK_BYTES};
 use mq_format::{multi_dispatch, properties};
@@ -83,6 +83,8 @@ impl Counters {
 pub(crate) struct Tail {
     pub(crate) writer: Writer,
     pub(crate) queue_offsets: QueueOffsets,
+    /// Only a master takes puts.
+    pub(crate) role: Role,
     pub(crate) is_closed: bool,
 }
 
@@ -149,6 +151,23 @@ impl Appender {
         self.tail.lock().is_closed = true;
     }
 
+    /// The role whose puts this takes, or refuses.
+    pub(crate) fn role(&self) -> Role {
+        self.tail.lock().role
+    }
+
+    /// Changes the role. Returns when the last put in the old role has ended.
+    pub(crate) fn set_role(&self, role: Role) {
+        self.tail.lock().role = role;
+    }
+
+    /// Takes puts from now on, at these offsets of the queues.
+    pub(crate) fn lead(&self, queue_offsets: QueueOffsets) {
+        let mut tail = self.tail.lock();
+        tail.queue_offsets = queue_offsets;
+        tail.role = Role::Master;
+    }
+
     fn put<'a>(
         &self,
         encode: impl FnOnce(&mut Encoded) -> Result<Target<'a>, PutStatus>,
@@ -180,7 +199,7 @@ impl Appender {
     }
 
     /// The critical section, in this order:
-    /// 1. Refuse if poisoned or closed.
+    /// 1. Refuse if poisoned, closed or no master.
     /// 2. Select the file.
     /// 3. Take the store timestamp.
     /// 4. Take the queue offset.
@@ -190,7 +209,7 @@ impl Appender {
     fn append(&self, target: Target<'_>, encoded: &mut Encoded) -> Result<Assigned, Refused> {
         let mut tail = self.tail.lock();
         let _timer = LockTimer::start(&self.locked_at_ms, self.clock.rough_monotonic_ms());
-        if tail.is_closed || self.acks.poison().is_some() {
+        if tail.role != Role::Master || tail.is_closed || self.acks.poison().is_some() {
             return Err(PutStatus::ServiceNotAvailable.into());
         }
         let Tail {

@@ -200,6 +200,11 @@ impl Space {
         self.refresh();
     }
 
+    /// Why a part of the store waits for space; None if it does not.
+    pub(crate) fn held_by(&self, who: Waiting) -> Option<String> {
+        self.held.lock().get(&who).cloned()
+    }
+
     /// Measures the partitions; the worse one counts. In RocketMQ, the consume queues' partition
     /// may reset the state after the log's partition was found full.
     pub(crate) fn refresh(&self) {

@@ -18,7 +18,7 @@ use crate::directory::queue_ends::{EndOfQueue, QueueEnds};
 use crate::files::{io_error, list_directories, offset_files};
 use crate::settings::{MultiDispatch, QueueExt, Settings};
 use crate::types::StoreError;
-use crate::write::queue_offsets::LightQueues;
+use crate::write::queue_offsets::{LightQueues, QueueOffsets};
 use mq_base::clock::SystemClock;
 use mq_format::consume_queue::ENTRY_BYTES;
 use mq_log::Access;
@@ -283,6 +283,15 @@ impl ConsumeQueues {
             .flat_map(BTreeMap::values)
             .cloned()
             .collect()
+    }
+
+    /// The next offset of every queue, for the puts after the last record that is in its queue.
+    pub(crate) fn next_offsets(&self) -> QueueOffsets {
+        let mut next = QueueOffsets::default();
+        for queue in self.all() {
+            *next.entry(queue.topic(), queue.queue_id()) = queue.max_offset();
+        }
+        next
     }
 
     /// The ends of all queues with entries. The log ends at `log_end`, or later if messages arrive
