@@ -1,5 +1,6 @@
 //! The only public type: an open store.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::PathBuf;
@@ -38,6 +39,9 @@ use mq_base::services::{Failures, Services};
 use mq_format::consume_queue::QueueEntry;
 use mq_log::Segments;
 use mq_statefile::Aside;
+
+/// Most time that the pauses of an operator's cleaning take together.
+const CLEAN_PAUSES_MAX: Duration = Duration::from_secs(5);
 
 /// An open store directory: one writer, any number of readers.
 pub struct Store {
@@ -360,12 +364,22 @@ impl Store {
 
     /// Deletes expired files, or more if the disk is nearly full, but at most ten log files.
     /// Ignores the configured hour. Returns the numbers of deleted files. Blocks on the disk, and
-    /// for the pauses between deletions. A read-only store deletes nothing.
+    /// for the pauses between deletions, together at most 5 s: the cleaning thread deletes the rest
+    /// of the queues' files. A read-only store deletes nothing.
     pub fn clean(&self) -> Cleaned {
         if !self.puts.appender.role().changes_log() {
             return Cleaned::default();
         }
-        self.cleaner.run_now(&sleep)
+        let left = Cell::new(CLEAN_PAUSES_MAX);
+        self.cleaner
+            .run_now(&|time| match left.get().checked_sub(time) {
+                Some(after) => {
+                    left.set(after);
+                    thread::sleep(time);
+                    true
+                }
+                None => false,
+            })
     }
 
     /// Changes the cleaning settings from the next run on.
@@ -437,10 +451,4 @@ impl Store {
             },
         })
     }
-}
-
-/// An uninterruptible pause on the caller's thread.
-fn sleep(time: Duration) -> bool {
-    thread::sleep(time);
-    true
 }

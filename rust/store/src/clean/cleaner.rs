@@ -23,7 +23,7 @@ use crate::settings::Cleaning;
 use crate::threads::periodic::Pause;
 use crate::types::{Cleaned, StoreError};
 
-/// Deletes files; one run at a time.
+/// Deletes files; one step of a run at a time.
 pub(crate) struct Cleaner {
     rules: Mutex<Rules>,
     scope: Scope,
@@ -31,7 +31,7 @@ pub(crate) struct Cleaner {
     first_run_ms: i64,
     /// Remaining runs that an operator requested.
     manual_runs: AtomicU32,
-    /// Held during a run.
+    /// Held during a step of a run, never during its pauses.
     state: Mutex<State>,
     /// Files deleted since the store was opened.
     total: Mutex<Cleaned>,

@@ -60,7 +60,8 @@ impl Default for State {
     }
 }
 
-/// A running cleaning.
+/// A running cleaning. It lets other runs in during its pauses and between two queues, so an
+/// operator's request waits for one step of it at most.
 pub(crate) struct Run<'a> {
     scope: &'a Scope,
     state: MutexGuard<'a, State>,
@@ -98,9 +99,11 @@ impl<'a> Run<'a> {
         if cleaned != Cleaned::default() {
             let start = self.log().min_offset();
             tracing::info!(
+                log_files = cleaned.log_files,
+                queue_files = cleaned.queue_files,
+                index_files = cleaned.index_files,
                 start,
-                ?cleaned,
-                "deleted old files; so begins the commit log"
+                "deleted expired files; the commit log now starts at this offset"
             );
         }
         cleaned
@@ -141,6 +144,7 @@ impl<'a> Run<'a> {
             if self.is_ended {
                 return;
             }
+            MutexGuard::bump(&mut self.state);
         }
         if let Some(index) = &self.scope.reader.index {
             match index.delete_before(start.cast_signed()) {
@@ -148,7 +152,7 @@ impl<'a> Run<'a> {
                 Err(error) => return tracing::error!(%error, "cannot clean the index"),
             }
         }
-        self.state.cleaned_to = start;
+        self.state.cleaned_to = self.state.cleaned_to.max(start);
     }
 
     /// Deletes leading files of a queue, and hides its entries for messages before `start`.
@@ -157,7 +161,7 @@ impl<'a> Run<'a> {
             Ok(0) => {}
             Ok(files) => {
                 self.cleaned.queue_files += files;
-                self.is_ended |= !(self.sleep)(self.rules.queue_pause);
+                self.pause(self.rules.queue_pause);
             }
             Err(error) => {
                 let (topic, queue_id) = (queue.topic(), queue.queue_id());
@@ -169,9 +173,12 @@ impl<'a> Run<'a> {
     /// Deletes leading log files, as long as each may be deleted and is not needed.
     fn clean_log(&mut self, leave: Leave) {
         while self.cleaned.log_files < FILES_PER_RUN && self.may_go(leave) {
-            if self.cleaned.log_files > 0 && !(self.sleep)(self.rules.log_pause) {
-                self.is_ended = true;
-                return;
+            if self.cleaned.log_files > 0 {
+                self.pause(self.rules.log_pause);
+                // Another run may have deleted files during the pause.
+                if self.is_ended || !self.may_go(leave) {
+                    return;
+                }
             }
             match self.log().remove_first() {
                 Ok(Some(removed)) => {
@@ -189,6 +196,12 @@ impl<'a> Run<'a> {
                 }
             }
         }
+    }
+
+    /// Sleeps without the lock, or ends the run.
+    fn pause(&mut self, time: Duration) {
+        let sleep = self.sleep;
+        self.is_ended |= !MutexGuard::unlocked(&mut self.state, || sleep(time));
     }
 
     /// Whether the first file may be deleted: it is not the last one, it is flushed and dispatched,

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use crate::filter::MessageFilter;
@@ -388,6 +389,72 @@ fn files_are_deleted_while_they_are_read_and_messages_come() {
     while store.clean().log_files > 0 {}
     let end = MESSAGES as i64 + 3;
     assert_eq!(rig.bounds(), (end - 1, end));
+}
+
+#[test]
+fn a_run_that_pauses_blocks_no_other_cleaning() {
+    let rig = rig();
+    rig.put("T", 12);
+    rig.put("Other", 12);
+    rig.clock.advance(80 * HOUR_MS);
+    let pauses = AtomicUsize::new(0);
+    let cleaned = rig.store.cleaner.run_now(&|_| {
+        if pauses.fetch_add(1, Ordering::Relaxed) == 0 {
+            let (done, seen) = mpsc::channel();
+            let store = Arc::clone(&rig.store);
+            std::thread::spawn(move || {
+                store.clean_expired_queues();
+                done.send(store.delete_topic("Other").unwrap()).unwrap();
+            });
+            let deleted = seen.recv_timeout(PATIENCE).expect("waits for the pause");
+            assert_eq!(deleted.queue_files, 1);
+        }
+        true
+    });
+    assert_eq!((cleaned.log_files, rig.bounds()), (10, (10, 12)));
+    assert_eq!(rig.store.min_offset("Other", 1), 12);
+}
+
+#[test]
+fn files_that_go_during_a_pause_are_not_deleted_twice() {
+    let rig = rig();
+    rig.put("T", 8);
+    rig.clock.advance(80 * HOUR_MS);
+    let pauses = AtomicUsize::new(0);
+    let cleaned = rig.store.cleaner.run_now(&|_| {
+        if pauses.fetch_add(1, Ordering::Relaxed) == 0 {
+            let within = rig.store.cleaner.run_now(&|_| true);
+            assert_eq!(within.log_files, 6);
+        }
+        true
+    });
+    assert_eq!((cleaned.log_files, rig.log_files()), (1, 1));
+    assert_eq!((rig.bounds(), rig.get(7).0), ((7, 8), GetStatus::Found));
+}
+
+#[test]
+fn the_pauses_of_an_operators_cleaning_end_after_five_seconds() {
+    let rig = rig_with(Settings {
+        cleaning: Cleaning {
+            log_pause_ms: 0,
+            queue_pause_ms: 5_001,
+            ..Cleaning::default()
+        },
+        ..settings()
+    });
+    rig.put("T", 12);
+    rig.put("Other", 12);
+    rig.clock.advance(80 * HOUR_MS);
+    // Ten log files in a run; after the second run both queues have a file to delete.
+    let runs = [(); 3].map(|()| rig.store.clean());
+    let queue_files = runs.map(|cleaned| cleaned.queue_files);
+    assert!(
+        queue_files.iter().all(|files| *files <= 1),
+        "{queue_files:?}"
+    );
+    let (rest, _) = rig.run();
+    let sum: usize = queue_files.iter().sum();
+    assert_eq!(sum + rest.queue_files, 2);
 }
 
 #[test]
