@@ -16,6 +16,7 @@ use crate::store::Store;
 use crate::threads::periodic::{Pause, Periodic};
 use crate::types::{Role, StoreError};
 use crate::upkeep::log_failure;
+use crate::write::deadlines::DeadlineThread;
 use crate::write::flush::{FlushThreads, Interval};
 use crate::write::space::Waiting;
 use mq_log::{Allocator, fs};
@@ -105,6 +106,10 @@ impl Store {
         if role.changes_log() {
             self.start_writing(running).map_err(thread_error)?;
         }
+        if role == Role::Master && running.deadlines.is_none() {
+            let thread = DeadlineThread::start(&self.puts.flusher.acks, services);
+            running.deadlines = Some(thread.map_err(thread_error)?);
+        }
         if role == Role::Master && running.delay.is_none() {
             let (delay, puts) = (&self.positions.delay, &self.puts);
             let delivery = Redelivery(Arc::clone(puts));
@@ -166,13 +171,14 @@ impl Store {
             upkeep,
             cleaning,
             allocator,
+            deadlines,
             lock,
             ..
         } = running;
         drop((delay, cleaning));
         self.puts.appender.close();
         let flushed = self.flush_log();
-        drop((flush, allocator));
+        drop((flush, allocator, deadlines));
         self.puts.flusher.appended.stop();
         self.dispatcher.join();
         drop(upkeep);

@@ -4,6 +4,7 @@ use crate::delay::deliver::DelayThread;
 use crate::directory::lock::StoreLock;
 use crate::threads::periodic::Periodic;
 use crate::types::Role;
+use crate::write::deadlines::DeadlineThread;
 use crate::write::flush::FlushThreads;
 use mq_log::Allocator;
 
@@ -15,6 +16,7 @@ pub(crate) struct Running {
     pub(crate) cleaning: Option<Periodic>,
     pub(crate) flush: Option<FlushThreads>,
     pub(crate) allocator: Option<Allocator>,
+    pub(crate) deadlines: Option<DeadlineThread>,
     pub(crate) upkeep: Option<Periodic>,
     pub(crate) lock: StoreLock,
 }
@@ -28,6 +30,7 @@ impl Running {
             cleaning: None,
             flush: None,
             allocator: None,
+            deadlines: None,
             upkeep: None,
             lock,
         }
@@ -36,7 +39,7 @@ impl Running {
     /// Ends the threads that do not run in a role. Each ends its round first.
     pub(crate) fn end_all_but(&mut self, role: Role) {
         if role != Role::Master {
-            self.delay = None;
+            (self.delay, self.deadlines) = (None, None);
         }
         if !role.changes_log() {
             (self.cleaning, self.flush, self.allocator) = (None, None, None);

@@ -144,6 +144,13 @@ pub enum Watermark {
 impl Watermark {
     pub(crate) const COUNT: usize = Self::Flushed as usize + 1;
 
+    /// Whether a flush moves this watermark.
+    pub(crate) fn needs_flush(self) -> bool {
+        match self {
+            Self::Written | Self::Flushed => true,
+        }
+    }
+
     /// The outcome of a put that this watermark did not reach in time.
     pub(crate) fn timeout(self) -> AckOutcome {
         match self {

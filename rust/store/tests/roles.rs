@@ -116,7 +116,7 @@ fn threads_of(role: Role) -> Vec<&'static str> {
         names.extend(OF_A_SLAVE);
     }
     if role == Role::Master {
-        names.push("mq-delay");
+        names.extend(["mq-deadlines", "mq-delay"]);
     }
     names
 }

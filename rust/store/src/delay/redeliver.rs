@@ -90,7 +90,7 @@ impl<'a> Spans<'a> {
     }
 
     fn slice(&self, entry: &QueueEntry) -> Option<&[u8]> {
-        let at = usize::try_from(entry.physical_offset - self.from).ok()?;
+        let at = usize::try_from(entry.physical_offset.saturating_sub(self.from)).ok()?;
         let size = usize::try_from(entry.size_bytes).ok()?;
         self.bytes.get(at..at.checked_add(size)?)
     }
@@ -105,7 +105,9 @@ impl<'a> Spans<'a> {
         }
         let passed = self.entries.iter().skip_while(|other| *other != entry);
         for other in passed.skip(1) {
-            let is_near = (0..=GAP_BYTES).contains(&(other.physical_offset - end));
+            // A damaged entry may say any offset.
+            let gap = other.physical_offset.saturating_sub(end);
+            let is_near = (0..=GAP_BYTES).contains(&gap);
             if !is_near || other.end_offset() - self.from > SPAN_BYTES {
                 break;
             }
@@ -160,6 +162,40 @@ pub(crate) fn real_request<R>(
 mod tests {
     use super::*;
     use mq_format::message::{SCHEDULE_TOPIC, Version};
+
+    /// A log of zeros.
+    struct Zeros;
+
+    impl Delivery for Zeros {
+        fn read(&self, _: i64, out: &mut [u8]) -> io::Result<usize> {
+            Ok(out.len())
+        }
+
+        fn put(&self, _: &PutRequest<'_>) -> PutResult {
+            unreachable!("no record is good")
+        }
+    }
+
+    #[test]
+    fn an_entry_with_an_absurd_offset_has_no_record() {
+        let entry = |physical_offset| QueueEntry {
+            physical_offset,
+            size_bytes: 100,
+            tags_code: 0,
+        };
+        let place = Place {
+            topic: SCHEDULE_TOPIC,
+            queue_id: 0,
+            queue_offset: 0,
+        };
+        for absurd in [i64::MIN, i64::MAX] {
+            let entries = [entry(1 << 20), entry(absurd), entry(1 << 20)];
+            let mut spans = Spans::new(&entries);
+            for entry in &entries {
+                assert!(spans.record(entry, place, &Zeros).unwrap().is_err());
+            }
+        }
+    }
 
     #[test]
     fn only_a_message_with_a_real_topic_is_delivered() {

@@ -20,8 +20,7 @@ use crate::listeners::Listener;
 use crate::types::{AckOutcome, Settled, Ticket};
 use mq_base::clock::Clock;
 
-/// [`Acks::park`] wakes no thread while a flush runs, which saves a context switch for each put. So
-/// flush threads look for deadlines at least this often.
+/// While puts wait, their deadlines are checked at least this often, in case the clock was set.
 const IDLE_LOOK_MS: i64 = 500;
 
 /// Receives the puts that one flush, one deadline or the poison settled.
@@ -36,6 +35,8 @@ pub(crate) struct Acks {
     state: Mutex<State>,
     /// Wakes the flush threads.
     for_flushers: Condvar,
+    /// Wakes the thread in [`Acks::expire_next`].
+    for_deadlines: Condvar,
     /// Wakes a flush that pauses because the disk is full.
     for_room: Condvar,
     pub(crate) on_settled: Listener<SettledListener>,
@@ -44,9 +45,11 @@ pub(crate) struct Acks {
 #[derive(Default)]
 struct State {
     waiters: Waiters,
-    /// Time at which the threads in [`Acks::next_turn`] check deadlines next, monotonic
-    /// milliseconds.
-    looks: Vec<i64>,
+    /// Time at which [`Acks::expire_next`] checks deadlines next if nothing wakes it, monotonic
+    /// milliseconds; None while it is awake.
+    look_ms: Option<i64>,
+    /// Deadlines are not checked any more.
+    is_unwatched: bool,
     is_flushing: bool,
     /// There are flush threads, so a thread that ends a flush need not start the next one.
     is_served: bool,
@@ -100,6 +103,7 @@ impl Acks {
             poison: OnceLock::new(),
             state: Mutex::default(),
             for_flushers: Condvar::new(),
+            for_deadlines: Condvar::new(),
             for_room: Condvar::new(),
             on_settled: Listener::new("settled-listener"),
         }
@@ -127,7 +131,7 @@ impl Acks {
         if let Some(outcome) = self.outcome(ticket) {
             return Wait::Over(outcome);
         }
-        if !state.is_flushing {
+        if ticket.needs.needs_flush() && !state.is_flushing {
             state.begin();
             return Wait::Flush;
         }
@@ -148,11 +152,15 @@ impl Acks {
 
     fn add(&self, state: &mut State, ticket: Ticket, waiter: Waiter) {
         state.waiters.add(ticket, waiter);
-        self.wake_flusher(state);
-        // The running flush may end after the deadline, or never.
-        let is_later = |look_ms: &i64| *look_ms > ticket.deadline_ms;
-        if state.looks.iter().all(is_later) {
-            self.for_flushers.notify_one();
+        if ticket.needs.needs_flush() {
+            self.wake_flusher(state);
+        }
+        if state
+            .look_ms
+            .is_some_and(|look_ms| look_ms > ticket.deadline_ms)
+        {
+            state.look_ms = None;
+            self.for_deadlines.notify_one();
         }
     }
 
@@ -169,12 +177,10 @@ impl Acks {
         (state.is_served, state.is_stopped) = (true, false);
     }
 
-    /// Blocks until a flush is needed and no other thread flushes. Meanwhile settles waiters whose
-    /// deadline has passed, even while another thread hangs in its flush.
+    /// Blocks until a flush is needed and no other thread flushes.
     pub(crate) fn next_turn(&self) -> Turn {
         let mut state = self.state.lock();
         loop {
-            self.expire(&mut state);
             state.is_woken = false;
             if state.is_stopped && state.is_short {
                 // The disk may stay full.
@@ -190,26 +196,59 @@ impl Acks {
             if state.is_stopped {
                 return Turn::Stop;
             }
-            self.sleep(&mut state);
+            self.for_flushers.wait(&mut state);
         }
     }
 
-    fn expire(&self, state: &mut MutexGuard<'_, State>) {
+    /// From now on, a thread calls [`Acks::expire_next`] until it returns false.
+    pub(crate) fn watch_deadlines(&self) {
+        self.state.lock().is_unwatched = false;
+    }
+
+    /// Makes [`Acks::expire_next`] return false.
+    pub(crate) fn unwatch_deadlines(&self) {
+        self.state.lock().is_unwatched = true;
+        self.for_deadlines.notify_all();
+    }
+
+    /// Settles the waiters whose deadline has passed, whatever watermark they wait for; blocks until
+    /// there may be one. False after [`Acks::unwatch_deadlines`].
+    pub(crate) fn expire_next(&self) -> bool {
+        let mut state = self.state.lock();
+        if state.is_unwatched {
+            return false;
+        }
         let now_ms = self.clock.monotonic_ms();
         let late = state.waiters.take_late(now_ms, |ticket| self.ended(ticket));
         if !late.is_empty() {
-            MutexGuard::unlocked(state, || self.tell(late));
+            drop(state);
+            self.tell(late);
+            return true;
         }
+        match state.waiters.earliest_ms() {
+            i64::MAX => {
+                state.look_ms = Some(i64::MAX);
+                self.for_deadlines.wait(&mut state);
+            }
+            earliest_ms => {
+                let look_ms = earliest_ms.min(now_ms + IDLE_LOOK_MS);
+                state.look_ms = Some(look_ms);
+                self.for_deadlines.wait_for(&mut state, self.until(look_ms));
+            }
+        }
+        state.look_ms = None;
+        true
     }
 
-    /// Waits for a wake-up, or for the first deadline.
-    fn sleep(&self, state: &mut MutexGuard<'_, State>) {
-        let idle_ms = self.clock.monotonic_ms() + IDLE_LOOK_MS;
-        let look_ms = state.waiters.earliest_ms().min(idle_ms);
-        state.looks.push(look_ms);
-        self.for_flushers.wait_for(state, self.until(look_ms));
-        let place = state.looks.iter().position(|other_ms| *other_ms == look_ms);
-        place.map(|place| state.looks.swap_remove(place));
+    /// Settles the waiters whose watermark has been reached. Whoever moves a watermark other than by
+    /// a flush calls this afterwards, and holds no lock.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "replication moves such a watermark")
+    )]
+    pub(crate) fn settle_reached(&self) {
+        let released = self.take_settled(&mut self.state.lock());
+        self.tell(released);
     }
 
     /// Takes the turn for an interval flush; false if another thread has it, or if the store is
@@ -282,13 +321,17 @@ impl Acks {
         }
     }
 
-    /// Settles the waiters whose deadline has passed, and starts the next flush.
-    fn release(&self, mut state: MutexGuard<'_, State>, comes_back: bool) -> Turn {
-        let is_poisoned = self.poison().is_some();
-        let released = match is_poisoned {
+    /// Removes the waiters whose watermark has been reached; all if the store is poisoned.
+    fn take_settled(&self, state: &mut State) -> Released {
+        match self.poison().is_some() {
             true => state.waiters.take_all(|_| AckOutcome::Poisoned),
             false => state.waiters.take_reached(&self.watermarks),
-        };
+        }
+    }
+
+    /// Settles the waiters whose watermark has been reached, and starts the next flush.
+    fn release(&self, mut state: MutexGuard<'_, State>, comes_back: bool) -> Turn {
+        let released = self.take_settled(&mut state);
         let is_served = state.is_served && !state.is_stopped;
         let mut next = Turn::Stop;
         if comes_back {

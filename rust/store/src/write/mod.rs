@@ -2,6 +2,7 @@
 
 pub(crate) mod ack;
 pub(crate) mod append;
+pub(crate) mod deadlines;
 pub(crate) mod encode;
 pub(crate) mod flush;
 pub(crate) mod put;

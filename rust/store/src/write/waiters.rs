@@ -97,10 +97,11 @@ impl Released {
 }
 
 impl Waiters {
-    /// Whether any put waits for a write or a flush.
+    /// Whether any put waits for a watermark that a flush moves.
     pub(crate) fn need_flush(&self) -> bool {
-        let by_flush = &self.pending[..=Watermark::Flushed as usize];
-        by_flush.iter().any(|pending| !pending.is_empty())
+        let first = |pending: &VecDeque<Pending>| pending.front().map(|first| first.ticket.needs);
+        let mut waited_for = self.pending.iter().filter_map(first);
+        waited_for.any(Watermark::needs_flush)
     }
 
     /// Time before which no deadline passes, monotonic milliseconds.

@@ -70,6 +70,32 @@ fn a_query_gives_no_more_than_the_setting_allows() {
 }
 
 #[test]
+fn a_query_gives_at_most_four_mib_of_records() {
+    const BODY_BYTES: usize = 1 << 20;
+    let rig = rig_with(Settings {
+        commit_log_file_bytes: Some(16 << 20),
+        allocate_step_bytes: 1 << 20,
+        index_entries: Some(40),
+        ..settings()
+    });
+    for _ in 0..8 {
+        let put = rig.store.put(&PutRequest {
+            properties: b"KEYS\x01same",
+            ..request("T", &vec![b'x'; BODY_BYTES])
+        });
+        rig.store.wait(put);
+    }
+    rig.wait_until_flushed();
+    let mut records = Vec::new();
+    let query = rig.store.query("T", "same", 32, 0, i64::MAX, &mut records);
+    assert_eq!(query.message_count, 3);
+    assert!(records.len() <= 4 << 20, "{} bytes", records.len());
+    let newest = records.len() * 2 / 3;
+    let view = RecordView::parse(&records[newest..], CheckCrc::Yes).unwrap();
+    assert_eq!(view.queue_offset, 7, "the newest ones, oldest first");
+}
+
+#[test]
 fn keys_of_equal_hash_codes_do_not_hide_each_other() {
     let rig = rig_with(settings());
     for key in ["Aa", "BB", "BB", "BB"] {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::tests::test_rig::{FAR_MS, FILE_SIZE, Rig, rig, rig_on};
 use crate::types::{AckOutcome, PutStatus};
+use crate::write::deadlines::DeadlineThread;
 use crate::write::flush::FlushThreads;
 use mq_base::clock::SystemClock;
 use mq_log::testing::{Event, Kind};
@@ -127,6 +128,7 @@ fn a_waiter_times_out_while_a_flush_hangs() {
         "another thread hangs in its flush"
     );
     let threads = FlushThreads::group_commit(&rig.flusher, &rig.services).unwrap();
+    let _deadlines = DeadlineThread::start(&rig.flusher.acks, &rig.services).unwrap();
     let (stored, deadline_ms) = (rig.put(b"x"), clock.monotonic_ms() + 20);
     let outcome = rig.park(&stored, deadline_ms);
     let ticket = Rig::ticket(&stored, deadline_ms);

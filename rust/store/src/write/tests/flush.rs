@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::tests::test_rig::{FAR_MS, FILE_SIZE, Rig, java_rig, request, rig, rig_of_files};
 use crate::types::{AckOutcome, Put, PutRequest, PutStatus};
+use crate::write::deadlines::DeadlineThread;
 use crate::write::flush::{FlushThreads, Interval, Rounds};
 use crate::write::put::Puts;
 use mq_base::clock::{ManualClock, SystemClock};
@@ -54,14 +55,14 @@ fn waiters_time_out_punctually_while_a_flush_hangs() {
     let clock = SystemClock::shared();
     let rig = rig(Arc::clone(&clock));
     let threads = FlushThreads::group_commit(&rig.flusher, &rig.services).unwrap();
+    let _deadlines = DeadlineThread::start(&rig.flusher.acks, &rig.services).unwrap();
     rig.disk.hook.gate(Kind::Sync).close();
     let patient = rig.park(&rig.put(b"x"), FAR_MS);
     until("the flush hangs", || {
         rig.disk.hook.gate(Kind::Sync).waiting() == 1
     });
-    // The other thread sleeps by now, or sees these puts before it sleeps. A timeout comes 20 ms
-    // late on a quiet machine; if the sleeping thread were not woken, it would come up to 500 ms
-    // late. On a busy machine a thread sometimes wakes up late, so the most punctual of several
+    // A timeout comes 20 ms late on a quiet machine; if the thread that watches deadlines were not
+    // woken, it would come up to 500 ms late. On a busy machine a thread sometimes wakes up late, so the most punctual of several
     // tries counts.
     let late = |timeout_ms| {
         let stored = rig.put(b"y");
@@ -94,6 +95,7 @@ fn a_listener_that_panics_at_deadlines_ends_no_flush_thread() {
     let clock = SystemClock::shared();
     let rig = rig(Arc::clone(&clock));
     let threads = FlushThreads::group_commit(&rig.flusher, &rig.services).unwrap();
+    let _deadlines = DeadlineThread::start(&rig.flusher.acks, &rig.services).unwrap();
     rig.disk.hook.gate(Kind::Sync).close();
     let patient = rig.park(&rig.put(b"x"), FAR_MS);
     until("the flush hangs", || {

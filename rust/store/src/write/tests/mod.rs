@@ -2,6 +2,7 @@
 
 mod append;
 mod append_golden;
+mod deadlines;
 mod durability;
 mod flush;
 mod slow_disk;
