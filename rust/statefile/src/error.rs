@@ -18,8 +18,8 @@ pub enum FileError {
         /// The operating system's error.
         source: io::Error,
     },
-    /// The disk is full, a quota is used up, or no file descriptor is free. Nothing is lost, and the
-    /// same write can be tried again. Never the result of a sync.
+    /// The disk is full, a quota is used up, or no file descriptor is free. Nothing is lost, and
+    /// the same write can be tried again. Never the result of a sync.
     #[error("{path}: {source}")]
     Full {
         /// File or directory.

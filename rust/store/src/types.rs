@@ -50,8 +50,8 @@ pub enum Role {
     /// Takes puts, and delivers delayed messages.
     #[default]
     Master,
-    /// Refuses puts: the log grows only by bytes copied from a master. The store flushes, dispatches
-    /// and deletes expired files, but delivers no delayed messages.
+    /// Refuses puts: the log grows only by bytes copied from a master. The store flushes,
+    /// dispatches and deletes expired files, but delivers no delayed messages.
     Slave,
     /// Refuses puts and deletes nothing. Messages can be read, and offsets committed.
     ReadOnly,

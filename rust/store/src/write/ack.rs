@@ -211,8 +211,8 @@ impl Acks {
         self.for_deadlines.notify_all();
     }
 
-    /// Settles the waiters whose deadline has passed, whatever watermark they wait for; blocks until
-    /// there may be one. False after [`Acks::unwatch_deadlines`].
+    /// Settles the waiters whose deadline has passed, whatever watermark they wait for; blocks
+    /// until there may be one. False after [`Acks::unwatch_deadlines`].
     pub(crate) fn expire_next(&self) -> bool {
         let mut state = self.state.lock();
         if state.is_unwatched {
@@ -240,8 +240,8 @@ impl Acks {
         true
     }
 
-    /// Settles the waiters whose watermark has been reached. Whoever moves a watermark other than by
-    /// a flush calls this afterwards, and holds no lock.
+    /// Settles the waiters whose watermark has been reached. Code that moves a watermark other than
+    /// by a flush calls this afterwards, and holds no lock.
     #[cfg_attr(
         not(test),
         expect(dead_code, reason = "replication moves such a watermark")

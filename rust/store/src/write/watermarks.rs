@@ -6,8 +6,8 @@
 //! - Below *flushed*, the bytes are on the disk and survive the end of the machine. Only the thread
 //!   whose turn it is to flush moves it.
 //!
-//! The log itself keeps the first two. No watermark moves down. A watermark that no flush moves is a
-//! variant of [`Watermark`] and a number here; who moves it calls [`super::ack::Acks::settle_reached`].
+//! The log itself keeps the first two. No watermark moves down. A watermark that no flush moves is
+//! a variant of [`Watermark`] and a number here; code that moves it calls `Acks::settle_reached`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -62,8 +62,8 @@ fn waiters_time_out_punctually_while_a_flush_hangs() {
         rig.disk.hook.gate(Kind::Sync).waiting() == 1
     });
     // A timeout comes 20 ms late on a quiet machine; if the thread that watches deadlines were not
-    // woken, it would come up to 500 ms late. On a busy machine a thread sometimes wakes up late, so the most punctual of several
-    // tries counts.
+    // woken, it would come up to 500 ms late. On a busy machine a thread sometimes wakes up late,
+    // so the most punctual of several tries counts.
     let late = |timeout_ms| {
         let stored = rig.put(b"y");
         let deadline_ms = clock.monotonic_ms() + timeout_ms;
