@@ -1,8 +1,8 @@
-"""The sub-commands by family, RocketMQ's descriptions of its own, and where each is implemented.
+"""The sub-commands by subject, RocketMQ's descriptions of its own, and where each is implemented.
 
-A command is a module `commands/FAMILY/NAME.py`, with its name in snake case. The module defines one
-`Command` of that name; MODULES lists the modules that define several. A module that is not named
-after one of RocketMQ's commands defines one of our own.
+A command is a module `commands/SUBJECT/NAME.py`, with its name in snake case. The module defines
+one `Command` of that name; MODULES lists the modules that define several. A module that is not
+named after one of RocketMQ's commands defines one of our own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from mqadmin import commands
 from mqadmin.command import Command
 
-FAMILIES: dict[str, tuple[str, ...]] = {
+SUBJECTS: dict[str, tuple[str, ...]] = {
     "topic": (
         "updateTopic", "deleteTopic", "updateTopicPerm", "updateOrderConf", "topicList",
         "topicRoute", "topicStatus", "topicClusterList", "statsAll", "allocateMQ",
@@ -48,9 +48,9 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     ),
     "export": ("exportMetadata", "exportConfigs", "exportMetrics"),
 }  # fmt: skip
-"""The names of all commands by family: RocketMQ's, and ours, which `_add_own` adds."""
+"""The names of all commands by subject: RocketMQ's, and ours, which `_add_own` adds."""
 
-FAMILY_TITLES = {
+SUBJECT_TITLES = {
     "topic": "Topics",
     "message": "Messages",
     "group": "Groups and clients",
@@ -61,7 +61,7 @@ FAMILY_TITLES = {
     "export": "Exports",
 }
 
-MODULES = dict.fromkeys(FAMILIES["acl"], "accounts")
+MODULES = dict.fromkeys(SUBJECTS["acl"], "accounts")
 """Modules that are not named after their command."""
 
 DESCRIPTIONS: dict[str, str] = {
@@ -150,19 +150,19 @@ def is_rocketmqs(name: str) -> bool:
     return name in DESCRIPTIONS
 
 
-def family_of(name: str) -> str:
-    """The family of a full name."""
-    return next(family for family, names in FAMILIES.items() if name in names)
+def subject_of(name: str) -> str:
+    """The subject of a full name."""
+    return next(subject for subject, names in SUBJECTS.items() if name in names)
 
 
 @cache
 def command_of(name: str) -> Command | None:
     """The command of a full name; None for one of RocketMQ's that is not built."""
-    module = f"mqadmin.commands.{family_of(name)}.{MODULES.get(name) or _snake_case(name)}"
+    module = f"mqadmin.commands.{subject_of(name)}.{MODULES.get(name) or _snake_case(name)}"
     try:
         if find_spec(module) is None:
             return None
-    except ModuleNotFoundError:  # the family has no folder
+    except ModuleNotFoundError:  # the subject has no folder
         return None
     found = vars(import_module(module)).values()
     return next(one for one in found if isinstance(one, Command) and one.name == name)
@@ -192,27 +192,27 @@ def listing() -> str:
 
 
 def groups() -> str:
-    """What `mqadmin` prints on a terminal without arguments: the commands by family."""
+    """What `mqadmin` prints on a terminal without arguments: the commands by subject."""
     parts = []
-    for family, names in FAMILIES.items():
-        parts += [f"{FAMILY_TITLES[family]}:", *_lines({n: description(n) for n in names}), ""]
+    for subject, names in SUBJECTS.items():
+        parts += [f"{SUBJECT_TITLES[subject]}:", *_lines({n: description(n) for n in names}), ""]
     return "\n".join(
         [*parts, "See 'mqadmin help <command>' for more information on a specific command."]
     )
 
 
 def _add_own() -> None:
-    """Find the commands of our own, and add them to OWN and FAMILIES."""
+    """Find the commands of our own, and add them to OWN and SUBJECTS."""
     known = {*map(_snake_case, DESCRIPTIONS), *MODULES.values()}
-    for family in FAMILIES:
-        folder = os.path.join(os.path.dirname(commands.__file__), family)
+    for subject in SUBJECTS:
+        folder = os.path.join(os.path.dirname(commands.__file__), subject)
         for found in pkgutil.iter_modules([folder]):
             if found.name not in known:
-                module = import_module(f"{commands.__name__}.{family}.{found.name}")
+                module = import_module(f"{commands.__name__}.{subject}.{found.name}")
                 own = (value for value in vars(module).values() if isinstance(value, Command))
                 for command in own:
                     OWN[command.name] = command.description
-                    FAMILIES[family] += (command.name,)
+                    SUBJECTS[subject] += (command.name,)
 
 
 def _lines(descriptions: Mapping[str, str]) -> list[str]:

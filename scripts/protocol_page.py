@@ -12,7 +12,7 @@ from mqcommon.wire.codes import OUR_CODES, RequestCode
 from mqserver.broker.table import PROCESSORS as BROKER
 from mqserver.namesrv.processors import PROCESSORS as NAMES
 from mqserver.runtime.guard import ACCOUNT_CODES, ADMIN_CODES
-from tests.interop.differential.families import BINARY, FAMILIES
+from tests.interop.differential.case_tables import BINARY, CASE_TABLES
 
 RUST = Path(__file__).parent.parent / "rust"
 ROUTE = RUST / "server/src/route.rs"
@@ -36,9 +36,9 @@ The column *admin* says who may send the request:
   accounts with `admin: true`.
 - *with ACL*: with access control, only accounts with `admin: true`.
 
-The column *tests* names families of the differential suite
+The column *tests* names tables of the differential suite
 (`tests/interop/differential/tables`). The suite sends the same requests to RocketMQ 4.9.7: most
-families once with JSON headers and once with ROCKETMQ headers.
+tables once with JSON headers and once with ROCKETMQ headers.
 """
 #: The variant of `Native` that answers, and its file.
 FILES = {
@@ -101,26 +101,26 @@ def _table(rows: dict[int, str], native: dict[int, str], *, namesrv: bool) -> li
 
 
 def _tests(code: int, namesrv: bool) -> list[str]:
-    """The families that send this code to this server; RocketMQ does not know our own codes."""
+    """The tables that send this code to this server; RocketMQ does not know our own codes."""
     if code in OUR_CODES:
         return ["mqstack's own"]
     return [
-        family
-        for family, cases in FAMILIES.items()
-        if not family.startswith(BINARY)
+        table
+        for table, cases in CASE_TABLES.items()
+        if not table.startswith(BINARY)
         and any(case.code == code and (case.server == "namesrv") == namesrv for case in cases)
     ]
 
 
 def _calls() -> list[str]:
-    """Rows of the requests from broker to clients, with the families that test them."""
+    """Rows of the requests from broker to clients, with the tables that test them."""
     heard: dict[int, dict[str, None]] = {}
-    for family, cases in FAMILIES.items():
+    for table, cases in CASE_TABLES.items():
         for case in cases:
-            if case.hears and not family.startswith(BINARY):
-                heard.setdefault(case.hears[1], {})[family] = None
+            if case.hears and not table.startswith(BINARY):
+                heard.setdefault(case.hears[1], {})[table] = None
     rows = [
-        f"| {code} | {RequestCode(code).name} | {', '.join(families)} |"
-        for code, families in sorted(heard.items())
+        f"| {code} | {RequestCode(code).name} | {', '.join(tables)} |"
+        for code, tables in sorted(heard.items())
     ]
     return ["| code | name | tests |", "|---|---|---|", *rows]

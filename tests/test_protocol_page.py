@@ -8,11 +8,11 @@ from mqcommon.wire.codes import OUR_CODES
 from mqserver.broker.table import PROCESSORS as BROKER
 from mqserver.namesrv.processors import PROCESSORS as NAMES
 from scripts import protocol_page
-from tests.interop.differential.families import FAMILIES
+from tests.interop.differential.case_tables import CASE_TABLES
 from tests.interop.differential.tables.unknown import LATER, UNSERVED
 
 OF_EVERY_CODE = ("bad", "names_bad")
-"""Families that send every served code with bad fields, by themselves."""
+"""Tables that send every served code with bad fields, by themselves."""
 
 
 def test_natives_are_read_from_the_route_table() -> None:
@@ -28,16 +28,16 @@ def test_natives_are_read_from_the_route_table() -> None:
 def test_every_served_code_is_sent_to_java_too(server: str) -> None:
     asked = {
         int(case.code)
-        for family, cases in FAMILIES.items()
+        for table, cases in CASE_TABLES.items()
         for case in cases
-        if family not in OF_EVERY_CODE
+        if table not in OF_EVERY_CODE
         and case.name != f"code {case.code}"  # unknown codes
         and (case.server == "namesrv") == (server == "namesrv")
     }
     served = {int(code) for code in (NAMES if server == "namesrv" else BROKER)}
     untested = sorted(served - asked - OUR_CODES.keys())
     assert not untested, (
-        f"no family asks {server} for {untested} with good fields: "
+        f"no table asks {server} for {untested} with good fields: "
         "add cases to a file in tests/interop/differential/tables/"
     )
 

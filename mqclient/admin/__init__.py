@@ -1,4 +1,4 @@
-"""Administration: one class, and a family of methods for each kind of thing."""
+"""Administration: one class, and a group of methods for each subject."""
 
 from mqclient.admin.admin import Admin
 from mqclient.admin.messages import MessageTrack

@@ -126,7 +126,7 @@ def reachable(data: BrokerData) -> str | None:
 
 
 class Room:
-    """Base of the families of Admin's methods."""
+    """Base of the groups of Admin's methods."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel

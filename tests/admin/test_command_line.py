@@ -46,7 +46,7 @@ def commands_in_modules() -> dict[str, Command]:
 def test_every_command_is_in_the_catalogue() -> None:
     for where, command in commands_in_modules().items():
         assert catalogue.full_name(command.name) == command.name, (
-            f"{where}: the folder is no family of {CATALOGUE}"
+            f"{where}: the folder is none of SUBJECTS in {CATALOGUE}"
         )
         assert command.description or catalogue.is_rocketmqs(command.name), (
             f"{where}: give the Command a description"
@@ -56,10 +56,10 @@ def test_every_command_is_in_the_catalogue() -> None:
         )
 
 
-def test_the_families_hold_every_command_once() -> None:
-    names = [name for names in catalogue.FAMILIES.values() for name in names]
+def test_the_subjects_hold_every_command_once() -> None:
+    names = [name for names in catalogue.SUBJECTS.values() for name in names]
     assert sorted(names) == sorted([*catalogue.DESCRIPTIONS, *catalogue.OWN])
-    assert catalogue.FAMILY_TITLES.keys() == catalogue.FAMILIES.keys()
+    assert catalogue.SUBJECT_TITLES.keys() == catalogue.SUBJECTS.keys()
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ class TerminalText(io.StringIO):
         return True
 
 
-def test_on_a_terminal_the_commands_are_listed_by_family(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_terminal_the_commands_are_listed_by_subject(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Terminal(monkeypatch)
     assert main([]) == 0
     first, *_ = screen.text.split("\n\n")

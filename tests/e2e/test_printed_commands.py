@@ -74,7 +74,9 @@ def test_every_printed_command_is_known_here() -> None:
     found = printed_commands()
     assert len(found) >= 8
     new = sorted(found - ONCE.keys() - SERVERS)
-    assert not new, f"add {new} to ONCE in {Path(__file__).name}, with arguments that run them once"
+    assert not new, (
+        f"tests/e2e/{Path(__file__).name}: add {new} to ONCE, with arguments that run them once"
+    )
 
 
 @pytest.fixture(scope="module")

@@ -1,1 +1,1 @@
-"""Request and response bodies that are JSON, one struct each, by family."""
+"""Request and response bodies that are JSON, one struct each, by subject."""

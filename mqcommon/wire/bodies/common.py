@@ -1,4 +1,4 @@
-"""Small bodies that several families of requests use."""
+"""Small bodies that requests about several subjects use."""
 
 from msgspec import field
 

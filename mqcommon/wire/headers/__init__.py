@@ -1,1 +1,1 @@
-"""Request and response headers, one frozen struct each, by family."""
+"""Request and response headers, one frozen struct each, by subject."""

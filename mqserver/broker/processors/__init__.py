@@ -1,1 +1,1 @@
-"""The broker's processors: one file for each family, one function for each request code."""
+"""The broker's processors: one file for each subject, one function for each request code."""

@@ -24,15 +24,15 @@ class Answer:
 
 @dataclass(frozen=True)
 class Case:
-    """A request of the script; its name is unique in its family.
+    """A request of the script; its name is unique in its table.
 
     fields: None leaves extFields out. Values and text bodies may hold `${KEPT.FIELD}`: a header
     field of an earlier reply that was kept, or its `phy`, the physical offset in its msgId.
     until: ask again, for some seconds, until the reply's fields hold these values; until_again:
-    the values when the family is sent once more, without which such a case is left out there.
+    the values when the table is sent once more, without which such a case is left out there.
     silent: Java is known to stay silent; waits only briefly. raw: bytes sent instead of a frame;
     any response is theirs. ends: the client sends nothing after them, and says so.
-    connection: requests of one name share a connection, which lives as long as the family.
+    connection: requests of one name share a connection, which lives as long as the table.
     loose: fields of the reply, or "body", that depend on requests that one side refused earlier.
     account: access key and secret that sign the request.
     hears: a connection and a code: the broker's request with this code on this connection is

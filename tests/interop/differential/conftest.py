@@ -1,4 +1,4 @@
-"""Java's servers and ours, side by side, for all families of the script."""
+"""Java's servers and ours, side by side, for all tables of the script."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from tests.interop.differential.families import FAMILIES, GUARDED_FAMILIES
+from tests.interop.differential.case_tables import CASE_TABLES, GUARDED_TABLES
 from tests.interop.differential.masking import Outcome
 from tests.interop.differential.stand import Kind, Stand
 
@@ -18,17 +18,17 @@ Play = dict[Kind, dict[str, Outcome]]
 
 
 class Stands:
-    """Stands of each kind; each family is played once, on all of them at the same time."""
+    """Stands of each kind; each table is played once, on all of them at the same time."""
 
     def __init__(self, open_ones: dict[Kind, Stand], guarded: dict[Kind, Stand]) -> None:
         self._open, self._guarded = open_ones, guarded
         self.play = cache(self._play)
 
-    def _play(self, family: str) -> Play:
-        stands = self._guarded if family in GUARDED_FAMILIES else self._open
+    def _play(self, table: str) -> Play:
+        stands = self._guarded if table in GUARDED_TABLES else self._open
         with ThreadPoolExecutor(len(KINDS)) as pool:
             plays = {
-                kind: pool.submit(stand.play, FAMILIES[family]) for kind, stand in stands.items()
+                kind: pool.submit(stand.play, CASE_TABLES[table]) for kind, stand in stands.items()
             }
             return {kind: play.result() for kind, play in plays.items()}
 

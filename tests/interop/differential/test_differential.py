@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.interop.differential.families import FAMILIES
+from tests.interop.differential.case_tables import CASE_TABLES
 from tests.interop.differential.known_gaps import KNOWN_GAPS
 from tests.interop.differential.masking import Outcome
 from tests.interop.differential.tolerated import TOLERATED
@@ -36,11 +36,11 @@ def complaint(case: str, theirs: Outcome, ours: Outcome) -> str | None:
 
 
 @pytest.mark.parametrize("plane", PLANES)
-@pytest.mark.parametrize("family", FAMILIES)
-def test_replies_are_javas(stands: Stands, family: str, plane: Kind) -> None:
-    play = stands.play(family)
+@pytest.mark.parametrize("table", CASE_TABLES)
+def test_replies_are_javas(stands: Stands, table: str, plane: Kind) -> None:
+    play = stands.play(table)
     found = (
-        complaint(f"{family}:{name}", theirs, play[plane][name])
+        complaint(f"{table}:{name}", theirs, play[plane][name])
         for name, theirs in play["java"].items()
     )
     complaints = [text for text in found if text]
@@ -49,18 +49,18 @@ def test_replies_are_javas(stands: Stands, family: str, plane: Kind) -> None:
 
 def test_both_planes_agree(stands: Stands) -> None:
     unlike = []
-    for family in FAMILIES:
-        play = stands.play(family)
+    for table in CASE_TABLES:
+        play = stands.play(table)
         for name, native in play["native"].items():
             if parts := native.parts_unlike(play["python"][name]):
-                unlike.append(f"{family}:{name} {parts}\n  {native}\n  {play['python'][name]}")
+                unlike.append(f"{table}:{name} {parts}\n  {native}\n  {play['python'][name]}")
     assert not unlike, f"{len(unlike)} differences\n" + "\n".join(unlike)
 
 
 def test_every_line_is_needed(stands: Stands) -> None:
     idle = set(LINES)
-    for family in FAMILIES:
-        play = stands.play(family)
+    for table in CASE_TABLES:
+        play = stands.play(table)
         for name, theirs in play["java"].items():
             for ours in (play[plane][name] for plane in PLANES):
                 parts = set(ours.parts_unlike(theirs))
@@ -68,7 +68,7 @@ def test_every_line_is_needed(stands: Stands) -> None:
                     line
                     for line in idle
                     if parts & set(line.parts.split())
-                    and line.covers(f"{family}:{name}", theirs, ours)
+                    and line.covers(f"{table}:{name}", theirs, ours)
                 }
     assert not idle, f"nothing differs any more under: {idle}"
     if KNOWN_GAPS:
@@ -76,4 +76,4 @@ def test_every_line_is_needed(stands: Stands) -> None:
 
 
 def test_there_is_much_to_compare() -> None:
-    assert sum(map(len, FAMILIES.values())) > 400
+    assert sum(map(len, CASE_TABLES.values())) > 400

@@ -9,12 +9,12 @@ import re
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from tests.interop.differential.families import BINARY
+from tests.interop.differential.case_tables import BINARY
 from tests.interop.differential.masking import Outcome
 
 
 class Line(NamedTuple):
-    """cases: "family:case", with `*`. parts: names of Outcome's parts that may differ, separated
+    """cases: "table:case", with `*`. parts: names of Outcome's parts that may differ, separated
     by blanks. why: the reason, for readers. java, ours: regular expressions that match the
     start of the remark.
     """

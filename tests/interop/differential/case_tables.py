@@ -1,4 +1,4 @@
-"""The script: families of requests, in the order in which they are sent."""
+"""The script: tables of requests, in the order in which they are sent."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NAMES = (
 )
 GUARDED = ("bad", "acl", "checks")
 ONCE = ("state", "slaves", "stored", "counted", "asked", "switches", "frames", "names_bad")
-"""Families that are not sent again: they compare the whole state, or something other than requests.
+"""Tables that are not sent again: they compare the whole state, or something other than requests.
 """
 BINARY = "binary "
 HELD = "6"
@@ -77,9 +77,9 @@ def _is_of_retries(case: Case) -> bool:
 
 
 _PLAIN = {name: _cases(name) for name in NAMES}
-FAMILIES = {
+CASE_TABLES = {
     **_PLAIN,
     **{BINARY + name: _in_binary(name) for name in NAMES if name not in ONCE},
     **{name: _cases(name) for name in GUARDED},
 }
-GUARDED_FAMILIES = frozenset(GUARDED)
+GUARDED_TABLES = frozenset(GUARDED)
