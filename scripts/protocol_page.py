@@ -62,7 +62,13 @@ def natives(kind: str) -> dict[int, str]:
 
 
 def page() -> str:
-    """The page as Markdown."""
+    """The page as Markdown. Raises LookupError if no server answers a code of our own."""
+    unserved = sorted(code.name for code in OUR_CODES.keys() - BROKER.keys() - NAMES.keys())
+    if unserved:
+        raise LookupError(
+            f"no server answers {unserved}: add a row to mqserver/broker/table.py, "
+            "or to PROCESSORS in mqserver/namesrv/processors.py"
+        )
     broker = {
         int(code): f"mqserver/broker/processors/{processor.__module__.rpartition('.')[2]}.py "
         f"`{processor.__name__}`"

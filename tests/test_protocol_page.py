@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mqcommon.wire.codes import OUR_CODES
+from mqcommon.wire.codes import OUR_CODES, Access, RequestCode
 from mqserver.broker.table import PROCESSORS as BROKER
 from mqserver.namesrv.processors import PROCESSORS as NAMES
 from scripts import protocol_page
@@ -42,12 +42,13 @@ def test_every_served_code_is_sent_to_java_too(server: str) -> None:
     )
 
 
-def test_our_own_codes_are_served() -> None:
-    unserved = sorted(code.name for code in OUR_CODES.keys() - BROKER.keys() - NAMES.keys())
-    assert not unserved, (
-        f"no server answers {unserved}: add a row to mqserver/broker/table.py, "
-        "or to PROCESSORS in mqserver/namesrv/processors.py"
-    )
+def test_a_code_that_no_server_answers_has_no_row_and_the_error_says_where(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unserved = RequestCode.LITE_PULL_MESSAGE
+    monkeypatch.setattr(protocol_page, "OUR_CODES", {unserved: Access.EVERYBODY})
+    with pytest.raises(LookupError, match=r"LITE_PULL_MESSAGE.*: add a row to mqserver/broker/tab"):
+        protocol_page.page()
 
 
 def test_no_served_code_is_listed_as_one_that_nobody_serves() -> None:
