@@ -42,7 +42,7 @@ def test_every_served_code_is_sent_to_java_too(server: str) -> None:
     )
 
 
-def test_a_code_that_no_server_answers_has_no_row_and_the_error_says_where(
+def test_a_code_of_ours_without_a_row_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     unserved = RequestCode.LITE_PULL_MESSAGE
