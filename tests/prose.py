@@ -90,8 +90,13 @@ TURNS = (
 PATTERNS = [(re.compile(turn.pattern, re.IGNORECASE), turn) for turn in TURNS]
 
 
+_ANY = re.compile("|".join(f"(?:{turn.pattern})" for turn in TURNS), re.IGNORECASE)
+
+
 def found_in(line: str) -> Turn | None:
     """The first turn of phrase in a line."""
+    if not _ANY.search(line):
+        return None
     return next((turn for pattern, turn in PATTERNS if pattern.search(line)), None)
 
 

@@ -5,34 +5,31 @@ Each failure names the home to import from.
 
 import ast
 import re
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from mqcommon import names
+from tests.sources import ROOT, name, nodes_of, text_of
 
-ROOT = Path(__file__).parent.parent
 PACKAGES = ("mqcommon", "mqstore", "mqclient", "mqadmin", "mqserver", "mqpipeline")
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 
-def name(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
-
-
-def texts(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def texts(path: Path) -> tuple[tuple[int, str], ...]:
     """Line and value of each text of a module that is no docstring."""
-    tree = ast.parse(path.read_text())
     prose = {
         id(statement.value)
-        for node in ast.walk(tree)
+        for node in nodes_of(path)
         if isinstance(getattr(node, "body", None), list)
         for statement in node.body  # type: ignore[attr-defined]
         if isinstance(statement, ast.Expr)
     }
-    for node in ast.walk(tree):
-        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-        if is_text and id(node) not in prose:
-            yield node.lineno, node.value
+    return tuple(
+        (node.lineno, node.value)
+        for node in nodes_of(path)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose
+    )
 
 
 RESERVED = {
@@ -57,7 +54,7 @@ def test_rocketmqs_names_are_written_once() -> None:
 
 
 def test_javas_hash_code_is_computed_once() -> None:
-    found = [name(path) for path in MODULES if re.search(r"\b31 \* \w+", path.read_text())]
+    found = [name(path) for path in MODULES if re.search(r"\b31 \* \w+", text_of(path))]
     assert found == ["mqcommon/names.py"], "use java_hash of mqcommon/names.py"
 
 
@@ -67,14 +64,15 @@ REPLACES = re.compile(
 
 
 def test_files_are_replaced_in_one_place() -> None:
-    found = [name(path) for path in MODULES if REPLACES.search(path.read_text())]
+    found = [name(path) for path in MODULES if REPLACES.search(text_of(path))]
     assert found == ["mqcommon/files.py"], (
         "use atomic_file, replace or StateFile of mqcommon/files.py"
     )
 
 
 def test_the_machines_own_address_is_found_in_one_place() -> None:
-    found = [name(path) for path in MODULES if "SOCK_DGRAM" in path.read_text()]
+    texts = {name(path): text_of(path) for path in MODULES}
+    found = [path for path, text in texts.items() if "SOCK_DGRAM" in text and "AF_UNIX" not in text]
     assert found == ["mqcommon/own_address.py"], "use mqcommon/own_address.py"
 
 
@@ -92,7 +90,7 @@ KEY_VALUE_LINES = re.compile(r"=\{\w+\}\\n")
 
 
 def test_properties_files_are_written_in_one_place() -> None:
-    found = [name(path) for path in MODULES if KEY_VALUE_LINES.search(path.read_text())]
+    found = [name(path) for path in MODULES if KEY_VALUE_LINES.search(text_of(path))]
     assert not found, f"use render of mqcommon/java_properties.py: {found}"
 
 
@@ -100,7 +98,7 @@ COMMANDS = re.compile(r"\b(?:EXIT_\w+|[A-Z]*USAGE[A-Z_]*|INTERRUPTED|DENIED) = \
 
 
 def test_exit_codes_and_broken_pipes_have_one_home() -> None:
-    found = {name(path) for path in MODULES if COMMANDS.search(path.read_text())}
+    found = {name(path) for path in MODULES if COMMANDS.search(text_of(path))}
     homes = {"mqcommon/cli/exit_codes.py", "mqcommon/cli/running.py"}
     assert found == homes, f"use {sorted(homes)}"
 
@@ -118,6 +116,6 @@ FOR_GOOD_REASON = {
 
 def test_tests_wait_by_one_helper() -> None:
     files = {name(path): path for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__)}
-    found = {key for key, path in files.items() if OWN_LOOP.search(path.read_text())}
+    found = {key for key, path in files.items() if OWN_LOOP.search(text_of(path))}
     assert found <= FOR_GOOD_REASON.keys(), "wait with tests/waiting.py"
     assert found >= FOR_GOOD_REASON.keys(), "no reason is needed any more: take it out"

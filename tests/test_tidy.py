@@ -5,7 +5,6 @@ docs/architecture.md explains the limits; a file that outgrows them is split, no
 
 import ast
 import re
-import subprocess
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -16,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests import prose
+from tests.sources import ROOT, name, nodes_of, text_of, tracked
 
-ROOT = Path(__file__).parent.parent
 # Hard limits. A new file aims at 400 lines of Python or 500 of Rust, and is split by idea.
 FILE_LINES = {".py": 600, ".pyx": 600, ".pxd": 600, ".rs": 800, ".java": 600, ".pyi": 720}
 FUNCTION_LINES = 70
@@ -128,21 +127,6 @@ STILL_UNCLEAR: dict[str, int] = {}
 """Rooms with a higher limit, in percent. Entries shrink: one that is higher than needed fails."""
 
 
-def tracked(*patterns: str) -> list[Path]:
-    listing = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [ROOT / line for line in listing.stdout.splitlines() if (ROOT / line).is_file()]
-
-
-def name(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
-
-
 SOURCES = tracked("*.py", "*.pyx", "*.pxd", "*.rs", "*.java", "*.pyi")
 PYTHON = [path for path in SOURCES if path.suffix == ".py"]
 PACKAGES = [path for path in PYTHON if name(path).split("/")[0] in PYTHON_LAYERS]
@@ -154,26 +138,27 @@ def test_there_is_something_to_check() -> None:
     assert len(RUST) > 40
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_file_is_short_enough(path: Path) -> None:
-    lines = path.read_text().splitlines()
-    limit = FILE_LINES[path.suffix]
-    assert len(lines) <= limit, f"{len(lines)} lines: where is the seam?"
+def test_files_are_short_enough() -> None:
+    counts = {path: text_of(path).count("\n") for path in SOURCES}
+    long = [f"{name(p)}: {n} lines" for p, n in counts.items() if n > FILE_LINES[p.suffix]]
+    assert not long, f"where is the seam? {long}"
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if p.suffix != ".java"], ids=name)
-def test_lines_are_narrow_enough(path: Path) -> None:
-    # Remarks to the linters do not count.
-    lines = [
-        line.split("  # noqa")[0].split("  # type:")[0] for line in path.read_text().split("\n")
+def test_lines_are_narrow_enough() -> None:
+    wide = [
+        f"{name(path)}:{number}"
+        for path in SOURCES
+        if path.suffix != ".java"
+        for number, line in enumerate(text_of(path).split("\n"), 1)
+        # Remarks to the linters do not count.
+        if len(line) > COLUMNS and len(line.split("  # noqa")[0].split("  # type:")[0]) > COLUMNS
     ]
-    wide = [number for number, line in enumerate(lines, 1) if len(line) > COLUMNS]
     assert not wide, f"lines over {COLUMNS} columns: {wide}"
 
 
 def python_functions() -> Iterator[tuple[str, int]]:
     for path in PYTHON:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 yield f"{name(path)}:{node.lineno} {node.name}", lines
@@ -185,7 +170,7 @@ def rust_functions() -> Iterator[tuple[str, int]]:
         r"^(\s*)(?:pub(?:\([^)]*\))? )?(?:const |async |unsafe |extern \S+ )*fn (\w+)"
     )
     for path in (p for p in SOURCES if p.suffix == ".rs"):
-        lines = path.read_text().splitlines()
+        lines = text_of(path).splitlines()
         for start, line in enumerate(lines):
             match = opening.match(line)
             if not match or line.rstrip().endswith(";"):
@@ -244,7 +229,7 @@ def use_paths(tree: str) -> Iterator[str]:
 
 def rust_needs(path: Path) -> Iterator[str]:
     """Paths within its own crate that a Rust file names, its tests excluded."""
-    text = path.read_text().split("#[cfg(test)]\nmod tests {")[0]
+    text = text_of(path).split("#[cfg(test)]\nmod tests {")[0]
     text = re.sub(r"//.*", "", text)
     use = re.compile(r"^\s*(?:pub(?:\([^)]*\))? )?use ([^;]+);", re.M)
     for tree in use.findall(text):
@@ -324,14 +309,14 @@ def test_folders_of_a_rust_crate_look_down_only(crate: str) -> None:
 def test_operations_know_no_frame_and_no_connection(path: Path) -> None:
     """So that another protocol can call them. What is above `operations` they cannot import."""
     foreign = re.compile(r"\bmq_net\b|\bmq_format::(?:remoting|codes)\b|\btokio\b")
-    assert not foreign.findall(path.read_text())
+    assert not foreign.findall(text_of(path))
 
 
 def imported_modules(path: Path) -> set[str]:
     """Absolute names of a module's imports."""
     package = list(path.relative_to(ROOT).with_suffix("").parts[:-1])
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -341,19 +326,23 @@ def imported_modules(path: Path) -> set[str]:
     return found
 
 
+def door_nodes(path: Path) -> Iterator[ast.AST]:
+    """The nodes of a package's door that run, so none for type checkers."""
+    tree = ast.parse(text_of(path))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []
+    yield from ast.walk(tree)
+
+
 def own_imports(path: Path, modules: dict[str, Path]) -> set[str]:
     """The modules of ours that a module imports.
 
     Imports for type checkers count, but not those in the door of a package (`__init__.py`): it
     offers the names of the modules below it and loads them when they are used.
     """
-    tree = ast.parse(path.read_text())
-    is_door = path.name == "__init__.py"
-    for node in ast.walk(tree):
-        if is_door and isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            node.body = []
     found = set()
-    for node in ast.walk(tree):
+    for node in door_nodes(path) if path.name == "__init__.py" else nodes_of(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -371,40 +360,48 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     TopologicalSorter(graph).prepare()  # CycleError names the circle
 
 
-@pytest.mark.parametrize("path", PACKAGES, ids=name)
-def test_python_packages_look_down_only(path: Path) -> None:
+def test_python_packages_look_down_only() -> None:
+    wrong = [f"{name(path)} imports {need}" for path in PACKAGES for need in imports_upward(path)]
+    assert not wrong, wrong
+
+
+def imports_upward(path: Path) -> set[str]:
+    """Imports of a module that its layer does not permit."""
     package = name(path).split("/")[0]
     imports = imported_modules(path)
     ours = {m.split(".")[0] for m in imports} & PYTHON_LAYERS.keys() - {package}
-    assert ours - {KEPT_PATHS.get(name(path))} <= PYTHON_LAYERS[package]
+    wrong = ours - {KEPT_PATHS.get(name(path))} - PYTHON_LAYERS[package]
     if package == "mqserver":
-        of_client = {m for m in imports if m.split(".")[0] == "mqclient"}
         allowed = tuple(SERVER_AS_CLIENT.get(name(path), ()))
-        assert not [m for m in of_client if not m.startswith(allowed)]
-    if "mqcommon._core" in imports:
-        assert name(path) in CORE_DOORS
-    if "mqcommon._codec" in imports:
-        assert name(path) == "mqcommon/message.py"
-    if any(m.split(".")[0] == "pyspark" for m in imports):
-        assert package == "mqpipeline"
+        of_client = {m for m in imports if m.split(".")[0] == "mqclient"}
+        wrong |= {m for m in of_client if not m.startswith(allowed)}
+    if name(path) not in CORE_DOORS:
+        wrong |= imports & {"mqcommon._core"}
+    if name(path) != "mqcommon/message.py":
+        wrong |= imports & {"mqcommon._codec"}
+    if package != "mqpipeline":
+        wrong |= {m for m in imports if m.split(".")[0] == "pyspark"}
+    return wrong
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in PACKAGES if "/processors/" in name(p) or "/state/" in name(p)], ids=name
-)
-def test_processors_and_state_know_their_place(path: Path) -> None:
-    imports = imported_modules(path)
-    assert not [m for m in imports if m.split(".")[0] in ("socket", "asyncio")]
-    if "/processors/" in name(path):
-        assert not [m for m in imports if ".processors" in m]
-    if "/state/" in name(path):
-        assert not [m for m in imports if "processors" in m or m.startswith("mqstore.store")]
+def test_processors_and_state_know_their_place() -> None:
+    wrong = []
+    for path in PACKAGES:
+        imports, forbidden = imported_modules(path), r"(socket|asyncio)(\.|$)"
+        if "/processors/" in name(path):
+            forbidden += r"|.*\.processors"
+        elif "/state/" in name(path):
+            forbidden += r"|.*processors|mqstore\.store"
+        else:
+            continue
+        wrong += [f"{name(path)} imports {m}" for m in imports if re.match(forbidden, m)]
+    assert not wrong, wrong
 
 
 def test_names_of_tests_are_short() -> None:
     """At most 60 letters that say the behaviour."""
     found = re.compile(r"^ *(?:async )?def (test_\w{56,})", re.MULTILINE)
-    long = [f"{name(path)}: {test}" for path in PYTHON for test in found.findall(path.read_text())]
+    long = [f"{name(path)}: {test}" for path in PYTHON for test in found.findall(text_of(path))]
     assert not long, long
 
 
@@ -448,7 +445,7 @@ def test_text_speaks_of_the_software_only() -> None:
     ):
         if path == Path(__file__):
             continue
-        found = machine_path.search(path.read_text())
+        found = machine_path.search(text_of(path))
         assert not found, f"{name(path)}: {found[0] if found else ''}"
 
 
@@ -462,7 +459,7 @@ def test_text_names_only_pages_of_this_repository() -> None:
     for path in tracked("*.py", "*.rs", "*.md", "*.toml", "*.pyx", "*.pyi", "*.java", "scripts/*"):
         if path == Path(__file__):
             continue
-        text = path.read_text()
+        text = text_of(path)
         wrong += [f"{name(path)}: {found}" for found in foreign.findall(text)]
         for up, found in page.findall(text):
             is_tail = "/" in found and any(known.endswith(f"/{found}") for known in pages)
