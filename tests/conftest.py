@@ -47,7 +47,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """
     path = item.nodeid.partition("::")[0]
     try:
-        kind = kind_of(path, item.getparent(pytest.Module).obj)
+        fixtures = getattr(item, "fixturenames", ())
+        kind = kind_of(path, item.getparent(pytest.Module).obj, fixtures)
     except KeyError:
         raise pytest.UsageError(
             f"{path}: its folder has no kind; add it to tests/kinds.py"

@@ -11,6 +11,7 @@ A new folder of tests needs a line in `FOLDERS`. The marker `soak` is set on a t
 from __future__ import annotations
 
 import inspect
+from collections.abc import Collection
 from pathlib import PurePath
 from types import ModuleType
 
@@ -61,11 +62,19 @@ STARTERS = {
 are of the kind "server"."""
 
 
-def kind_of(path: str, module: ModuleType) -> str:
-    """The kind of the tests of a module. path: from the repository's root. KeyError: no line."""
+STARTING_FIXTURES = frozenset({"mq", "mq_broker", "mq_namesrv"})
+"""Fixtures that start servers: a test that uses one is of the kind "server"."""
+
+
+def kind_of(path: str, module: ModuleType, fixtures: Collection[str] = ()) -> str:
+    """The kind of a test. path: of its module, from the repository's root. KeyError: no line.
+
+    fixtures: the names of the fixtures that the test uses.
+    """
     kind = FOLDERS[str(PurePath(path).parent)]
-    if kind == "unit" and path not in ALWAYS_UNIT and _starts_something(module):
-        return "server"
+    if kind == "unit" and path not in ALWAYS_UNIT:
+        starts = not STARTING_FIXTURES.isdisjoint(fixtures) or _starts_something(module)
+        return "server" if starts else kind
     return kind
 
 

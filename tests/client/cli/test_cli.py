@@ -134,7 +134,7 @@ def test_errors_and_exit_codes(cluster, capsys, words, code, text):
 )
 def test_refusals(cluster, capsys, code, remark, wanted):
     cluster.transport.scripts[310] = lambda _a, _r: Frame(code, remark=remark)
-    assert main(["send", "T", "x"]) == wanted
+    assert main(["send", "T", "x", "--timeout", "0.1"]) == wanted
     assert remark in capsys.readouterr().err
 
 

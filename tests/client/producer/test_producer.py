@@ -128,7 +128,7 @@ async def test_a_dead_broker_is_avoided_and_the_error_names_its_source():
             assert result.message_queue.broker_name == "broker-b"
         dead.add("b:1")
         with pytest.raises(UnreachableError, match=r"that NameServer .* advertises for it"):
-            await sender.send(Message("T", b"x"))
+            await sender.send(Message("T", b"x"), timeout=0.1)
 
 
 async def test_busy_is_not_retried():
