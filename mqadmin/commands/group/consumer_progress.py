@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from mqadmin.command import Arguments, Command, Option
 from mqadmin.java_text import fixed, front, hash_order, seconds_text
 from mqadmin.notes import note_unreadable
@@ -11,7 +9,6 @@ from mqadmin.report import Report
 from mqadmin.unreached import Unreached
 from mqclient.admin import Admin
 from mqclient.admin.versions import version_name
-from mqclient.errors import RocketMQError
 from mqcommon.message import MessageQueue
 from mqcommon.names import is_of_a_group, retry_groups
 from mqcommon.wire.bodies.groups import ConsumerConnection, ConsumeStats
@@ -30,13 +27,17 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
         return await _all_groups(admin)
     stats = await admin.offsets.progress(group)
     with_clients = arguments.is_true("showClientIP")
-    clients = await _clients(admin, group) if with_clients else None
+    unreached = Unreached()
+    clients = await _clients(admin, group, unreached) if with_clients else None
     rows = _queue_rows(stats, clients)
     topics = {queue.topic for queue in stats.offset_table}
     await note_unreadable(admin, sorted(t for t in topics if not is_of_a_group(t)))
     columns = (*QUEUE_COLUMNS, "clientIP") if with_clients else QUEUE_COLUMNS
     return Report(
-        rows, lambda: _queue_table(rows, stats.consume_tps, with_clients), columns=columns
+        [] if unreached.count else rows,
+        lambda: _queue_table(rows, stats.consume_tps, with_clients),
+        columns=columns,
+        failure=unreached.failure,
     )
 
 
@@ -57,10 +58,10 @@ async def _groups(admin: Admin) -> list[str]:
     return retry_groups(hash_order(await admin.topics.names()))
 
 
-async def _clients(admin: Admin, group: str) -> dict[MessageQueue, str]:
+async def _clients(admin: Admin, group: str, unreached: Unreached) -> dict[MessageQueue, str]:
     """The address of the member that has each queue, if the members answer."""
     found: dict[MessageQueue, str] = {}
-    with suppress(RocketMQError):
+    with unreached.passed_over():
         for member in (await admin.groups.connection(group)).connection_set:
             info = await admin.groups.running_info(group, member.client_id)
             found |= dict.fromkeys(info.mq_table, member.client_id.partition("@")[0])
