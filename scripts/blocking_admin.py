@@ -81,4 +81,5 @@ def _groups() -> Iterator[tuple[str, type[Room]]]:
 
 def _docstring(group: type) -> str:
     """The docstring as it is written, with its indentation."""
-    return (group.__doc__ or "").rstrip()
+    text = (group.__doc__ or "").rstrip()
+    return f"{text}\n    " if "\n" in text else text

@@ -108,7 +108,8 @@ class Messages(BlockingRoom):
 class NameServers(BlockingRoom):
     """NameServers. A change goes to all of them, because they do not tell each other.
 
-    Raises the first error after all were asked."""
+    Raises the first error after all were asked.
+    """
 
     addresses = _blocking(namesrv.NameServers.addresses)
     config = _blocking(namesrv.NameServers.config)
@@ -139,7 +140,8 @@ class Plans(BlockingRoom):
     """Plans of changes of groups' offsets. A plan changes nothing until it is given to `apply`.
 
     queues: only these queues of the topic; None is all queues that consumers read. All raise
-    NoRouteError for an unknown topic, and RocketMQError if a queue's broker has no master."""
+    NoRouteError for an unknown topic, and RocketMQError if a queue's broker has no master.
+    """
 
     reset = _blocking(plans.Plans.reset)
     copy = _blocking(plans.Plans.copy)
@@ -158,7 +160,8 @@ class Resets(BlockingRoom):
     """Moves groups to another time.
 
     to: an aware datetime, milliseconds since 1970, or END_MS for the end of each queue. force:
-    move forward too; without it no offset becomes higher."""
+    move forward too; without it no offset becomes higher.
+    """
 
     reset = _blocking(resets.Resets.reset)
     online = _blocking(resets.Resets.online)
