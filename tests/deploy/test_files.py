@@ -116,3 +116,18 @@ def test_the_image_has_the_version_of_the_project() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     images = re.findall(r"image: (mqstack:\S+)", (DEPLOY / "kubernetes.yaml").read_text())
     assert set(images) == {f"mqstack:{version}"}
+
+
+def test_the_page_about_the_installation() -> None:
+    """It names the paths, the values and the settings that the files have."""
+    page = (ROOT / "docs" / "operations" / "install.md").read_text()
+    files = "".join(path.read_text() for path in (DEPLOY / "systemd").iterdir())
+    named = re.findall(r"(?:/opt|/etc|/var/lib)/mqstack[/\w.]*", page)
+    units = {"/etc/systemd/system/" + unit.name for unit in UNITS}
+    unknown = {path for path in named if path not in files} - units - {"/opt/mqstack/bin/pip"}
+    assert not unknown
+    values = re.findall(r"\b(?:Timeout\w+|Limit\w+|Type|Restart)=[\w-]+", page)
+    assert values and not [value for value in values if value not in files]
+    assert set(re.findall(r"deploy/[\w/.-]+\w", page)) == {
+        path for path in re.findall(r"deploy/[\w/.-]+\w", page) if (ROOT / path).exists()
+    }

@@ -142,7 +142,13 @@ def test_an_expression_names_metrics_and_labels_that_exist(metrics: Metrics, tex
 
 def test_the_metrics_that_warn_of_trouble_have_alerts() -> None:
     """A metric that is 0 while all is well has an alert."""
-    quiet = {"service_failures", "bounds_reached", "requests_overloaded", "connections_refused"}
+    quiet = {
+        "service_failures",
+        "replies_lost",
+        "bounds_reached",
+        "requests_overloaded",
+        "connections_refused",
+    }
     quiet |= {"storage_refuses_messages", "half_messages_set_aside", "storage_dispatch_behind"}
     quiet |= {
         f"storage_{name}" for name in ("damaged_records", "delayed_messages", "queue_entries")
