@@ -17,18 +17,23 @@ if TYPE_CHECKING:
     from mqclient.engine.mock import MockTransport
     from mqclient.engine.tls import TlsConfig
     from mqclient.errors import (
+        AddressServerError,
         BackPressureTimeout,
         BrokerError,
         ClientTimeout,
         ClosedError,
-        MalformedReply,
+        MissingCodecError,
         NoRouteError,
-        NotDurable,
+        NotDurableError,
+        NotFoundError,
+        PartialSendError,
+        ProtocolError,
         RocketMQError,
         UnreachableError,
+        UnreadableBodyError,
     )
     from mqclient.producer.request_reply import reply
-    from mqclient.producer.results import PartlySent, SendResult, SendStatus
+    from mqclient.producer.results import SendResult, SendStatus
     from mqclient.producer.transactions.state import TransactionState
     from mqclient.settings.clients import AdminOptions, ClientOptions
     from mqclient.settings.consumers import LitePullOptions, PushOptions
@@ -51,6 +56,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "AddressServerError",
     "Admin",
     "AdminOptions",
     "BackPressureTimeout",
@@ -67,15 +73,17 @@ __all__ = [
     "Linger",
     "LitePullConsumer",
     "LitePullOptions",
-    "MalformedReply",
     "Message",
     "MessageQueue",
+    "MissingCodecError",
     "MockTransport",
     "NoRouteError",
-    "NotDurable",
-    "PartlySent",
+    "NotDurableError",
+    "NotFoundError",
+    "PartialSendError",
     "Producer",
     "ProducerOptions",
+    "ProtocolError",
     "PullLimits",
     "PushConsumer",
     "PushOptions",
@@ -95,6 +103,7 @@ __all__ = [
     "TransactionProducer",
     "TransactionState",
     "UnreachableError",
+    "UnreadableBodyError",
     "reply",
 ]
 
@@ -109,18 +118,23 @@ _HOMES = {
     "mqclient.engine.mock": ("MockTransport",),
     "mqclient.engine.tls": ("TlsConfig",),
     "mqclient.errors": (
+        "AddressServerError",
         "BackPressureTimeout",
         "BrokerError",
         "ClientTimeout",
         "ClosedError",
-        "MalformedReply",
+        "MissingCodecError",
         "NoRouteError",
-        "NotDurable",
+        "NotDurableError",
+        "NotFoundError",
+        "PartialSendError",
+        "ProtocolError",
         "RocketMQError",
         "UnreachableError",
+        "UnreadableBodyError",
     ),
     "mqclient.producer.request_reply": ("reply",),
-    "mqclient.producer.results": ("PartlySent", "SendResult", "SendStatus"),
+    "mqclient.producer.results": ("SendResult", "SendStatus"),
     "mqclient.producer.transactions.state": ("TransactionState",),
     "mqclient.settings.clients": ("AdminOptions", "ClientOptions"),
     "mqclient.settings.consumers": ("LitePullOptions", "PushOptions"),

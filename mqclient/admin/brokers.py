@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mqclient.admin.channel import Room
-from mqclient.errors import RocketMQError
+from mqclient.errors import NotFoundError
 from mqclient.settings.checks import seconds
 from mqcommon import java_properties
 from mqcommon.message import MessageQueue
@@ -54,7 +54,7 @@ class Brokers(Room):
         return [broker] if broker is not None else await self.masters(str(cluster))
 
     async def names(self, cluster: str) -> list[str]:
-        """Broker names of a cluster; raises RocketMQError when it does not exist."""
+        """Broker names of a cluster; raises NotFoundError when it does not exist."""
         return self._names(await self.clusters(), cluster)
 
     async def name_of(self, address: str) -> str:
@@ -63,7 +63,7 @@ class Brokers(Room):
         for name, data in known.broker_addr_table.items():
             if address in data.broker_addrs.values():
                 return name
-        raise RocketMQError(
+        raise NotFoundError(
             f"no broker at {address} is registered at NameServer {self._channel.namesrv}; "
             f"list them: mqadmin clusterList -n {self._channel.namesrv}"
         )
@@ -152,7 +152,7 @@ class Brokers(Room):
     def _names(self, known: ClusterInfo, cluster: str) -> list[str]:
         if cluster not in known.cluster_addr_table:
             there = ", ".join(sorted(known.cluster_addr_table)) or "none"
-            raise RocketMQError(
+            raise NotFoundError(
                 f"cluster {cluster!r} does not exist at NameServer {self._channel.namesrv}; "
                 f"clusters: {there}"
             )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mqclient.admin.brokers import Brokers
 from mqclient.admin.channel import Channel, Room, reachable
-from mqclient.errors import BrokerError, RocketMQError
+from mqclient.errors import NotFoundError, RocketMQError
 from mqcommon.names import is_system_group, retry_groups, retry_topic
 from mqcommon.wire.bodies.groups import (
     ConsumerConnection,
@@ -15,7 +15,6 @@ from mqcommon.wire.bodies.groups import (
 )
 from mqcommon.wire.bodies.running import ConsumerRunningInfo
 from mqcommon.wire.calls import group_calls, namesrv_calls
-from mqcommon.wire.codes import ResponseCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +122,8 @@ class Groups(Room):
         """Members and subscriptions of a group.
 
         broker: "host:port" of the broker to ask; None asks the brokers of the group in turn.
-        Raises NoRouteError if the group never existed, BrokerError 206 if no member is online.
+        Raises NoRouteError if the group never existed, BrokerError 206 or NotFoundError if no
+        member is online.
         """
         call = group_calls.consumer_connection(group)
         if broker is None:
@@ -131,7 +131,7 @@ class Groups(Room):
         else:
             found = await self._channel.ask_broker(broker, call)
         if not found.connection_set:
-            raise BrokerError(ResponseCode.CONSUMER_NOT_ONLINE, "Not found the consumer group")
+            raise NotFoundError(f"group {group!r} has no member online")
         return found
 
     async def running_info(

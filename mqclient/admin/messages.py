@@ -15,7 +15,8 @@ from mqclient.admin.unique_keys import QUERY_COUNT, UniqueKeys
 from mqclient.errors import (
     BrokerError,
     ClientTimeout,
-    MalformedReply,
+    NotFoundError,
+    ProtocolError,
     RocketMQError,
     UnreachableError,
 )
@@ -77,8 +78,8 @@ class Messages(Room):
         topic: the topic to search for a unique key; None searches every topic. An offset id that
         leads to nothing is looked up as a unique key if a topic is given, as in RocketMQ. A broker
         whose address has changed since it stored the message is found too. Raises ValueError if the
-        text is neither, BrokerError if no such message is stored, MalformedReply if the message
-        arrived damaged.
+        text is neither, BrokerError or NotFoundError if no such message is stored, ProtocolError if
+        the message arrived damaged.
         """
         where = parse_offset_msg_id(msg_id)
         if not 0 < where.port < 65536 or where.physical_offset < 0:
@@ -87,7 +88,7 @@ class Messages(Room):
         found = None
         try:
             found = await self._at(_address(where), where, msg_id)
-        except (BrokerError, UnreachableError, ClientTimeout) as error:
+        except (BrokerError, NotFoundError, UnreachableError, ClientTimeout) as error:
             failure = error
         is_other = found is not None and found.offset_msg_id != msg_id.upper()
         if is_other or isinstance(failure, (UnreachableError, ClientTimeout)):
@@ -106,9 +107,9 @@ class Messages(Room):
         body = await self._channel.ask_broker(address, call)
         found, damaged = decode_reply(body, broker_name)
         if damaged:
-            raise MalformedReply(f"message {msg_id} is damaged: {damaged[0]}", address)
+            raise ProtocolError(f"message {msg_id} is damaged: {damaged[0]}", address)
         if not found:
-            raise BrokerError(ResponseCode.NO_MESSAGE, f"no message {msg_id}", address)
+            raise NotFoundError(f"broker {address} has no message {msg_id}; it may have expired")
         return found[0]
 
     async def _of_moved_broker(self, where: OffsetMessageId, msg_id: str) -> ReceivedMessage | None:
@@ -141,7 +142,7 @@ class Messages(Room):
         """Messages of a topic that have a key, oldest first (`queryMessage`).
 
         max_count: at most this many, of each broker and in all. begin_ms, end_ms: store times,
-        milliseconds since 1970. Raises NoRouteError, BrokerError (NO_MESSAGE) when there is none.
+        milliseconds since 1970. Raises NoRouteError, NotFoundError when there is none.
         """
         return await self._unique_keys.query(topic, key, max_count, begin_ms, end_ms)
 
@@ -211,6 +212,8 @@ class Messages(Room):
                 return MessageTrack(group, "CONSUME_BROADCASTING")
             if not await self._has_passed(message, group):
                 return MessageTrack(group, "NOT_CONSUME_YET")
+        except NotFoundError as error:
+            return MessageTrack(group, "NOT_ONLINE", str(error))
         except BrokerError as error:
             offline = error.code == ResponseCode.CONSUMER_NOT_ONLINE
             words = f"CODE:{error.code} DESC:{error.remark}"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from mqclient.admin.channel import R, Room, reachable
-from mqclient.errors import BrokerError
+from mqclient.errors import NotFoundError
 from mqcommon.message import MessageQueue
 from mqcommon.names import retry_topic
 from mqcommon.wire.bodies.groups import ConsumeStats
 from mqcommon.wire.calls import group_calls, offset_calls, topic_calls
 from mqcommon.wire.calls.call import Call
-from mqcommon.wire.codes import ResponseCode
 
 
 class Offsets(Room):
@@ -18,9 +17,9 @@ class Offsets(Room):
     async def progress(self, group: str, topic: str | None = None) -> ConsumeStats:
         """Progress of a group in each of its queues, from all brokers that know the group.
 
-        topic: only this topic. Raises NoRouteError when the group was never seen, BrokerError
-        206 when it never committed an offset. Queues above a lowered number of read queues are
-        left out; see `unreadable`.
+        topic: only this topic. Raises NoRouteError when the group was never seen, NotFoundError
+        when it never committed an offset. Queues above a lowered number of read queues are left
+        out; see `unreadable`.
         """
         merged = ConsumeStats()
         for address in await self._channel.addresses(retry_topic(group)):
@@ -29,9 +28,8 @@ class Offsets(Room):
             merged.offset_table.update(stats.offset_table)
             merged.consume_tps += stats.consume_tps
         if not merged.offset_table:
-            raise BrokerError(
-                ResponseCode.CONSUMER_NOT_ONLINE,
-                f"group {group!r} has no committed offset: it never consumed a message",
+            raise NotFoundError(
+                f"group {group!r} has no committed offset: it never consumed a message"
             )
         return merged
 

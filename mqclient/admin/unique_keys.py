@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from mqclient.admin.channel import Channel, reachable
-from mqclient.errors import BrokerError, MalformedReply, NoRouteError, RocketMQError
+from mqclient.errors import NoRouteError, NotFoundError, ProtocolError, RocketMQError
 from mqcommon.message import ReceivedMessage, decode_reply
 from mqcommon.names import is_of_a_group
 from mqcommon.wire.calls import message_calls, namesrv_calls
-from mqcommon.wire.codes import ResponseCode
 from mqcommon.wire.headers.pull import QueryMessageRequestHeader
 
 __all__ = ["QUERY_COUNT", "UniqueKeys"]
@@ -42,13 +41,13 @@ class UniqueKeys:
     async def find(self, key: str, topic: str | None) -> ReceivedMessage:
         """The copy of a message that was stored first. topic: None searches all topics.
 
-        Raises BrokerError (NO_MESSAGE) when it is not found, NoRouteError without the topic.
+        Raises NotFoundError when it is not found, NoRouteError without the topic.
         """
         found = await (self._in_all_topics(key) if topic is None else self._in(topic, key))
         if not found:
             where = "any topic" if topic is None else f"topic {topic}"
             words = f"no message with the unique key {key} in {where}"
-            raise BrokerError(ResponseCode.NO_MESSAGE, words, self._channel.namesrv)
+            raise NotFoundError(f"{words}; it may have expired")
         return min(found, key=lambda message: message.store_timestamp_ms)
 
     async def query(
@@ -70,7 +69,7 @@ class UniqueKeys:
         found = [m for m in found if m.topic == topic and key in (m.keys or "").split(" ")]
         if not found:
             words = f"no message with the key {key} in topic {topic}"
-            raise BrokerError(ResponseCode.NO_MESSAGE, words, self._channel.namesrv)
+            raise NotFoundError(f"{words}; it may have expired")
         return sorted(found, key=lambda message: message.store_timestamp_ms)[:max_count]
 
     async def _in(self, topic: str, key: str) -> list[ReceivedMessage]:
@@ -93,7 +92,7 @@ class UniqueKeys:
                 body = await self._channel.ask_broker(address, message_calls.query_message(header))
                 whole, damaged = decode_reply(body, data.broker_name)
                 if damaged and not whole:
-                    raise MalformedReply(f"a message is damaged: {damaged[0]}", data.broker_name)
+                    raise ProtocolError(f"a message is damaged: {damaged[0]}", data.broker_name)
                 found += whole
         return found
 

@@ -8,19 +8,24 @@ from mqclient.consumer.subscription import SqlFilter
 from mqclient.engine.mock import MockTransport
 from mqclient.engine.tls import TlsConfig
 from mqclient.errors import (
+    AddressServerError,
     BackPressureTimeout,
     BrokerError,
     ClientTimeout,
     ClosedError,
-    MalformedReply,
+    MissingCodecError,
     NoRouteError,
-    NotDurable,
+    NotDurableError,
+    NotFoundError,
+    PartialSendError,
+    ProtocolError,
     RocketMQError,
     UnreachableError,
+    UnreadableBodyError,
 )
 from mqclient.producer.producer import Producer
 from mqclient.producer.request_reply import reply
-from mqclient.producer.results import PartlySent, SendResult, SendStatus
+from mqclient.producer.results import SendResult, SendStatus
 from mqclient.producer.transactions.producer import Transaction, TransactionProducer
 from mqclient.producer.transactions.state import TransactionState
 from mqclient.settings.clients import AdminOptions, ClientOptions
@@ -42,6 +47,7 @@ from mqcommon.wire.bodies.topics import TopicConfig
 from mqcommon.wire.codes import ResponseCode
 
 __all__ = [
+    "AddressServerError",
     "Admin",
     "AdminOptions",
     "BackPressureTimeout",
@@ -58,15 +64,17 @@ __all__ = [
     "Linger",
     "LitePullConsumer",
     "LitePullOptions",
-    "MalformedReply",
     "Message",
     "MessageQueue",
+    "MissingCodecError",
     "MockTransport",
     "NoRouteError",
-    "NotDurable",
-    "PartlySent",
+    "NotDurableError",
+    "NotFoundError",
+    "PartialSendError",
     "Producer",
     "ProducerOptions",
+    "ProtocolError",
     "PullLimits",
     "PushConsumer",
     "PushOptions",
@@ -86,5 +94,6 @@ __all__ = [
     "TransactionProducer",
     "TransactionState",
     "UnreachableError",
+    "UnreadableBodyError",
     "reply",
 ]

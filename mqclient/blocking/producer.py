@@ -48,7 +48,7 @@ class Producer(SyncClient[AsyncProducer]):
         timeout: seconds for the send and its retries; None means the producer's (3 s).
         Returns a SendResult whose status may be less than SEND_OK; see raise_for_status().
         Raises ValueError or TypeError for what cannot be sent, NoRouteError, BrokerError,
-        UnreachableError, ClientTimeout (the message may be stored even so), PartlySent,
+        UnreachableError, ClientTimeout (the message may be stored even so), PartialSendError,
         ClosedError.
         """
         thread = self._thread or self._running

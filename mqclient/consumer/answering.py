@@ -30,7 +30,7 @@ def handle_reply(
     """Check the reply to a pull, and call `take` with the part of it that can be delivered.
 
     asked: the offset of the pull. suspend: seconds that the broker holds an empty pull.
-    Returns seconds until the next pull. Raises BrokerError, MalformedReply, and MissingCodec
+    Returns seconds until the next pull. Raises BrokerError, ProtocolError, and MissingCodecError
     after the messages before the one that needs the codec are taken.
     """
     answer = read_pull_answer(reply, held.queue.broker_name)

@@ -4,7 +4,7 @@ import time
 
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.pull_answer import PullAnswer
-from mqclient.errors import MalformedReply
+from mqclient.errors import ProtocolError
 
 __all__ = ["check_sense", "pause_after"]
 
@@ -18,13 +18,13 @@ the good messages after it wait."""
 
 
 def check_sense(held: ProcessQueue, asked: int, answer: PullAnswer) -> None:
-    """Raises MalformedReply for messages that would lead to the same pull again.
+    """Raises ProtocolError for messages that would lead to the same pull again.
 
     asked: the offset of the pull.
     """
     if (answer.messages or answer.damaged) and answer.next_offset <= asked and not answer.moved:
         what = f"messages for offset {asked}, but the next offset is {answer.next_offset}"
-        raise MalformedReply(what, f"broker {held.queue.broker_name}")
+        raise ProtocolError(what, f"broker {held.queue.broker_name}")
 
 
 def pause_after(held: ProcessQueue, asked: int, answer: PullAnswer, suspend: float) -> float:

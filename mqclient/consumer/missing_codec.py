@@ -7,11 +7,11 @@ although nothing is wrong with it.
 from importlib import import_module
 
 from mqclient.consumer.pull_answer import PullAnswer
-from mqclient.errors import RocketMQError
+from mqclient.errors import MissingCodecError
 from mqcommon.extras import advice
 from mqcommon.wire.codes import MessageSysFlag
 
-__all__ = ["CODEC_PAUSE", "MissingCodec", "until_missing"]
+__all__ = ["CODEC_PAUSE", "until_missing"]
 
 CODEC_PAUSE = 5.0
 """Seconds until a queue whose next message needs a missing codec is pulled again."""
@@ -24,11 +24,7 @@ _ADVICE = {
 }
 
 
-class MissingCodec(RocketMQError):
-    """The next message of a queue needs a codec that is not installed here."""
-
-
-def until_missing(answer: PullAnswer) -> tuple[PullAnswer, MissingCodec | None]:
+def until_missing(answer: PullAnswer) -> tuple[PullAnswer, MissingCodecError | None]:
     """The part of an answer before the first message whose codec is missing, and the error."""
     for at, message in enumerate(answer.messages):
         kind = message.sys_flag & _TYPE_BITS
@@ -36,7 +32,7 @@ def until_missing(answer: PullAnswer) -> tuple[PullAnswer, MissingCodec | None]:
             continue
         before = answer.messages[:at]
         size = sum(each.store_size for each in before)
-        error = MissingCodec(
+        error = MissingCodecError(
             f"the queue waits at message {message.msg_id}, offset {message.queue_offset}: "
             f"{_ADVICE[kind]}"
         )

@@ -12,7 +12,7 @@ from functools import partial
 
 from mqclient.consumer.answering import ERROR_DELAY, handle_reply, wanted
 from mqclient.consumer.flow_control import FLOW_CONTROL_DELAY, too_much_held
-from mqclient.consumer.missing_codec import CODEC_PAUSE, MissingCodec
+from mqclient.consumer.missing_codec import CODEC_PAUSE
 from mqclient.consumer.offset_store import MemoryOffsets
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.pull_answer import PullAnswer
@@ -20,7 +20,13 @@ from mqclient.consumer.statistics import ConsumerStatistics
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine.client import Client
 from mqclient.engine.request_template import FrameTemplate, Values
-from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
+from mqclient.errors import (
+    BrokerError,
+    ClientTimeout,
+    MissingCodecError,
+    RocketMQError,
+    UnreachableError,
+)
 from mqclient.settings.consumers import PushOptions
 from mqcommon.message import MessageQueue, ReceivedMessage
 from mqcommon.wire.codes import PullSysFlag, RequestCode, ResponseCode
@@ -80,7 +86,7 @@ def log_failure(client: Client, held: ProcessQueue, error: Exception, last_error
         broker = held.queue.broker_name
         client.outages.failed(broker, "pulling %s failed: %s", held.queue, error)
         return
-    level = logging.ERROR if isinstance(error, MissingCodec) else logging.WARNING
+    level = logging.ERROR if isinstance(error, MissingCodecError) else logging.WARNING
     level = logging.DEBUG if str(error) == last_error else level
     log.log(level, "pulling %s failed: %s", held.queue, error)
 
@@ -202,7 +208,7 @@ class Puller:
 
     async def _after(self, error: Exception, held: ProcessQueue) -> float:
         """Act on an error; returns seconds until the next try."""
-        if isinstance(error, MissingCodec):
+        if isinstance(error, MissingCodecError):
             return CODEC_PAUSE
         if isinstance(error, BrokerError):
             if error.code == ResponseCode.FLOW_CONTROL:

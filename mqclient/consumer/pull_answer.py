@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from mqclient.errors import BrokerError, MalformedReply
+from mqclient.errors import BrokerError, ProtocolError
 from mqcommon.message import DamagedRecord, ReceivedMessage, decode_reply
 from mqcommon.wire.codes import ResponseCode
 from mqcommon.wire.frame import Frame
@@ -47,7 +47,7 @@ class PullAnswer(NamedTuple):
 def read_pull_answer(reply: Any, broker_name: str) -> PullAnswer:
     """Read the reply to a pull: a frame, or the compiled transport's form of it.
 
-    Raises BrokerError when it is an error, MalformedReply when it cannot be read.
+    Raises BrokerError when it is an error, ProtocolError when it cannot be read.
     """
     if isinstance(reply, Frame):
         check_fields(reply, f"broker {broker_name}")
@@ -56,7 +56,7 @@ def read_pull_answer(reply: Any, broker_name: str) -> PullAnswer:
         try:
             header = PullMessageResponseHeader.from_fields(reply.fields)
         except HeaderError as error:
-            raise MalformedReply(error, f"broker {broker_name}") from error
+            raise ProtocolError(error, f"broker {broker_name}") from error
         code, body, broker_id = reply.code, reply.body, header.suggest_which_broker_id
         low, high, next_offset = header.min_offset, header.max_offset, header.next_begin_offset
     else:

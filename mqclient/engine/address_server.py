@@ -9,7 +9,7 @@ import re
 import time
 from urllib.parse import urlsplit
 
-from mqclient.errors import UnreachableError
+from mqclient.errors import AddressServerError
 from mqclient.settings.checks import namesrv_addresses
 
 __all__ = ["FIRST_S", "PERIOD_S", "AddressServerError", "address_server_url", "fetch_addresses"]
@@ -19,10 +19,6 @@ FIRST_S, PERIOD_S = 10.0, 120.0
 TIMEOUT_S = 3.0
 BODY_BYTES_MAX = 64 * 1024
 _ADDRESS = re.compile(r"[^\s/,]+:\d{1,5}")
-
-
-class AddressServerError(UnreachableError):
-    """An address server gave no list of NameServers; the text says why."""
 
 
 def address_server_url(domain: str, subgroup: str, unit: str | None = None) -> str:

@@ -16,7 +16,13 @@ from typing import Protocol, TypeVar
 from mqclient.engine import address_server
 from mqclient.engine.parallel import in_parallel
 from mqclient.engine.threads import in_thread
-from mqclient.errors import BrokerError, ClientTimeout, NoRouteError, UnreachableError
+from mqclient.errors import (
+    AddressServerError,
+    BrokerError,
+    ClientTimeout,
+    NoRouteError,
+    UnreachableError,
+)
 from mqclient.settings.checks import is_address_server
 from mqcommon.message import MessageQueue
 from mqcommon.names import AUTO_CREATE_TOPIC
@@ -154,7 +160,7 @@ class NameServers:
     async def _ask_address_server(self) -> None:
         try:
             found = await in_thread(address_server.fetch_addresses, self._url)
-        except address_server.AddressServerError as error:
+        except AddressServerError as error:
             if self.addresses and str(error) != self._trouble:
                 log.warning("%s; keeping %s", error, self)
             self._trouble = str(error)

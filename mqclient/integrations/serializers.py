@@ -11,10 +11,10 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from mqclient.errors import RocketMQError
+from mqclient.errors import UnreadableBodyError
 from mqcommon.message import DecodeError, Message, ReceivedMessage
 
-__all__ = ["Json", "Serializer", "UnreadableBody", "message_of", "value_of"]
+__all__ = ["Json", "Serializer", "UnreadableBodyError", "message_of", "value_of"]
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -30,14 +30,6 @@ class Serializer(Protocol[T]):
     def loads(self, body: bytes) -> T:
         """The value of a message's body."""
         ...
-
-
-class UnreadableBody(RocketMQError):
-    """A body that the serializer cannot read. message: the message with this body."""
-
-    def __init__(self, text: str, message: ReceivedMessage) -> None:
-        super().__init__(text)
-        self.message = message
 
 
 class Json(Generic[V]):
@@ -91,7 +83,7 @@ def message_of(
 
 
 def value_of(message: ReceivedMessage, serializer: Serializer[T]) -> T:
-    """The value of a received message. Raises UnreadableBody, which names the message.
+    """The value of a received message. Raises UnreadableBodyError, which names the message.
 
     In a handler of a push consumer, the exception has the message delivered again, and at last
     to the dead-letter topic.
@@ -99,7 +91,7 @@ def value_of(message: ReceivedMessage, serializer: Serializer[T]) -> T:
     try:
         return serializer.loads(message.body)
     except (ValueError, DecodeError) as error:
-        raise UnreadableBody(
+        raise UnreadableBodyError(
             f"message {message.msg_id} of topic {message.topic!r} (queue {message.queue_id}, "
             f"offset {message.queue_offset}) has a body that {type(serializer).__name__} cannot "
             f"read: {error}",

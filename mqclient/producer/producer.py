@@ -6,7 +6,13 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Self
 
 from mqclient.engine.client import Client
-from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
+from mqclient.errors import (
+    BrokerError,
+    ClientTimeout,
+    PartialSendError,
+    RocketMQError,
+    UnreachableError,
+)
 from mqclient.producer.hooks import around_send
 from mqclient.producer.linger import LingeringBatches
 from mqclient.producer.outgoing import Outgoing
@@ -18,7 +24,7 @@ from mqclient.producer.queue_choice import (
     queue_choice,
 )
 from mqclient.producer.request_reply import Requests
-from mqclient.producer.results import PartlySent, PartsResult, SendResult
+from mqclient.producer.results import PartsResult, SendResult
 from mqclient.producer.sender import Sender
 from mqclient.settings.checks import check_topic, seconds
 from mqclient.settings.declare import explained, takes
@@ -133,7 +139,7 @@ class Producer:
         timeout: seconds for the send and its retries; None means the producer's (3 s).
         Returns a SendResult whose status may be less than SEND_OK; see raise_for_status().
         Raises ValueError or TypeError for what cannot be sent, NoRouteError, BrokerError,
-        UnreachableError, ClientTimeout (the message may be stored even so), PartlySent,
+        UnreachableError, ClientTimeout (the message may be stored even so), PartialSendError,
         ClosedError.
         """
         if not self._client.running:
@@ -386,7 +392,7 @@ class Producer:
             except RocketMQError as error:
                 if not results:
                     raise
-                raise PartlySent(
+                raise PartialSendError(
                     f"the first {len(results)} of {len(parts)} parts of the batch are stored, then "
                     f"a part failed ({error}); send only the messages that are not in `results`",
                     results,

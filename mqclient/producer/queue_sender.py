@@ -125,7 +125,7 @@ class QueueSender:
         return explained
 
     def result(self, answer: Any, outgoing: Outgoing) -> SendResult:
-        """Read an answer; raises BrokerError, and MalformedReply if a field is missing."""
+        """Read an answer; raises BrokerError, and ProtocolError if a field is missing."""
         if not isinstance(answer, Frame):
             return SendResult(answer, outgoing.msg_id, self.shown)
         check_fields(answer, f"broker {self.queue.broker_name}")

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 
 from mqclient.engine.client import Client
-from mqclient.errors import ClientTimeout, ClosedError, MalformedReply, RocketMQError
+from mqclient.errors import ClientTimeout, ClosedError, ProtocolError, RocketMQError
 from mqclient.producer.sender import Sender
 from mqcommon.message import Message, MessageQueue, ReceivedMessage, decode_messages
 from mqcommon.names import REPLY_SUFFIX
@@ -144,12 +144,12 @@ class Requests:
         return request.reply(0)
 
     def _check_properties(self, text: str, address: str) -> None:
-        """Raise MalformedReply, also from the request that waits, for more than messages have."""
+        """Raise ProtocolError, also from the request that waits, for more than messages have."""
         size = len(text.encode())
         if size <= PROPERTIES_BYTES_MAX:
             return
         what = f"a reply message with {size} bytes of properties: must be 0 to "
-        error = MalformedReply(f"{what}{PROPERTIES_BYTES_MAX}", f"broker {address}")
+        error = ProtocolError(f"{what}{PROPERTIES_BYTES_MAX}", f"broker {address}")
         found = (pair.value for pair in pairs_of(text) if pair.name == _CORRELATION)
         future = self._client.replies.get(next(found, ""))
         if future is not None and not future.done():

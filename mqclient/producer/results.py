@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from mqclient.errors import MalformedReply, NotDurable, RocketMQError
+from mqcommon.errors import NotDurableError, ProtocolError
 from mqcommon.message import MessageQueue
 from mqcommon.wire.codes import ResponseCode
 from mqcommon.wire.frame import Frame
 
-__all__ = ["PartlySent", "SendResult", "SendStatus"]
+__all__ = ["SendResult", "SendStatus"]
 
 
 class SendStatus(StrEnum):
@@ -160,10 +160,10 @@ class SendResult:
         return f"SendResult({', '.join(f'{name}={value!r}' for name, value in pairs)})"
 
     def raise_for_status(self) -> "SendResult":
-        """Return this result if the message is as durable as requested, else raise NotDurable."""
+        """Return this result if the message is as durable as asked, else raise NotDurableError."""
         if self.status is SendStatus.SEND_OK:
             return self
-        raise NotDurable(
+        raise NotDurableError(
             _CODE_OF_STATUS[self.status],
             f"message {self.msg_id} is stored, but {_MEANING[self.status]}",
             self.message_queue.broker_name,
@@ -205,21 +205,6 @@ class PartsResult(SendResult):
 
     def __reduce__(self) -> tuple[object, ...]:
         return PartsResult, (self._parts,)
-
-
-class PartlySent(RocketMQError):
-    """A batch over the size limit was sent in parts, and a part failed after others were stored.
-
-    results: of the parts that are stored, in order. The cause is the error of the part that failed;
-    the parts after it were not sent.
-    """
-
-    def __init__(self, message: str, results: Sequence[SendResult] = ()) -> None:
-        self.results = tuple(results)
-        super().__init__(message, results)
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 _COMPARED = (
@@ -269,7 +254,7 @@ def results_of(batch: SendResult, count: int) -> list[SendResult]:
 def read_send_reply(reply: Frame, queue: MessageQueue, msg_id: str) -> SendResult:
     """Read the answer to a send whose code is one of STATUS_OF_CODE.
 
-    Raises MalformedReply if a field of SendMessageResponseHeader is missing or malformed.
+    Raises ProtocolError if a field of SendMessageResponseHeader is missing or malformed.
     """
     fields = reply.fields
     try:
@@ -284,5 +269,5 @@ def read_send_reply(reply: Frame, queue: MessageQueue, msg_id: str) -> SendResul
         )
     except (KeyError, ValueError) as error:
         broker = f"broker {queue.broker_name}"
-        raise MalformedReply(f"the answer to a send has no valid field {error}", broker) from error
+        raise ProtocolError(f"the answer to a send has no valid field {error}", broker) from error
     return SendResult(stored, msg_id, queue)

@@ -1,6 +1,6 @@
 """Bounds on the properties that a server may send, so that a few bytes do not become gigabytes."""
 
-from mqcommon.errors import MalformedReply
+from mqcommon.errors import ProtocolError
 from mqcommon.wire.frame import Frame
 
 __all__ = ["check_fields", "read_config"]
@@ -12,10 +12,10 @@ CONFIG_BYTES_MAX = 1 << 20
 
 
 def check_fields(reply: Frame, server: str) -> None:
-    """Raise MalformedReply for a reply with more extension fields than any has."""
+    """Raise ProtocolError for a reply with more extension fields than any has."""
     count = len(reply.fields)
     if count > FIELDS_MAX:
-        raise MalformedReply(f"{count} extension fields: must be 0 to {FIELDS_MAX}", server)
+        raise ProtocolError(f"{count} extension fields: must be 0 to {FIELDS_MAX}", server)
 
 
 def read_config(body: bytes) -> str:

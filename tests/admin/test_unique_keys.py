@@ -11,7 +11,7 @@ from mqadmin import main as mqadmin
 from mqclient.admin import unique_keys
 from mqclient.blocking.admin import Admin
 from mqclient.cli import main as mqclient
-from mqclient.errors import BrokerError, NoRouteError
+from mqclient.errors import NoRouteError, NotFoundError
 from mqserver.embedded.standalone import Standalone
 
 Run = Callable[..., tuple[int, str, str]]
@@ -77,7 +77,7 @@ def test_an_offset_id_of_no_broker_may_be_a_key_of_the_topic(
         message = admin.messages.view(sent["offsetMsgId"])
         assert message.body == b"hello"
         nowhere = "7F00000100000001" + "0" * 16
-        with pytest.raises(BrokerError, match=f"unique key {nowhere} in topic"):
+        with pytest.raises(NotFoundError, match=f"unique key {nowhere} in topic"):
             admin.messages.view(nowhere, sent["topic"])
         with pytest.raises(NoRouteError):
             admin.messages.view(sent["msgId"], "NoSuchTopic")

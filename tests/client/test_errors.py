@@ -11,9 +11,9 @@ from mqclient import (
     BrokerError,
     ClientTimeout,
     ClosedError,
-    MalformedReply,
     NoRouteError,
-    NotDurable,
+    NotDurableError,
+    ProtocolError,
     RocketMQError,
     UnreachableError,
     errors,
@@ -28,9 +28,31 @@ from tests.client.cluster import Cluster
 def test_tree():
     for kind in (BrokerError, NoRouteError, ClientTimeout, UnreachableError, ClosedError):
         assert issubclass(kind, RocketMQError)
-    assert issubclass(NotDurable, BrokerError)
+    assert issubclass(NotDurableError, BrokerError)
     assert issubclass(ClientTimeout, TimeoutError)
     assert issubclass(UnreachableError, ConnectionError)
+
+
+@pytest.mark.parametrize("name", [*errors.__all__])
+def test_each_error_says_whether_to_retry_and_what_to_do(name):
+    kind = getattr(errors, name)
+    assert name.endswith(("Error", "Timeout"))
+    error = kind.__new__(kind)
+    error.code, error.remark, error.broker, error.server, error.args = 2, "", "", "", ("it",)
+    assert error.retryable is (
+        name
+        in {
+            *("AddressServerError", "BackPressureTimeout", "BrokerError", "ClientTimeout"),
+            *("NotDurableError", "UnreachableError"),
+        }
+    )
+    assert error.next_step
+
+
+def test_the_next_step_is_the_end_of_the_text():
+    assert NoRouteError("no route; create it").next_step == "create it"
+    assert NoRouteError("no route").next_step == "create the topic"
+    assert BrokerError(17).retryable is False
 
 
 def test_broker_error_text():
@@ -84,18 +106,18 @@ async def test_a_senseless_answer_is_an_error_with_the_server(answer):
         await producer.send(mqclient.Message("T", b"x"))
         for code in (RequestCode.SEND_MESSAGE_V2, RequestCode.GET_MAX_OFFSET):
             scripts[int(code)] = lambda _address, _request: answer
-        with pytest.raises(MalformedReply, match="broker-a sent an answer that cannot be read"):
+        with pytest.raises(ProtocolError, match="broker-a sent an answer that cannot be read"):
             await producer.send(mqclient.Message("T", b"x"))
-        with pytest.raises(MalformedReply, match=r"127\.0\.0\.1:10911 sent an answer"):
+        with pytest.raises(ProtocolError, match=r"127\.0\.0\.1:10911 sent an answer"):
             await admin.offsets.maximum(queue)
         if answer.body:
             scripts[int(RequestCode.GET_ROUTEINFO_BY_TOPIC)] = lambda _address, _request: answer
-            with pytest.raises(MalformedReply, match=r"127\.0\.0\.1:9876 sent an answer"):
+            with pytest.raises(ProtocolError, match=r"127\.0\.0\.1:9876 sent an answer"):
                 await admin.topics.route("T")
-            with pytest.raises(MalformedReply, match=r"NameServer 127\.0\.0\.1:9876 sent"):
+            with pytest.raises(ProtocolError, match=r"NameServer 127\.0\.0\.1:9876 sent"):
                 await producer.queues("U")
 
 
 def test_a_senseless_answer_to_a_pull_names_the_broker():
-    with pytest.raises(MalformedReply, match="broker broker-a sent"):
+    with pytest.raises(ProtocolError, match="broker broker-a sent"):
         read_pull_answer(Frame(0, {"nextBeginOffset": "soon"}), "broker-a")

@@ -12,7 +12,7 @@ from functools import partial
 
 from mqclient.consumer.answering import ERROR_DELAY, handle_reply, wanted
 from mqclient.consumer.lite.buffer import LiteBuffer, LiteQueue
-from mqclient.consumer.missing_codec import CODEC_PAUSE, MissingCodec
+from mqclient.consumer.missing_codec import CODEC_PAUSE
 from mqclient.consumer.pull import (
     BUSY_DELAY,
     log_failure,
@@ -23,7 +23,7 @@ from mqclient.consumer.pull_answer import PullAnswer
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine.client import Client
 from mqclient.engine.request_template import FrameTemplate
-from mqclient.errors import BrokerError, RocketMQError, UnreachableError
+from mqclient.errors import BrokerError, MissingCodecError, RocketMQError, UnreachableError
 from mqclient.settings.consumers import LitePullOptions
 from mqcommon.names import TOOLS_GROUP
 from mqcommon.wire.bodies.heartbeat import SQL92
@@ -127,7 +127,7 @@ class LitePuller:
 
     async def _after(self, error: Exception, held: LiteQueue) -> float:
         """Act on an error; returns seconds until the next try."""
-        if isinstance(error, MissingCodec):
+        if isinstance(error, MissingCodecError):
             self._buffer.fail(error)
             return CODEC_PAUSE
         if isinstance(error, BrokerError):

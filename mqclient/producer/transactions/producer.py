@@ -143,8 +143,8 @@ class TransactionProducer(Producer):
         """A transaction for `async with`, which sends the half message when the block begins.
 
         timeout: seconds for that send and its retries; None means the producer's (3 s). Entering
-        the block raises as `send` does, and NotDurable if the half message is stored less durably
-        than asked: it is rolled back then. ValueError for a delayed message.
+        the block raises as `send` does, and NotDurableError if the half message is stored less
+        durably than asked: it is rolled back then. ValueError for a delayed message.
         """
         limit = self.settings.timeout if timeout is None else seconds(timeout)
         return Transaction(self._halves, message, limit)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from mqcommon.errors import BrokerError, MalformedReply
+from mqcommon.errors import BrokerError, ProtocolError
 from mqcommon.wire.bodies.base import Body
 from mqcommon.wire.codes import ResponseCode
 from mqcommon.wire.frame import Frame
@@ -36,7 +36,7 @@ class Call(Generic[R]):
     def result(self, reply: Frame, server: str = "") -> R:
         """Read the reply. server: name of the server, for the error.
 
-        Raises BrokerError if the reply's code is not one of `accepts`, MalformedReply if it cannot
+        Raises BrokerError if the reply's code is not one of `accepts`, ProtocolError if it cannot
         be read.
         """
         check_fields(reply, server)
@@ -45,7 +45,7 @@ class Call(Generic[R]):
         try:
             return self.parse(reply)
         except (ValueError, LookupError, TypeError, OverflowError) as error:
-            raise MalformedReply(error, server) from error
+            raise ProtocolError(error, server) from error
 
 
 def nothing(_reply: Frame) -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from mqclient import ClientId, Message, Producer, UnreachableError
 from mqclient.engine import address_server
-from mqclient.engine.address_server import AddressServerError, address_server_url, fetch_addresses
+from mqclient.engine.address_server import address_server_url, fetch_addresses
+from mqclient.errors import AddressServerError
 from mqclient.settings.checks import namesrv_addresses
 from mqserver.embedded.standalone import Standalone
 from mqserver.embedded.testing import free_port

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mqclient import aio as mqaio
-from mqclient.errors import MalformedReply, RocketMQError
+from mqclient.errors import ProtocolError, RocketMQError
 from mqcommon.message import Message
 from mqcommon.wire import Frame
 from mqcommon.wire.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
@@ -37,14 +37,14 @@ async def test_an_order_configuration_that_no_cluster_has(conf: str, why: str) -
     body = TopicRouteData([], [], {}, conf).to_json()
     cluster.transport.scripts[105] = lambda _address, _request: Frame(0, body=body)
     async with mqaio.Producer(NAMESRV, transport=cluster.transport) as producer:
-        with pytest.raises(MalformedReply, match=f"{NAMESRV}.*{why}"):
+        with pytest.raises(ProtocolError, match=f"{NAMESRV}.*{why}"):
             await producer.send(Message("T", b"x"))
 
 
 def test_queues_of_all_brokers_of_a_route_are_bounded() -> None:
     rows = [QueueData(f"b{number}", 65_536, 1) for number in range(100)]
     reply = Frame(0, body=TopicRouteData([], rows).to_json())
-    with pytest.raises(MalformedReply, match="6553600 queues of all brokers"):
+    with pytest.raises(ProtocolError, match="6553600 queues of all brokers"):
         namesrv_calls.route("T").result(reply, "NameServer n")
 
 
@@ -62,5 +62,5 @@ def test_queues_of_all_brokers_of_a_route_are_bounded() -> None:
     ids=("clusters", "members", "brokers", "addresses"),
 )
 def test_clusters_that_no_nameserver_has_are_an_error(info: ClusterInfo, why: str) -> None:
-    with pytest.raises(MalformedReply, match=f"NameServer n .*{why}"):
+    with pytest.raises(ProtocolError, match=f"NameServer n .*{why}"):
         namesrv_calls.cluster_info().result(Frame(0, body=info.to_json()), "NameServer n")

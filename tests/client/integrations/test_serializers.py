@@ -9,7 +9,13 @@ import msgspec
 import pytest
 
 from mqclient import Message, RocketMQError
-from mqclient.integrations.serializers import Json, Serializer, UnreadableBody, message_of, value_of
+from mqclient.integrations.serializers import (
+    Json,
+    Serializer,
+    UnreadableBodyError,
+    message_of,
+    value_of,
+)
 from mqcommon.message import ReceivedMessage, decode_messages
 from tests.client.cluster import record
 
@@ -69,7 +75,7 @@ def test_a_body_that_holds_no_value_is_named(
 ) -> None:
     message = received(Message("T", body))
     words = rf"message u7 of topic 'T' \(queue 2, offset 7\).*{why}"
-    with pytest.raises(UnreadableBody, match=words) as caught:
+    with pytest.raises(UnreadableBodyError, match=words) as caught:
         value_of(message, serializer)
     assert caught.value.message is message
     assert isinstance(caught.value, RocketMQError)

@@ -11,7 +11,7 @@ from mqclient import (
     ClientTimeout,
     ClosedError,
     NoRouteError,
-    NotDurable,
+    NotDurableError,
     UnreachableError,
 )
 from mqclient.aio import Message, MessageQueue, Producer, SendStatus
@@ -168,7 +168,7 @@ async def test_lesser_durability_is_a_result_and_an_error_on_request():
     async with producer(cluster) as sender:
         result = await sender.send(Message("T", b"x"))
         assert result.status is SendStatus.FLUSH_DISK_TIMEOUT
-        with pytest.raises(NotDurable, match=result.msg_id):
+        with pytest.raises(NotDurableError, match=result.msg_id):
             result.raise_for_status()
 
 

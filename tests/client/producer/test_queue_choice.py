@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from mqclient import BrokerError, Message, PartlySent, Producer, SendResult, aio
+from mqclient import BrokerError, Message, PartialSendError, Producer, SendResult, aio
 from mqclient.producer.queue_choice import chosen_queue, queue_choice
 from mqcommon.message import MessageQueue
 from mqcommon.wire import Frame, RequestCode
@@ -128,7 +128,7 @@ async def test_a_part_that_fails_says_what_is_stored() -> None:
     cluster.transport.scripts[int(RequestCode.SEND_BATCH_MESSAGE)] = send
     messages = [Message("T", b"x" * 1000) for _ in range(10)]
     async with aio.Producer(NAMESRV, transport=cluster.transport, body_bytes_max=4000) as sender:
-        with pytest.raises(PartlySent, match="the first 2 of 4 parts") as caught:
+        with pytest.raises(PartialSendError, match="the first 2 of 4 parts") as caught:
             await sender.send(messages)
     assert all(isinstance(part, SendResult) for part in caught.value.results)
     assert len(caught.value.results) == 2

@@ -8,7 +8,7 @@ import pytest
 import mqclient
 from mqclient import BrokerError, ClientTimeout, ClosedError, Message, reply
 from mqclient.aio import Producer
-from mqclient.errors import MalformedReply
+from mqclient.errors import ProtocolError
 from mqcommon.message import MessageQueue, decode_messages
 from mqcommon.property_text import Pair, pairs_of, text_of
 from mqcommon.wire import Frame, RequestCode
@@ -212,7 +212,7 @@ async def test_a_reply_with_too_many_properties_ends_its_request():
 
     replier = Replier(cluster, answer)
     async with producer(cluster) as sender:
-        with pytest.raises(MalformedReply, match=rf"broker {BROKER} .* 32\d+ bytes of properties"):
+        with pytest.raises(ProtocolError, match=rf"broker {BROKER} .* 32\d+ bytes of properties"):
             await sender.request(Message("T", b"ping"), timeout=30)
     assert replier.answers[0].code == 1
 

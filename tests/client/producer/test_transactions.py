@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import mqclient
-from mqclient import ClosedError, Message, NotDurable, TransactionState, UnreachableError
+from mqclient import ClosedError, Message, NotDurableError, TransactionState, UnreachableError
 from mqclient.aio import TransactionProducer
 from mqcommon.message import offset_msg_id
 from mqcommon.property_text import pairs_of
@@ -195,7 +195,7 @@ async def test_a_half_message_stored_less_durably_is_rolled_back():
 
     cluster.transport.scripts[310] = lesser
     async with producer(cluster) as sender:
-        with pytest.raises(NotDurable):
+        with pytest.raises(NotDurableError):
             async with sender.transaction(Message("T", b"x")):
                 pytest.fail("the local transaction ran")
     assert decisions(cluster) == ["12"]
