@@ -12,7 +12,7 @@ from mqclient.admin.channel import Channel, Room
 from mqclient.admin.groups import Groups
 from mqclient.admin.resets import END_MS, Resets, milliseconds
 from mqclient.engine.first_at import asking, first_at
-from mqclient.errors import BrokerError, NoRouteError, RocketMQError
+from mqclient.errors import BrokerError, NoRouteError, NotFoundError, RocketMQError
 from mqcommon.message import MessageQueue
 from mqcommon.wire.bodies.topics import TopicOffset
 from mqcommon.wire.calls import offset_calls, topic_calls
@@ -120,7 +120,7 @@ class Plans(Room):
     async def copy(self, source: str, target: str, topic: str) -> OffsetPlan:
         """A plan that gives a group the offsets of another group.
 
-        Raises BrokerError 206 when the other group has no offset in the topic.
+        Raises NotFoundError when the other group has no offset in the topic.
         """
         offsets = {}
         for queue, address, _ in await self._extents(topic):
@@ -128,8 +128,7 @@ class Plans(Room):
             if offset is not None:
                 offsets[queue] = offset
         if not offsets:
-            words = f"group {source!r} has no committed offset in topic {topic!r}"
-            raise BrokerError(ResponseCode.CONSUMER_NOT_ONLINE, words)
+            raise NotFoundError(f"group {source!r} has no committed offset in topic {topic!r}")
         return await self.put(target, topic, offsets)
 
     async def put(self, group: str, topic: str, offsets: Mapping[MessageQueue, int]) -> OffsetPlan:
@@ -169,7 +168,7 @@ class Plans(Room):
         """The number of a group's members."""
         try:
             return len((await self._groups.connection(group)).connection_set)
-        except NoRouteError:
+        except (NoRouteError, NotFoundError):
             return 0
         except BrokerError as error:
             if error.code == ResponseCode.CONSUMER_NOT_ONLINE:

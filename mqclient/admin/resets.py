@@ -8,7 +8,7 @@ from functools import partial
 
 from mqclient.admin.channel import Room, reachable
 from mqclient.engine.first_at import asking, first_at
-from mqclient.errors import BrokerError
+from mqclient.errors import BrokerError, NotFoundError
 from mqcommon.message import MessageQueue
 from mqcommon.wire.bodies.groups import OffsetWrapper
 from mqcommon.wire.calls import group_calls, offset_calls, topic_calls
@@ -157,7 +157,7 @@ class Resets(Room):
         """Commit a group's offsets of a topic for another group; returns them by queue.
 
         Unlike `clone`, it asks and commits itself, as RocketMQ's `mqadmin cloneGroupOffset`; the
-        brokers do not check who is online. Raises BrokerError 206 when the source group has no
+        brokers do not check who is online. Raises NotFoundError when the source group has no
         offset of the topic.
         """
         offsets: dict[MessageQueue, int] = {}
@@ -170,8 +170,7 @@ class Resets(Room):
                     await self._channel.ask_broker(address, call)
                     offsets[queue] = offset
         if not offsets:
-            words = f"group {source!r} has no committed offset in topic {topic!r}"
-            raise BrokerError(ResponseCode.CONSUMER_NOT_ONLINE, words)
+            raise NotFoundError(f"group {source!r} has no committed offset in topic {topic!r}")
         return offsets
 
 
