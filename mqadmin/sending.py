@@ -42,8 +42,8 @@ def send_fields(result: SendResult) -> dict[str, object]:
     queue = result.message_queue
     return {
         "status": str(result.status),
-        "msgId": result.msg_id,
-        "offsetMsgId": result.offset_msg_id,
+        "msgId": ",".join(result.msg_ids),
+        "offsetMsgId": ",".join(result.offset_msg_ids),
         "topic": queue.topic,
         "brokerName": queue.broker_name,
         "queueId": queue.queue_id,

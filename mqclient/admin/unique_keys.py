@@ -35,7 +35,7 @@ class UniqueKeys:
         found = await self._in(topic, key)
         if not found:
             words = f"no message with the unique key {key} in topic {topic}"
-            raise BrokerError(ResponseCode.NO_MESSAGE, words, self._channel.namesrv)
+            raise NotFoundError(f"{words}; it may have expired")
         return sorted(found, key=lambda message: message.store_timestamp_ms)
 
     async def find(self, key: str, topic: str | None) -> ReceivedMessage:

@@ -295,7 +295,7 @@ def _attributes(
 def _sent(span: Span, result: Any) -> Any:
     """Add the fields of a send's result; returns the result."""
     if isinstance(result, SendResult):
-        if "," not in result.msg_id:
+        if len(result.msg_ids) == 1:
             span.set_attribute("messaging.message.id", result.msg_id)
         queue_id = str(result.message_queue.queue_id)
         span.set_attribute("messaging.destination.partition.id", queue_id)

@@ -75,23 +75,28 @@ class _StoredFrame(NamedTuple):
 
 
 class SendResult:
-    """A stored message.
+    """A stored message, or the stored messages of a batch.
 
-    status: how durably. msg_id: the client's unique id, a comma list for a batch. offset_msg_id:
-    the broker's id, which holds its address and the physical offset; a comma list for a batch.
-    queue_offset: position in the queue, of a batch's first message. parts: of a batch
-    that was sent in parts, each with its queue and offset.
+    Of a batch, `messages` has a result for each message; the ids and the offset of the batch's own
+    result are those of its first message.
     """
 
-    __slots__ = ("_queue", "_stored", "msg_id")
-
-    msg_id: str
-    """The client's unique id, a comma list for a batch."""
+    __slots__ = ("_ids", "_queue", "_stored")
 
     def __init__(self, stored: Stored, msg_id: str, queue: MessageQueue) -> None:
         self._stored = stored  # read on access: most senders never need it
         self._queue = queue
-        self.msg_id = msg_id
+        self._ids = msg_id  # of a batch, with commas in between, as RocketMQ has it
+
+    @property
+    def msg_id(self) -> str:
+        """The client's unique id of the message; see `msg_ids`."""
+        return self._ids.partition(",")[0]
+
+    @property
+    def msg_ids(self) -> tuple[str, ...]:
+        """The client's unique id of each message."""
+        return tuple(self._ids.split(","))
 
     @property
     def status(self) -> SendStatus:
@@ -105,8 +110,18 @@ class SendResult:
 
     @property
     def offset_msg_id(self) -> str:
-        """The broker's id of the message, a comma list for a batch."""
-        return self._stored.offset_msg_id
+        """The broker's id of the message, which has its address and the physical offset."""
+        return self._stored.offset_msg_id.partition(",")[0]
+
+    @property
+    def offset_msg_ids(self) -> tuple[str, ...]:
+        """The broker's id of each message; one id of a broker that names only the batch."""
+        return tuple(self._stored.offset_msg_id.split(","))
+
+    @property
+    def messages(self) -> "tuple[SendResult, ...]":
+        """A result for each message, in the order of the send."""
+        return tuple(one for part in self.parts for one in results_of(part, len(part.msg_ids)))
 
     @property
     def message_queue(self) -> MessageQueue:
@@ -153,7 +168,7 @@ class SendResult:
 
     def __reduce__(self) -> tuple[object, ...]:
         stored = _StoredFrame(*(getattr(self._stored, name) for name in _StoredFrame._fields))
-        return SendResult, (stored, self.msg_id, self._queue)
+        return SendResult, (stored, self._ids, self._queue)
 
     def __repr__(self) -> str:
         pairs = zip(_COMPARED, self._values(), strict=True)
@@ -165,15 +180,15 @@ class SendResult:
             return self
         raise NotDurableError(
             _CODE_OF_STATUS[self.status],
-            f"message {self.msg_id} is stored, but {_MEANING[self.status]}",
+            f"message {self._ids} is stored, but {_MEANING[self.status]}",
             self.message_queue.broker_name,
         )
 
     def __str__(self) -> str:
         """RocketMQ's own text."""
         return (
-            f"SendResult [sendStatus={self.status}, msgId={self.msg_id}, "
-            f"offsetMsgId={self.offset_msg_id}, messageQueue={self.message_queue}, "
+            f"SendResult [sendStatus={self.status}, msgId={self._ids}, "
+            f"offsetMsgId={self._stored.offset_msg_id}, messageQueue={self.message_queue}, "
             f"queueOffset={self.queue_offset}]"
         )
 
@@ -192,10 +207,10 @@ class PartsResult(SendResult):
         worst = next((part for part in parts if part.lesser), first)
         stored = _StoredFrame(
             worst._stored.code,
-            ",".join(part.offset_msg_id for part in parts),
+            ",".join(part._stored.offset_msg_id for part in parts),
             *(getattr(first._stored, name) for name in _StoredFrame._fields[2:]),
         )
-        super().__init__(stored, ",".join(part.msg_id for part in parts), first._queue)
+        super().__init__(stored, ",".join(part._ids for part in parts), first._queue)
         self._parts = tuple(parts)
 
     @property
@@ -209,8 +224,8 @@ class PartsResult(SendResult):
 
 _COMPARED = (
     "status",
-    "msg_id",
-    "offset_msg_id",
+    "msg_ids",
+    "offset_msg_ids",
     "message_queue",
     "queue_offset",
     "transaction_id",
@@ -232,7 +247,7 @@ def results_of(batch: SendResult, count: int) -> list[SendResult]:
     offset_ids = stored.offset_msg_id.split(",")
     if len(offset_ids) != count:  # a broker that names only the batch
         offset_ids = [stored.offset_msg_id] * count
-    parts = zip(batch.msg_id.split(","), offset_ids, strict=True)
+    parts = zip(batch.msg_ids, offset_ids, strict=True)
     return [
         SendResult(
             _StoredFrame(

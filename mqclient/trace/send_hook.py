@@ -43,13 +43,14 @@ class SendTrace:
         if "DELAY" in properties or "__STARTDELIVERTIME" in properties:
             kind = DELAY
         queue = result.message_queue
+        msg_ids = ",".join(result.msg_ids)
         text = record_text(
             *("Pub", started_ms, result.region_id, self._dispatcher.group),
-            *(queue.topic, result.msg_id, tags, keys, self._address(queue)),
+            *(queue.topic, msg_ids, tags, keys, self._address(queue)),
             *(len(outgoing.body), current_ms() - started_ms, kind),
-            *(result.offset_msg_id, not result.lesser),
+            *(",".join(result.offset_msg_ids), not result.lesser),
         )
-        self._dispatcher.append(TraceRecord(text, keys_of((result.msg_id, keys))))
+        self._dispatcher.append(TraceRecord(text, keys_of((msg_ids, keys))))
 
     def ended(
         self,

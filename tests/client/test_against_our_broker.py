@@ -73,7 +73,7 @@ def test_both_header_serialisations(mq, serialize):
         batch = producer.send([Message(topic, b"b1"), Message(topic, b"b2")])
         producer.send_oneway(Message(topic, b"x" * 5000))
     assert [r.message_queue.queue_id for r in results] == [0, 1, 2, 3] * 2
-    assert len(batch.offset_msg_id.split(",")) == 2
+    assert len(batch.offset_msg_ids) == 2
     group = f"g_{serialize.name}"
     with PushConsumer(group, mq.namesrv, serialize=serialize, consume_from="earliest") as consumer:
         consumer.subscribe(topic, "*", seen)

@@ -41,7 +41,7 @@ def _table(result: SendResult) -> str:
     return "\n".join(
         [
             line("#Broker Name", "#QID", "#Send Result", "#MsgId"),
-            line(queue.broker_name, queue.queue_id, str(result.status), result.msg_id),
+            line(queue.broker_name, queue.queue_id, str(result.status), ",".join(result.msg_ids)),
         ]
     )
 

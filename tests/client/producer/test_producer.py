@@ -199,7 +199,8 @@ async def test_oneway_and_batch():
     async with producer(cluster) as sender:
         await sender.send_oneway(Message("T", b"x"))
         result = await sender.send([Message("T", b"1"), Message("T", b"2")])
-        assert len(result.msg_id.split(",")) == 2
+        assert len(result.msg_ids) == 2
+        assert result.msg_ids == tuple(one.msg_id for one in result.messages)
     (oneway,) = cluster.requests(RequestCode.SEND_MESSAGE_V2)
     assert oneway.is_oneway
     (batch,) = cluster.requests(RequestCode.SEND_BATCH_MESSAGE)

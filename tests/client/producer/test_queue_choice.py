@@ -102,10 +102,12 @@ def test_a_batch_over_the_limit_is_sent_in_parts(mq) -> None:
     with Producer(mq.namesrv, body_bytes_max=20_000) as sender:
         result = sender.send(messages, order_key="k")
         assert len(result.parts) > 2
-        ids = result.msg_id.split(",")
-        assert len(ids) == len(set(ids)) == len(result.offset_msg_id.split(",")) == 50
+        ids = result.msg_ids
+        assert len(ids) == len(set(ids)) == len(result.offset_msg_ids) == 50
+        assert [one.msg_id for one in result.messages] == [*ids]
+        assert [one.queue_offset for one in result.messages] == [*range(50)]
         offsets = [part.queue_offset for part in result.parts]
-        counts = [len(part.msg_id.split(",")) for part in result.parts]
+        counts = [len(part.msg_ids) for part in result.parts]
         assert offsets == [sum(counts[:i]) for i in range(len(counts))]
         assert result.raise_for_status() is result
         assert pickle.loads(pickle.dumps(result)) == result
