@@ -16,7 +16,7 @@ PACKAGES = ("mqcommon", "mqstore", "mqclient", "mqadmin", "mqserver")
 GAP = "…"
 """Stands for a value."""
 ROW = re.compile(r"^\| (`.*?`) \|", re.MULTILINE)
-PYTHON_FIELD = re.compile(r"%[-.\d]*[sdrf]")
+PYTHON_FIELD = re.compile(r"%[-.\d]*[sdrfg]")
 RUST_FIELD = re.compile(r"\{[\w.:?]*\}")
 RUST_TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 
