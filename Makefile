@@ -34,9 +34,10 @@ quickstart: $(VENV)/.tools
 	. $(BIN)/activate && python setup.py -q build_ext --inplace && PIP_QUIET=1 maturin develop --quiet --profile fast
 	$(BIN)/mqserver quickstart
 
-# The inner loop, within a minute once all is built: format, lint, types, unit tests.
+# The inner loop, within a minute once all is built: format, lint, types, unit tests. The longest part
+# starts first; it has one process, because each of pytest's workers would import all tests again.
 check: setup format
-	make --jobs=2 --output-sync --assume-old=setup lint unit
+	make --jobs=2 --output-sync --assume-old=setup unit-python lint-rust lint-python unit-rust
 
 unit: unit-rust unit-python
 
@@ -44,7 +45,7 @@ unit-rust:
 	cd rust && PROPTEST_CASES=32 $(CARGO) test --lib
 
 unit-python: setup
-	$(BIN)/python -m pytest -q -m unit -n 2 --dist loadgroup --no-loadscope-reorder --hypothesis-profile=check
+	$(BIN)/python -m pytest -q -m unit --hypothesis-profile=check
 
 test: setup test-rust test-python bench-smoke
 
@@ -88,14 +89,19 @@ lint-rust:
 	cd rust && ! cargo tree --edges normal | grep pyo3
 	cd rust && cargo clippy --quiet --workspace --all-targets --target-dir $(LINT_TARGET) -- -D warnings
 
-lint-python: setup
+lint-python: setup $(VENV)/.stubtest
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/mypy examples
 	$(BIN)/pyright
+
+# The stubs against the compiled modules, again only when one of their sources changed.
+STUBBED := $(wildcard mqcommon/*.pyi csrc/*.pyx csrc/*.pxd rust/py/src/*.rs rust/py/src/*/*.rs)
+$(VENV)/.stubtest: $(STUBBED) scripts/stubtest-allowlist.txt | setup
 	$(BIN)/python -m mypy.stubtest mqcommon._core mqcommon._codec --allowlist scripts/stubtest-allowlist.txt \
 		--mypy-config-file pyproject.toml
+	touch $@
 
 format:
 	cd rust && cargo fmt

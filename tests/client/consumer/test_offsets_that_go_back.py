@@ -43,7 +43,7 @@ async def test_a_lite_consumer_reads_and_commits_a_topic_made_anew(monkeypatch, 
     monkeypatch.setattr(puller, "ERROR_DELAY", 0.01)
     cluster = Cluster(T=1)
     cluster.put("T", *(b"%d" % n for n in range(6)))
-    async with lite(cluster, commit_interval=None if by_hand else 5.0) as consumer:
+    async with lite(cluster, commit_interval=None if by_hand else 0.05) as consumer:
         old = await consumer.poll(32, 60)
         if by_hand:
             await consumer.commit(old)
