@@ -48,6 +48,8 @@ struct State {
     /// Time at which [`Acks::expire_next`] checks deadlines next if nothing wakes it, monotonic
     /// milliseconds; None while it is awake.
     look_ms: Option<i64>,
+    /// No put waited when deadlines were checked last.
+    was_idle: bool,
     /// Deadlines are not checked any more.
     is_unwatched: bool,
     is_flushing: bool,
@@ -225,18 +227,19 @@ impl Acks {
             self.tell(late);
             return true;
         }
-        match state.waiters.earliest_ms() {
-            i64::MAX => {
-                state.look_ms = Some(i64::MAX);
-                self.for_deadlines.wait(&mut state);
-            }
-            earliest_ms => {
-                let look_ms = earliest_ms.min(now_ms + IDLE_LOOK_MS);
-                state.look_ms = Some(look_ms);
-                self.for_deadlines.wait_for(&mut state, self.until(look_ms));
-            }
+        let earliest_ms = state.waiters.earliest_ms();
+        let is_idle = earliest_ms == i64::MAX;
+        // Sleep without end only if no put waited at the last look either. Otherwise puts that are
+        // settled quickly would each wake this thread.
+        if is_idle && state.was_idle {
+            state.look_ms = Some(i64::MAX);
+            self.for_deadlines.wait(&mut state);
+        } else {
+            let look_ms = earliest_ms.min(now_ms + IDLE_LOOK_MS);
+            state.look_ms = Some(look_ms);
+            self.for_deadlines.wait_for(&mut state, self.until(look_ms));
         }
-        state.look_ms = None;
+        (state.look_ms, state.was_idle) = (None, is_idle);
         true
     }
 
