@@ -18,8 +18,8 @@ use mq_store::inspect::ConsumeQueues;
 use mq_store::inspect::Deletions;
 use mq_store::inspect::Dispatch;
 use mq_store::inspect::IndexWriter;
+use mq_store::inspect::scan::{LogRead, LogScanner};
 use mq_store::inspect::{IndexFiles, sizes_of_new_files};
-use mq_store::inspect::{LogRead, LogScanner};
 use mq_store::{MultiDispatch, QueueExt, Settings};
 
 /// The files that [`Site::build`] made.

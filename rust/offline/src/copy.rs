@@ -6,7 +6,7 @@ use super::log::LogDirectory;
 use super::progress::{ProgressReporter, Step, stopped};
 use mq_log::fs::{self, File, OpenOptions, open_own};
 use mq_store::StoreError;
-use mq_store::inspect::LogRead;
+use mq_store::inspect::scan::LogRead;
 use mq_store::inspect::{create_directory, io_error, list, offset_name, sync_directory};
 
 /// Bytes copied at once.

@@ -13,7 +13,7 @@ use mq_store::StoreError;
 use mq_store::inspect::LogFacts;
 use mq_store::inspect::OpenFiles;
 use mq_store::inspect::log_files::{MISSING_FILES_MAX, length_of};
-use mq_store::inspect::{LogRead, RECORD_BYTES_MAX};
+use mq_store::inspect::scan::{LogRead, RECORD_BYTES_MAX};
 use mq_store::inspect::{OffsetFile, offset_files, offset_name};
 
 /// Most files kept open; a scan reads them in order.

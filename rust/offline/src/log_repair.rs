@@ -9,7 +9,7 @@ use mq_log::Segments;
 use mq_store::Settings;
 use mq_store::StoreError;
 use mq_store::inspect::log_files;
-use mq_store::inspect::{Left, LogCheck};
+use mq_store::inspect::scan::{Left, LogCheck};
 
 /// Bytes rewritten at once.
 const REWRITE_BYTES: usize = 4 << 20;

@@ -4,10 +4,9 @@ use super::log::LogDirectory;
 use super::scan::log_error;
 use mq_format::message::{BLANK_BYTES, Head, RecordView};
 use mq_store::StoreError;
-use mq_store::inspect::Neighbours;
-use mq_store::inspect::good_record;
-use mq_store::inspect::{LastSeen, next_record};
-use mq_store::inspect::{LogRead, LogScanner, Step};
+use mq_store::inspect::scan::{
+    LastSeen, LogRead, LogScanner, Neighbours, Step, good_record, next_record,
+};
 
 /// Bytes read at once after the end of the log.
 const READ_BYTES: usize = 1 << 20;

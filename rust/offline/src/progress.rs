@@ -5,7 +5,7 @@ use std::io;
 use parking_lot::Mutex;
 
 use mq_store::StoreError;
-use mq_store::inspect::LogRead;
+use mq_store::inspect::scan::LogRead;
 
 /// A phase of long work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,11 +16,11 @@ use mq_log::fs;
 use mq_store::StoreError;
 use mq_store::inspect::Deletions;
 use mq_store::inspect::LogFacts;
-use mq_store::inspect::LogRead;
 use mq_store::inspect::StoreLock;
 use mq_store::inspect::layout;
 use mq_store::inspect::log_files;
-use mq_store::inspect::{CleanStop, Left, LogEnd};
+use mq_store::inspect::scan::{Left, LogRead};
+use mq_store::inspect::{CleanStop, LogEnd};
 use mq_store::inspect::{create_directory, io_error, list, sync_directory};
 
 /// Where derived files are built, beside the current ones.

@@ -6,7 +6,8 @@ use super::log::LogDirectory;
 use mq_format::consume_queue::ENTRY_BYTES;
 use mq_format::message::{CheckCrc, RecordView};
 use mq_store::StoreError;
-use mq_store::inspect::{Geometry, LogRead, LogScanner, SetSizes, Step};
+use mq_store::inspect::scan::{LogRead, LogScanner, Step};
+use mq_store::inspect::{Geometry, SetSizes};
 use mq_store::inspect::{adopted_file_bytes, geometry, index_paths, io_error, queue_directories};
 
 /// Sizes of a store's files on disk; None if it has no such file.

@@ -5,9 +5,7 @@ use super::scan::{Scan, log_error};
 use mq_format::message::{BLANK_BYTES, CheckCrc, Head, RecordView};
 use mq_format::properties;
 use mq_store::StoreError;
-use mq_store::inspect::good_record;
-use mq_store::inspect::{LastSeen, next_record};
-use mq_store::inspect::{LogRead, LogScanner, Step};
+use mq_store::inspect::scan::{LastSeen, LogRead, LogScanner, Step, good_record, next_record};
 
 /// Most bytes of log read for one chunk.
 const SCAN_BYTES_MAX: u64 = 64 << 20;

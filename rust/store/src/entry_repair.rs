@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
-use crate::records::log_scanner::{LogScanner, RECORD_BYTES_MAX, Step};
-use crate::records::record::{self, Place};
-use crate::recover::damage::{LastSeen, next_record};
+use crate::scan::damage::{LastSeen, next_record};
+use crate::scan::log_scanner::{LogScanner, RECORD_BYTES_MAX, Step};
+use crate::scan::record::{self, Place};
 use crate::types::StoreError;
 use mq_format::consume_queue::QueueEntry;
 use mq_format::delay_levels::DelayLevels;

@@ -16,11 +16,7 @@ pub use crate::directory::recognise::{Effect, Foreign, recognise};
 pub use crate::files::{
     OffsetFile, create_directory, io_error, list, offset_files, offset_name, sync_directory,
 };
-pub use crate::records::log_scanner::{LogRead, LogScanner, RECORD_BYTES_MAX, Step};
-pub use crate::records::record::{good_record, is_stand_in};
-pub use crate::recover::damage::{LastSeen, next_record};
-pub use crate::recover::header::Neighbours;
-pub use crate::recover::{CleanStop, Left, LogCheck, LogEnd};
+pub use crate::recover::{CleanStop, LogEnd};
 pub use crate::state::checkpoint::{CHECKPOINT_BYTES, Checkpoint, MARGIN_MS};
 pub use crate::state::offsets::Offsets;
 
@@ -32,6 +28,15 @@ pub mod layout {
 /// The commit log's files.
 pub mod log_files {
     pub use crate::directory::log_files::{MISSING_FILES_MAX, length_of, open_log};
+}
+
+/// The scan of the log, which the open, verify and repair share.
+pub mod scan {
+    pub use crate::scan::damage::{LastSeen, next_record};
+    pub use crate::scan::header::Neighbours;
+    pub use crate::scan::log_check::{Left, LogCheck};
+    pub use crate::scan::log_scanner::{LogRead, LogScanner, RECORD_BYTES_MAX, Step};
+    pub use crate::scan::record::{good_record, is_stand_in};
 }
 
 /// The recorded ends of the consume queues.

@@ -10,10 +10,9 @@ use mq_format::message::{BLANK_BYTES, CheckCrc, RecordView, sys_flag};
 use mq_log::{Access, fs};
 use mq_store::StoreError;
 use mq_store::inspect::IndexFile;
-use mq_store::inspect::LogRead;
 use mq_store::inspect::index_paths;
 use mq_store::inspect::io_error;
-use mq_store::inspect::is_stand_in;
+use mq_store::inspect::scan::{LogRead, is_stand_in};
 use mq_store::inspect::{Geometry, SetSizes, any_layout, geometry};
 
 /// Entries read at once.

@@ -5,9 +5,7 @@ use crate::scan::log_error;
 use mq_format::message::{self, CheckCrc, RecordError, RecordView, sys_flag};
 use mq_format::multi_dispatch;
 use mq_store::StoreError;
-use mq_store::inspect::is_stand_in;
-use mq_store::inspect::{LastSeen, next_record};
-use mq_store::inspect::{LogRead, LogScanner, Step};
+use mq_store::inspect::scan::{LastSeen, LogRead, LogScanner, Step, is_stand_in, next_record};
 
 /// Largest backward step of store times that is no fault, milliseconds.
 const STEP_BACK_MS: i64 = 60_000;

@@ -26,7 +26,7 @@ use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::entry_repair::{EntryRepair, EntryRepairer};
 use crate::listeners::{AlreadyRegistered, register};
-use crate::records::record::{DamagedRecords, Place, RecordFault};
+use crate::scan::record::{DamagedRecords, Place, RecordFault};
 use crate::threads::signal::{Signal, Woken};
 use crate::types::{Delivered, PutRequest, PutResult, PutStatus, ReadMode, StoreError};
 use mq_base::clock::Clock;

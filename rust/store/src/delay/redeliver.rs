@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::records::record::{self, Place, RecordFault};
+use crate::scan::record::{self, Place, RecordFault};
 use crate::types::{Put, PutRequest, PutResult};
 use crate::write::put::Puts;
 use mq_format::consume_queue::QueueEntry;

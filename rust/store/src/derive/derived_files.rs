@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::derive::dispatch::Progress;
 use crate::derive::index::files::IndexFiles;
 use crate::derive::queues::table::ConsumeQueues;
-use crate::records::log_scanner::LogRead;
+use crate::scan::log_scanner::LogRead;
 use crate::state::checkpoint::Checkpoint;
 use crate::types::StoreError;
 use crate::write::ack::Acks;

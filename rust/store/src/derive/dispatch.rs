@@ -11,7 +11,7 @@ use crate::derive::queues::queue_cache::QueueCache;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::files::io_error;
 use crate::listeners::Listener;
-use crate::records::log_scanner::{LogRead, LogScanner, Records, Step};
+use crate::scan::log_scanner::{LogRead, LogScanner, Records, Step};
 use crate::settings::MultiDispatch;
 use crate::types::StoreError;
 use mq_format::consume_queue::QueueEntry;

@@ -12,7 +12,7 @@ use super::arrivals::ArrivalListener;
 use super::dispatch::{BitmapSource, Dispatch, Progress};
 use crate::files::io_error;
 use crate::listeners::Listener;
-use crate::records::log_scanner::{LogRead, LogScanner};
+use crate::scan::log_scanner::{LogRead, LogScanner};
 use crate::threads::signal::{Signal, Woken};
 use crate::types::StoreError;
 use crate::write::space::{Space, Waiting};

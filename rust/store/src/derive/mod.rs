@@ -21,7 +21,7 @@ use crate::derive::index::writer::IndexWriter;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::directory::log_files;
 use crate::files::io_error;
-use crate::records::log_scanner::{LogScanner, Step};
+use crate::scan::log_scanner::{LogScanner, Step};
 use crate::settings::Settings;
 use crate::types::StoreError;
 use mq_base::clock::Clock;

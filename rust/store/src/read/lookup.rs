@@ -2,7 +2,7 @@
 
 use super::is_within;
 use super::reader::Reader;
-use crate::records::record::{self, RecordFault};
+use crate::scan::record::{self, RecordFault};
 use crate::types::{QueryResult, ReadMode, WouldBlock};
 use mq_format::consume_queue::QueueEntry;
 use mq_format::message::{self, BLANK_BYTES, CheckCrc, Head, RecordView, STATED_BYTES, sys_flag};

@@ -8,7 +8,7 @@ use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::entry_repair::EntryRepair;
 use crate::filter::MessageFilter;
-use crate::records::record::{Place, RecordFault};
+use crate::scan::record::{Place, RecordFault};
 use crate::types::{GetRequest, GetResult, GetStatus, ReadMode, WouldBlock};
 use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
 

@@ -6,7 +6,7 @@ use super::read_ahead::ReadAhead;
 use crate::derive::index::files::IndexFiles;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::entry_repair::EntryRepairer;
-use crate::records::record::DamagedRecords;
+use crate::scan::record::DamagedRecords;
 use crate::settings::Settings;
 use mq_format::consume_queue::QueueEntry;
 use mq_log::Segments;

@@ -2,7 +2,7 @@
 
 use super::reader::Reader;
 use crate::entry_repair::EntryRepair;
-use crate::records::record::{self, Place, RecordFault};
+use crate::scan::record::{self, Place, RecordFault};
 use crate::types::{GetRequest, ReadMode, WouldBlock};
 use mq_format::consume_queue::QueueEntry;
 use mq_format::message::{BLANK_BYTES, Head};

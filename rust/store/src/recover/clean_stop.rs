@@ -13,7 +13,7 @@ use crate::derive::index::files::IndexFiles;
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::files::io_error;
-use crate::records::log_scanner::LogRead;
+use crate::scan::log_scanner::LogRead;
 use crate::types::StoreError;
 use mq_format::message::BLANK_BYTES;
 use mq_log::fs;

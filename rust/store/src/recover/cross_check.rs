@@ -7,15 +7,16 @@
 //! Reading all entries would cost as much as reading the log. So a queue is used only if its
 //! offsets in the log have gaps, or its last entry contradicts the log.
 
-use super::log_check::LogCheck;
-use super::recovery::{Recovery, log_io};
-use super::repair::Damage;
+use super::recovery::Recovery;
 use super::seen::SeenQueues;
 use super::stated_places::{Fit, Place, StatedPlaces};
 use super::truncate_queues::is_dispatched_to;
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
-use crate::records::record::good_record;
+use crate::scan::log_check::LogCheck;
+use crate::scan::log_io;
+use crate::scan::record::good_record;
+use crate::scan::repair::Damage;
 use crate::types::StoreError;
 use mq_format::consume_queue::QueueEntry;
 use mq_format::message::sys_flag;

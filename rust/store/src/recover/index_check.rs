@@ -6,13 +6,14 @@
 use std::io;
 use std::sync::Arc;
 
-use super::recovery::{Recovery, log_io};
-use super::repair::Change;
+use super::recovery::Recovery;
 use crate::derive::index::file::IndexFile;
 use crate::derive::index::files::IndexFiles;
 use crate::derive::index::writer::IndexWriter;
 use crate::files::io_error;
-use crate::records::log_scanner::{LogRead, LogScanner, Step};
+use crate::scan::log_io;
+use crate::scan::log_scanner::{LogRead, LogScanner, Step};
+use crate::scan::repair::Change;
 use crate::types::StoreError;
 use mq_format::index::{IndexEntry, IndexHeader, IndexLayout, has_key_hash, indexed_keys};
 use mq_format::message::{self, CheckCrc, Head, RecordView, STATED_BYTES, sys_flag};

@@ -1,12 +1,13 @@
 //! Decides where the check of the log starts, and finds the end of the log.
 
 use super::clean_stop::CleanStop;
-use super::log_check::{Left, LogCheck, Queued};
-use super::progress::Progress;
-use super::recovery::{Recovery, log_io};
+use super::recovery::Recovery;
 use crate::directory::log_facts::LogFacts;
-use crate::records::log_scanner::{LogScanner, Step};
-use crate::records::record::good_record;
+use crate::scan::log_check::{Left, LogCheck, Queued};
+use crate::scan::log_io;
+use crate::scan::log_scanner::{LogScanner, Step};
+use crate::scan::progress::Progress;
+use crate::scan::record::good_record;
 use crate::types::StoreError;
 use mq_format::message::{CheckCrc, RecordView};
 use mq_log::Segments;

@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::recovery::log_io;
 use super::seen::{SeenQueues, SeenRecords};
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
-use crate::records::log_scanner::{LogScanner, Step};
+use crate::scan::log_io;
+use crate::scan::log_scanner::{LogScanner, Step};
 use crate::types::StoreError;
 use mq_format::fastjson;
 use mq_format::message::{CheckCrc, RecordView, SCHEDULE_TOPIC, sys_flag};

@@ -9,22 +9,17 @@
 //!    clean but not on disk.
 //! 4. Truncate queues and index to the log; dispatch the records that they lack.
 
-mod blocks;
 mod clean_stop;
 mod cross_check;
-pub mod damage;
-pub mod header;
 mod index_check;
 mod known_ends;
-pub(super) mod log_check;
 mod log_end;
 mod missing_entries;
 mod new_holes;
-mod progress;
 mod queue;
 mod recovery;
-mod repair;
 mod seen;
+mod started_repairs;
 mod stated_places;
 #[cfg(test)]
 mod tests;
@@ -33,12 +28,9 @@ mod truncate_queues;
 use std::sync::Arc;
 
 pub use self::clean_stop::{CleanStop, LogEnd};
-pub use self::log_check::{Left, LogCheck};
 use self::missing_entries::MissingEntries;
 use self::new_holes::NewHoles;
 pub(crate) use self::recovery::Recovery;
-use self::recovery::{LOG, log_io};
-use self::repair::Change;
 use self::seen::{SeenQueues, SeenRecords};
 use crate::derive::dispatch::Dispatch;
 use crate::derive::index::files::IndexFiles;
@@ -47,7 +39,10 @@ use crate::derive::queues::table::ConsumeQueues;
 use crate::directory::log_facts::{LogFacts, QueueEnd};
 use crate::directory::queue_ends::QueueEnds;
 use crate::files::io_error;
-use crate::records::log_scanner::LogScanner;
+use crate::scan::log_check::LogCheck;
+use crate::scan::log_scanner::LogScanner;
+use crate::scan::repair::Change;
+use crate::scan::{LOG, log_io};
 use crate::types::StoreError;
 use mq_log::Access;
 

@@ -3,12 +3,13 @@
 
 use std::collections::HashMap;
 
-use super::damage::{LastSeen, next_record};
-use super::recovery::{Recovery, log_io};
+use super::recovery::Recovery;
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
-use crate::records::log_scanner::{LogScanner, Step};
-use crate::records::record::good_record;
+use crate::scan::damage::{LastSeen, next_record};
+use crate::scan::log_io;
+use crate::scan::log_scanner::{LogScanner, Step};
+use crate::scan::record::good_record;
 use crate::types::StoreError;
 use mq_format::consume_queue::QueueEntry;
 use mq_format::delay_levels::DelayLevels;

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use super::repair::Change;
 use crate::derive::queues::look::{LOOK_BYTES, Look, Rest};
 use crate::derive::queues::queue::{ConsumeQueue, SCAN_BYTES};
 use crate::files::{OffsetFile, offset_files};
+use crate::scan::repair::Change;
 use crate::types::{ReadMode, StoreError};
 use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
 use mq_format::consume_queue_ext;

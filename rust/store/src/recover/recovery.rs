@@ -3,15 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::files::io_error;
 use crate::settings::Settings;
 use crate::state::checkpoint::Checkpoint;
-use crate::types::StoreError;
 use mq_base::clock::Clock;
 use mq_log::Segments;
-
-/// Name of the log in errors whose path is not known.
-pub(super) const LOG: &str = "commit log";
 
 /// The input of recovery.
 pub(crate) struct Recovery<'a> {
@@ -27,9 +22,4 @@ pub(crate) struct Recovery<'a> {
     pub clock: &'a Arc<dyn Clock>,
     /// Whether `abort` was missing.
     pub was_clean: bool,
-}
-
-/// An error of the log; [`Recovery::run`] adds the path.
-pub(super) fn log_io(source: std::io::Error) -> StoreError {
-    io_error(LOG.as_ref())(source)
 }

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use super::log_check::Queued;
 use crate::derive::queues::queue::ConsumeQueue;
+use crate::scan::log_check::Queued;
 
 /// The records of each queue that the check of the log found.
 #[derive(Debug, Default)]

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::recovery::{Recovery, log_io};
-use crate::records::log_scanner::{LogScanner, Step};
+use super::recovery::Recovery;
+use crate::scan::log_io;
+use crate::scan::log_scanner::{LogScanner, Step};
 use crate::types::StoreError;
 use mq_format::message::{Outline, sys_flag};
 use mq_format::multi_dispatch;

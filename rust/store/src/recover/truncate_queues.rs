@@ -1,16 +1,17 @@
 //! Truncates the consume queues to the log.
 
-use super::log_check::LogCheck;
 use super::new_holes::NewHoles;
-use super::recovery::{Recovery, log_io};
-use super::repair::Change;
+use super::recovery::Recovery;
 use super::seen::{SeenQueues, SeenRecords};
 use crate::derive::queues::progress::QueueProgress;
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::directory::log_facts::QueueEnd;
 use crate::directory::queue_ends::QueueEnds;
-use crate::records::log_scanner::RECORD_BYTES_MAX;
+use crate::scan::log_check::LogCheck;
+use crate::scan::log_io;
+use crate::scan::log_scanner::RECORD_BYTES_MAX;
+use crate::scan::repair::Change;
 use crate::types::StoreError;
 use mq_format::consume_queue::QueueEntry;
 use mq_format::delay_levels::DelayLevels;

@@ -11,7 +11,7 @@ use crate::delay::deliver::{Delay, Next};
 use crate::delay::redeliver::Delivery;
 use crate::derive::dispatch::Dispatch;
 use crate::derive::queues::table::ConsumeQueues;
-use crate::records::log_scanner::LogScanner;
+use crate::scan::log_scanner::LogScanner;
 use crate::settings::Settings;
 use crate::tests::test_rig::{Rig, java_rig, request};
 use crate::types::{PutRequest, PutResult, PutStatus};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::file::{ActiveIndexFile, IndexFile, Key};
 use super::files::IndexFiles;
 use crate::files::{create_sparse, io_error, sync_directory};
-use crate::records::log_scanner::{LogRead, LogScanner, Step};
+use crate::scan::log_scanner::{LogRead, LogScanner, Step};
 use crate::types::StoreError;
 use mq_format::index::{IndexHeader, KeyHasher, indexed_keys};
 use mq_format::message::{Outline, sys_flag};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::derive::dispatch::Dispatch;
 use crate::derive::queues::table::ConsumeQueues;
-use crate::records::log_scanner::LogScanner;
+use crate::scan::log_scanner::LogScanner;
 use crate::settings::{MultiDispatch, QueueExt, Settings};
 use crate::store::Store;
 use crate::types::ReadMode;

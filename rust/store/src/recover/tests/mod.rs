@@ -1,5 +1,3 @@
 //! Recovery at a start.
 
 mod golden;
-mod header;
-pub(crate) mod log;

@@ -3,18 +3,14 @@
 //! The shortest record has 91 bytes. A gap under 91 bytes is absorbed by the record before it: its
 //! properties are padded with separators, which readers ignore. A gap under 8 bytes at the end of a
 //! file cannot hold a blank record, so the record before it is overwritten, too.
-//!
-//! If an earlier start was killed during a repair, the log may be whole while the queues do not
-//! match it yet. This module also finds the changes that the queues lack.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-use super::recovery::{Recovery, log_io};
-use crate::directory::log_facts::StartedRepair;
+use super::log_io;
 use crate::files::{create_directory, io_error, sync_directory};
-use crate::records::log_scanner::{LogRead, LogScanner, Step};
-use crate::records::record::{STAND_IN_TOPIC, good_record};
+use crate::scan::log_scanner::{LogRead, LogScanner, Step};
+use crate::scan::record::STAND_IN_TOPIC;
 use crate::types::StoreError;
 use mq_format::message::{
     self, BLANK_BYTES, CheckCrc, PROPERTIES_BYTES_MAX, RecordView, Version, sys_flag,
@@ -31,7 +27,7 @@ const STAND_IN_BYTES_MIN: u64 = 91;
 const SAVE_BYTES: usize = 1 << 20;
 /// A damaged range of the log, and facts about the records before it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Damage {
+pub(crate) struct Damage {
     pub from: u64,
     pub to: u64,
     /// Start of the valid record that ends at `from`, if known.
@@ -52,7 +48,7 @@ pub(crate) struct Change {
 
 impl Damage {
     /// Whether the range can be overwritten so that the log is valid.
-    pub(super) fn can_be_repaired(&self, log: &impl LogRead) -> Result<bool, StoreError> {
+    pub(crate) fn can_be_repaired(&self, log: &impl LogRead) -> Result<bool, StoreError> {
         let mut begin = self.from;
         while log.next_file_start(begin) <= self.to {
             let file_end = log.next_file_start(begin);
@@ -70,7 +66,7 @@ impl Damage {
 
     /// Saves the bytes to `{root}/mqstack/quarantine` and overwrites them. Returns the change that
     /// queues must follow.
-    pub(super) fn repair(&self, root: &Path, log: &Segments) -> Result<Change, StoreError> {
+    pub(crate) fn repair(&self, root: &Path, log: &Segments) -> Result<Change, StoreError> {
         let mut at = self.from;
         let mut change = Change {
             from: self.from,
@@ -157,7 +153,7 @@ fn end_file(root: &Path, log: &Segments, from: u64, file_end: u64) -> Result<(),
 }
 
 /// Saves the damaged bytes, so that a person can still examine them. Zeros take no space.
-pub(super) fn quarantine(
+pub(crate) fn quarantine(
     root: &Path,
     log: &Segments,
     from: u64,
@@ -234,56 +230,4 @@ fn stand_in_record(offset: u64, size: u64, store_timestamp_ms: i64) -> Vec<u8> {
     let mut bytes = Vec::new();
     record.encode(&mut bytes);
     bytes
-}
-
-impl Recovery<'_> {
-    /// The changes that queues must follow for ranges that an earlier start repaired. The log is
-    /// checked.
-    pub(super) fn unfinished(&self, repairs: &[StartedRepair]) -> Result<Vec<Change>, StoreError> {
-        let mut changes = Vec::new();
-        for repair in repairs {
-            let StartedRepair { from, to, last } = *repair;
-            let mut change = Change {
-                from,
-                to,
-                grown: None,
-            };
-            let mut scanner = LogScanner::from(last.unwrap_or(from));
-            match scanner.step(self.log, to).map_err(log_io)? {
-                Step::Blank => change.from = last.unwrap_or(from),
-                Step::Record(bytes) if scan_end(last, bytes) == Some(to) => {
-                    change.grown = last.map(|last| (last, bytes.len()));
-                }
-                _ => {}
-            }
-            if change.grown.is_some() || !self.has_message(change.from, to)? {
-                changes.push(change);
-            }
-        }
-        Ok(changes)
-    }
-
-    /// Whether a message starts in a range.
-    fn has_message(&self, from: u64, to: u64) -> Result<bool, StoreError> {
-        let mut scanner = LogScanner::from(from);
-        while scanner.offset() < to {
-            let offset = scanner.offset();
-            match scanner.step(self.log, to).map_err(log_io)? {
-                Step::Record(bytes) => {
-                    let record = good_record(offset, bytes);
-                    if record.is_some_and(|record| sys_flag::is_queued(record.sys_flag)) {
-                        return Ok(true);
-                    }
-                }
-                Step::Blank => {}
-                Step::Invalid | Step::End => break,
-            }
-        }
-        Ok(false)
-    }
-}
-
-/// End of the record that starts at `last`.
-fn scan_end(last: Option<u64>, bytes: &[u8]) -> Option<u64> {
-    Some(last? + bytes.len() as u64)
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use crate::records::log_scanner::{LogScanner, Step};
-use crate::recover::log_check::{Left, LogCheck};
+use crate::scan::log_check::{Left, LogCheck};
+use crate::scan::log_scanner::{LogScanner, Step};
 use crate::types::StoreError;
 use mq_base::clock::SystemClock;
 use mq_format::message::{self, CheckCrc, RecordView, Version, sys_flag};

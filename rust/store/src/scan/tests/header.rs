@@ -1,7 +1,7 @@
 //! Records whose header or end contradicts their neighbours.
 
-use crate::recover::log_check::Left;
-use crate::recover::tests::log::{FILE_BYTES, record, rig, ten};
+use crate::scan::log_check::Left;
+use crate::scan::tests::log::{FILE_BYTES, record, rig, ten};
 use mq_format::message::RecordView;
 
 #[test]
@@ -55,7 +55,7 @@ fn a_last_record_whose_properties_end_in_zeros_may_be_torn() {
     let rig = rig(FILE_BYTES, records());
     // The first record is complete, because something follows it.
     assert_eq!(rig.check(), (rig.starts[1], vec![]));
-    let rig = crate::recover::tests::log::rig(FILE_BYTES, records());
+    let rig = crate::scan::tests::log::rig(FILE_BYTES, records());
     let durable = Left::Unclean(1_001);
     assert_eq!(rig.try_check(true, durable).unwrap(), (rig.end, vec![]));
     let clean = rig.try_check(true, Left::Clean).unwrap();

@@ -7,10 +7,10 @@
 use super::blocks::Findings;
 use super::damage::LastSeen;
 use super::log_check::{LogCheck, Queued};
-use super::recovery::log_io;
+use super::log_io;
 use super::repair::quarantine;
-use crate::records::log_scanner::{LogRead, LogScanner, Step};
-use crate::records::record::Belief;
+use crate::scan::log_scanner::{LogRead, LogScanner, Step};
+use crate::scan::record::Belief;
 use crate::types::StoreError;
 use mq_format::message::{self, Assigned, RecordView, sys_flag};
 
@@ -110,7 +110,7 @@ impl<'a, Log: LogRead> Neighbours<'a, Log> {
 impl LogCheck<'_> {
     /// Processes the records from `at` to `to` one by one and repairs their headers. Returns the
     /// offset of the first invalid record, or `to` or beyond.
-    pub(super) fn one_by_one(
+    pub(crate) fn one_by_one(
         &mut self,
         at: u64,
         to: u64,

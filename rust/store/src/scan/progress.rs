@@ -8,7 +8,7 @@ use mq_base::clock::Clock;
 const EVERY_MS: i64 = 2_000;
 
 /// Progress of the check of `[from, to)`.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     clock: Arc<dyn Clock>,
     from: u64,
     to: u64,
@@ -17,7 +17,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new(clock: &Arc<dyn Clock>, from: u64, to: u64) -> Self {
+    pub(crate) fn new(clock: &Arc<dyn Clock>, from: u64, to: u64) -> Self {
         let now_ms = clock.monotonic_ms();
         Self {
             clock: Arc::clone(clock),
@@ -29,7 +29,7 @@ impl Progress {
     }
 
     /// The line that is due when the check has reached `offset`; None between two lines.
-    pub(super) fn line_at(&mut self, offset: u64) -> Option<String> {
+    pub(crate) fn line_at(&mut self, offset: u64) -> Option<String> {
         let now_ms = self.clock.monotonic_ms();
         if now_ms - self.told_ms < EVERY_MS {
             return None;
@@ -43,7 +43,7 @@ impl Progress {
     }
 
     /// The result line of a check that ended at `offset`; None for an empty log.
-    pub(super) fn last_line(&self, offset: u64, repaired: usize) -> Option<String> {
+    pub(crate) fn last_line(&self, offset: u64, repaired: usize) -> Option<String> {
         let bytes = offset.saturating_sub(self.from);
         if bytes == 0 {
             return None;

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use super::blocks::{self, Block, Findings, Rounds, Span};
 use super::damage::{LastSeen, next_record};
+use super::log_io;
 use super::progress::Progress;
-use super::recovery::log_io;
 use super::repair::{Change, Damage};
 use crate::directory::log_facts::{LogFacts, StartedRepair};
 use crate::directory::log_files::MISSING_FILES_MAX;
 use crate::files::{io_error, offset_name};
-use crate::records::log_scanner::{LogScanner, Step};
-use crate::records::record::Belief;
+use crate::scan::log_scanner::{LogScanner, Step};
+use crate::scan::record::Belief;
 use crate::settings::MultiDispatch;
 use crate::types::StoreError;
 use mq_format::message::CheckCrc;
@@ -42,18 +42,18 @@ pub struct Queued<'a> {
 
 /// A check of every record of the log.
 pub struct LogCheck<'a> {
-    pub(super) root: &'a Path,
-    pub(super) log: &'a Segments,
+    pub(crate) root: &'a Path,
+    pub(crate) log: &'a Segments,
     repairs: bool,
-    pub(super) belief: Belief,
+    pub(crate) belief: Belief,
     rounds: Rounds,
-    pub(super) seen: LastSeen,
+    pub(crate) seen: LastSeen,
     /// Start of the last valid record, and whether its end may be lost.
     last: Option<(u64, bool)>,
     repaired: Vec<(u64, u64)>,
     changes: Vec<Change>,
     marks: Vec<(u64, i64)>,
-    pub(super) doubts: usize,
+    pub(crate) doubts: usize,
     progress: Option<Progress>,
 }
 
@@ -95,19 +95,19 @@ impl<'a> LogCheck<'a> {
     }
 
     /// Sets whether bodies are compared with their checksums.
-    pub(super) fn with_body_crc(mut self, check: CheckCrc) -> Self {
+    pub(crate) fn with_body_crc(mut self, check: CheckCrc) -> Self {
         self.belief.body_crc = check;
         self
     }
 
     /// Logs the progress of the check.
-    pub(super) fn with_progress(mut self, progress: Progress) -> Self {
+    pub(crate) fn with_progress(mut self, progress: Progress) -> Self {
         self.progress = Some(progress);
         self
     }
 
     /// Logs the result of the check, which ended at `end`.
-    pub(super) fn log_result(&self, end: u64) {
+    pub(crate) fn log_result(&self, end: u64) {
         let progress = self.progress.as_ref();
         if let Some(line) =
             progress.and_then(|progress| progress.last_line(end, self.repaired.len()))
@@ -123,7 +123,7 @@ impl<'a> LogCheck<'a> {
     }
 
     /// Checks from `start` to the end of the log that a clean stop recorded.
-    pub(super) fn run_to_recorded(
+    pub(crate) fn run_to_recorded(
         &mut self,
         start: u64,
         end: u64,
@@ -145,7 +145,7 @@ impl<'a> LogCheck<'a> {
     }
 
     /// Checks `[from, to)`, which was full of records.
-    pub(super) fn run_known(
+    pub(crate) fn run_known(
         &mut self,
         from: u64,
         to: u64,
@@ -213,7 +213,7 @@ impl<'a> LogCheck<'a> {
     }
 
     /// Creates missing files before `before`, the start of the check.
-    pub(super) fn fill_gaps(&mut self, before: u64) -> Result<(), StoreError> {
+    pub(crate) fn fill_gaps(&mut self, before: u64) -> Result<(), StoreError> {
         let file_bytes = self.log.file_size();
         let missing = self.log.missing(MISSING_FILES_MAX);
         for start in missing.into_iter().filter(|start| *start < before) {
@@ -316,7 +316,7 @@ impl<'a> LogCheck<'a> {
     }
 
     /// Adds valid records.
-    pub(super) fn take(&mut self, findings: &Findings, on_record: &impl Fn(Queued<'_>)) {
+    pub(crate) fn take(&mut self, findings: &Findings, on_record: &impl Fn(Queued<'_>)) {
         for (topic, queues) in &findings.queues {
             for (queue_id, span) in queues {
                 self.seen.note_queue(topic, *queue_id, span.last);
@@ -350,7 +350,7 @@ impl<'a> LogCheck<'a> {
         Ok(None)
     }
 
-    pub(super) fn damage(&self, from: u64, to: u64) -> Damage {
+    pub(crate) fn damage(&self, from: u64, to: u64) -> Damage {
         let last = self.last.map(|(start, _)| start);
         Damage {
             from,
@@ -361,7 +361,7 @@ impl<'a> LogCheck<'a> {
     }
 
     /// Repairs damage before a valid record, or refuses it.
-    pub(super) fn repair_damage(&mut self, damage: Damage) -> Result<(), StoreError> {
+    pub(crate) fn repair_damage(&mut self, damage: Damage) -> Result<(), StoreError> {
         let Damage { from, to, .. } = damage;
         let place = self.place(from);
         let what = format!(
@@ -380,7 +380,7 @@ impl<'a> LogCheck<'a> {
     }
 
     /// Fails if the policy is to refuse damage.
-    pub(super) fn may_repair(&self, what: &str) -> Result<(), StoreError> {
+    pub(crate) fn may_repair(&self, what: &str) -> Result<(), StoreError> {
         if self.repairs {
             return Ok(());
         }
@@ -398,19 +398,19 @@ impl<'a> LogCheck<'a> {
     }
 
     /// Notes that a record's header was repaired.
-    pub(super) fn note_header(&mut self, from: u64, to: u64) {
+    pub(crate) fn note_header(&mut self, from: u64, to: u64) {
         self.repaired.push((from, to));
     }
 
     /// Describes a file and a position in it, for messages.
-    pub(super) fn place(&self, offset: u64) -> String {
+    pub(crate) fn place(&self, offset: u64) -> String {
         let in_file = offset % self.log.file_size();
         let name = offset_name(offset - in_file);
         let path = self.root.join("commitlog").join(name);
         format!("{} at byte {in_file} (offset {offset})", path.display())
     }
 
-    pub(super) fn read_error(&self, offset: u64, error: io::Error) -> StoreError {
+    pub(crate) fn read_error(&self, offset: u64, error: io::Error) -> StoreError {
         let root = self.root.display();
         let place = self.place(offset);
         let what = format!(
@@ -421,12 +421,12 @@ impl<'a> LogCheck<'a> {
     }
 
     /// Whether the offsets of any queue did not increase by one.
-    pub(super) fn has_doubts(&self) -> bool {
+    pub(crate) fn has_doubts(&self) -> bool {
         self.doubts > 0
     }
 
     /// Whether there was no damage and no doubtful queue offset.
-    pub(super) fn is_sound(&self) -> bool {
+    pub(crate) fn is_sound(&self) -> bool {
         self.repaired.is_empty() && !self.has_doubts()
     }
 

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::io;
 
-use super::recovery::log_io;
-use crate::records::log_scanner::{LogRead, LogScanner, Step};
-use crate::records::record::good_record;
+use super::log_io;
+use crate::scan::log_scanner::{LogRead, LogScanner, Step};
+use crate::scan::record::good_record;
 use crate::types::StoreError;
 use mq_format::message::{MAGIC, MAGIC_V2, RecordView, sys_flag};
 
@@ -34,7 +34,7 @@ impl LastSeen {
     }
 
     /// Adds the newest offset of a queue.
-    pub(super) fn note_queue(&mut self, topic: &str, queue_id: i32, queue_offset: i64) {
+    pub(crate) fn note_queue(&mut self, topic: &str, queue_id: i32, queue_offset: i64) {
         if !self.queue_offsets.contains_key(topic) {
             self.queue_offsets.insert(topic.to_owned(), HashMap::new());
         }
@@ -44,7 +44,7 @@ impl LastSeen {
     }
 
     /// The last queue offset seen in a queue.
-    pub(super) fn queue_offset(&self, topic: &str, queue_id: i32) -> Option<i64> {
+    pub(crate) fn queue_offset(&self, topic: &str, queue_id: i32) -> Option<i64> {
         self.queue_offsets.get(topic)?.get(&queue_id).copied()
     }
 
@@ -80,7 +80,7 @@ pub fn next_record(
 
 /// The first offset in `[from, to)`, a range in one file, that looks like the start of a record (it
 /// has a magic and states its own offset) and that `accept` accepts.
-pub(super) fn find(
+pub(crate) fn find(
     log: &impl LogRead,
     from: u64,
     to: u64,
@@ -116,7 +116,7 @@ pub(super) fn find(
 }
 
 /// Whether all bytes are zero; compares words instead of bytes.
-pub(super) fn is_zero(bytes: &[u8]) -> bool {
+pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<16>();
     words.iter().all(|word| u128::from_ne_bytes(*word) == 0) && rest.iter().all(|byte| *byte == 0)
 }

@@ -12,8 +12,8 @@ use std::thread;
 use parking_lot::Mutex;
 
 use super::damage::find;
-use crate::records::log_scanner::{LogRead, LogScanner, Step};
-use crate::records::record::Belief;
+use crate::scan::log_scanner::{LogRead, LogScanner, Step};
+use crate::scan::record::Belief;
 use crate::settings::MultiDispatch;
 use mq_format::message::{RecordView, sys_flag};
 use mq_format::multi_dispatch;
@@ -29,7 +29,7 @@ const MARK_BYTES: u64 = 64 << 10;
 
 /// A part of one log file, by log offsets.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Block {
+pub(crate) struct Block {
     pub from: u64,
     pub to: u64,
     /// Whether a record starts at `from`, if there is any.
@@ -38,7 +38,7 @@ pub(super) struct Block {
 
 /// Facts about the consecutive valid records of a block.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
+pub(crate) struct Findings {
     /// Start of the first record.
     pub first: Option<u64>,
     /// End of the last record.
@@ -58,7 +58,7 @@ pub(super) struct Findings {
 
 /// The records of one queue in a block.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Span {
+pub(crate) struct Span {
     /// Queue offset and log offset of the first record.
     pub first: i64,
     pub first_physical: u64,
@@ -69,13 +69,13 @@ pub(super) struct Span {
 
 /// Decides the next blocks to check, and how many at once.
 #[derive(Debug)]
-pub(super) struct Rounds {
+pub(crate) struct Rounds {
     cores: usize,
     blocks: usize,
 }
 
 impl Rounds {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             cores: thread::available_parallelism().map_or(1, usize::from),
             blocks: 1,
@@ -83,12 +83,12 @@ impl Rounds {
     }
 
     /// Restarts with one block: after damage, more damage is likely.
-    pub(super) fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.blocks = 1;
     }
 
     /// The next blocks from `at` on, where a record starts or the log ends.
-    pub(super) fn next(&mut self, log: &impl LogRead, at: u64, limit: u64) -> Vec<Block> {
+    pub(crate) fn next(&mut self, log: &impl LogRead, at: u64, limit: u64) -> Vec<Block> {
         let mut blocks = Vec::with_capacity(self.blocks);
         let mut from = at;
         while from < limit && blocks.len() < self.blocks {
@@ -108,7 +108,7 @@ impl Rounds {
     }
 
     /// Checks blocks, on all cores if there are enough.
-    pub(super) fn check(
+    pub(crate) fn check(
         &self,
         log: &impl LogRead,
         belief: Belief,
@@ -147,7 +147,7 @@ fn claim(next: &AtomicUsize, blocks: &[Block]) -> Option<(usize, Block)> {
 }
 
 /// Checks the records that start in a block.
-pub(super) fn check(
+pub(crate) fn check(
     log: &impl LogRead,
     belief: Belief,
     block: Block,
@@ -186,7 +186,7 @@ pub(super) fn check(
 
 impl Findings {
     /// The findings of one record.
-    pub(super) fn of(offset: u64, record: &RecordView<'_>, belief: Belief) -> Self {
+    pub(crate) fn of(offset: u64, record: &RecordView<'_>, belief: Belief) -> Self {
         let mut findings = Self {
             is_doubtful: belief.is_doubtful(record),
             ..Self::default()

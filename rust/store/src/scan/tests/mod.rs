@@ -1,0 +1,4 @@
+//! Checks of logs that a test damages.
+
+mod header;
+pub(crate) mod log;
