@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import pkgutil
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -140,6 +140,24 @@ def full_name(word: str) -> str | None:
     return next((name for name in (*DESCRIPTIONS, *OWN) if name.lower() == wanted), None)
 
 
+def named(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
+    """The full name that a command line begins with, of one or two words, and the words after it.
+
+    The name is None if it is unknown.
+    """
+    for count in (2, 1):
+        name = full_name(" ".join(words[:count]))
+        if name is not None:
+            return name, words[count:]
+    return None, words
+
+
+def second_words(first: str) -> list[str]:
+    """The second words of the commands that begin with a word."""
+    pairs = (name.split() for name in OWN if " " in name)
+    return [second for head, second in pairs if head == first.lower()]
+
+
 def description(name: str) -> str:
     """The purpose of a command, in one line."""
     return DESCRIPTIONS.get(name) or OWN[name]
@@ -174,8 +192,8 @@ def built() -> list[str]:
 
 
 def _snake_case(name: str) -> str:
-    """resetOffsetByTime -> reset_offset_by_time, allocateMQ -> allocate_mq."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    """allocateMQ -> allocate_mq, dlq list -> dlq_list."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])| ", "_", name).lower()
 
 
 def listing() -> str:

@@ -56,7 +56,7 @@ NAMESRV_OPTION = Option(
 
 
 class Arguments:
-    """The values of a command line, by the options' long names.
+    """The values of a command line, by the options' long names: `flag("dry-run")`.
 
     connection: arguments of a client, made of the options for connecting.
     """
@@ -67,7 +67,7 @@ class Arguments:
 
     def text(self, name: str) -> str | None:
         """A value without surrounding blanks, None when the option is absent."""
-        value = self._values.get(name)
+        value = self._values.get(name.replace("-", "_"))
         return value.strip() if isinstance(value, str) else None
 
     def required(self, name: str) -> str:
@@ -79,7 +79,7 @@ class Arguments:
 
     def flag(self, name: str) -> bool:
         """Whether a flag is given."""
-        return self._values.get(name) is True
+        return self._values.get(name.replace("-", "_")) is True
 
     def is_true(self, name: str) -> bool:
         """Whether an option has the value true (any other text is false, as in Java)."""

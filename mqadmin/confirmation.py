@@ -6,10 +6,13 @@ import os
 import sys
 
 from mqadmin.catalogue import is_rocketmqs
-from mqadmin.command import Arguments, Command, UsageError
+from mqadmin.command import Arguments, Command, Option, UsageError
 from mqclient.admin import Admin
 
-__all__ = ["is_confirmed", "require_address"]
+__all__ = ["DRY_RUN", "is_confirmed", "require_address"]
+
+DRY_RUN = Option("", "dry-run", "Show what would change, and change nothing", takes_value=False)
+"""The option of a destructive command that changes nothing when it is given."""
 
 
 def require_address(command: Command, arguments: Arguments) -> None:
@@ -28,7 +31,7 @@ async def is_confirmed(command: Command, admin: Admin, arguments: Arguments) -> 
 
     Without a terminal, RocketMQ's commands run as RocketMQ's do, and ours need --yes.
     """
-    if command.effect is None or arguments.flag("yes"):
+    if command.effect is None or arguments.flag("yes") or arguments.flag(DRY_RUN.long):
         return True
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         if is_rocketmqs(command.name):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
+from mqadmin.catalogue import is_rocketmqs
 from mqadmin.command import Command, Option
 from mqadmin.report import FORMATS
 from mqclient.cli import connection
@@ -72,7 +73,9 @@ def full_help(command: Command) -> str:
         for option in command.more_options
     )
     confirmed = YES_NOTE if command.effect is not None else ""
-    return f"{usage(command)}\n\n{''.join(ours)}{CONNECTION_NOTE}{confirmed}{OUTPUT_NOTE}"
+    in_pipe = "RocketMQ's text" if is_rocketmqs(command.name) else "jsonl"
+    output = OUTPUT_NOTE.format(in_pipe=in_pipe)
+    return f"{usage(command)}\n\n{''.join(ours)}{CONNECTION_NOTE}{confirmed}{output}"
 
 
 CONNECTION_NOTE = "".join(
@@ -80,7 +83,7 @@ CONNECTION_NOTE = "".join(
 )
 YES_NOTE = "Also: --yes   do not ask for confirmation on a terminal\n"
 OUTPUT_NOTE = (
-    f"Also: --output {'|'.join(FORMATS)} (table on a terminal, otherwise RocketMQ's text);"
+    f"Also: --output {'|'.join(FORMATS)} (table on a terminal, otherwise {{in_pipe}});"
     "\n--debug shows the traceback of a defect;"
     "\nwithout -n the address comes from NAMESRV_ADDR, else 127.0.0.1:9876."
 )

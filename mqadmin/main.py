@@ -9,7 +9,15 @@ import asyncio
 import sys
 from collections.abc import Callable, Sequence
 
-from mqadmin.catalogue import built, command_of, full_name, groups, is_rocketmqs, listing
+from mqadmin.catalogue import (
+    built,
+    command_of,
+    groups,
+    is_rocketmqs,
+    listing,
+    named,
+    second_words,
+)
 from mqadmin.command import Arguments, Command, UsageError
 from mqadmin.confirmation import is_confirmed, require_address
 from mqadmin.help import full_help, usage
@@ -32,10 +40,10 @@ def _connected(arguments: Arguments) -> Admin:
 def main(argv: Sequence[str] | None = None, connect: AdminMaker = _connected) -> int:
     """Run the command line and return the exit code. argv: words after the program's name."""
     words = list(sys.argv[1:] if argv is None else argv)
-    name = full_name(words[0]) if words else None
+    name, rest = named(words)
     command = None if name is None else command_of(name)
     if command is not None:
-        return _run(command, words[1:], connect)
+        return _run(command, rest, connect)
     return running.run("mqadmin", lambda: _show(words), failure_of)
 
 
@@ -49,7 +57,10 @@ def _show(words: list[str]) -> int:
         return exit_codes.OK
     if words[0].lower() == "help":
         words = words[1:]
-    name = full_name(words[0])
+    name, _ = named(words)
+    if name is None and (seconds := second_words(words[0])):
+        print(f"mqadmin {words[0]}: say what to do: {', '.join(seconds)}", file=sys.stderr)
+        return exit_codes.USAGE
     if name is None:
         print(f"The sub command {words[0]} not exist.", file=sys.stderr)
         return exit_codes.USAGE

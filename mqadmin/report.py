@@ -28,14 +28,15 @@ class Report:
     """The result of a command.
 
     rows: the results as values that JSON can represent. text: renders RocketMQ's text; called only
-    when this text is shown. single: the JSON output is one object, not a list. columns: the fields
-    that `--output table` aligns, in this order; a command without columns shows its text there too.
+    when this text is shown. A command of our own has none and shows its table instead. single: the
+    JSON output is one object, not a list. columns: the fields that `--output table` aligns, in this
+    order; a command without columns shows its text there too.
     failure: why rows are missing. Every form but RocketMQ's text, which has a place for missing
     figures, ends with this error after the rows.
     """
 
     rows: Sequence[Row]
-    text: Callable[[], str]
+    text: Callable[[], str] | None = None
     single: bool = False
     columns: Sequence[str] = ()
     failure: Exception | None = None
@@ -68,9 +69,10 @@ async def write(result: Report | Stream, form: str) -> None:
 
 
 def _write_report(report: Report, form: str) -> None:
-    if form == "table" and report.columns:
+    is_for_people = form in ("rocketmq", "table")
+    if is_for_people and (report.text is None or (form == "table" and report.columns)):
         sys.stdout.write(_aligned(report.rows, report.columns))
-    elif form in ("rocketmq", "table"):
+    elif is_for_people and report.text is not None:
         _write_text(report.text())
     elif form == "json" and report.single and report.rows:
         sys.stdout.write(json.dumps(report.rows[0], ensure_ascii=False, indent=2) + "\n")

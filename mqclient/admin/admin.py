@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Self
 from mqclient.admin.access import Access
 from mqclient.admin.brokers import Brokers
 from mqclient.admin.channel import Channel
+from mqclient.admin.dead_letters import DeadLetters
 from mqclient.admin.groups import Groups
+from mqclient.admin.lag import Lags
 from mqclient.admin.messages import Messages
 from mqclient.admin.namesrv import NameServers
 from mqclient.admin.offsets import Offsets
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 @explained
 class Admin:
     """Reads and changes a cluster: `topics`, `brokers`, `groups`, `producers`, `offsets`,
-    `resets`, `plans`, `messages`, `namesrv`, `access`.
+    `resets`, `plans`, `lags`, `messages`, `dead_letters`, `namesrv`, `access`.
 
         async with Admin("127.0.0.1:9876") as admin:
             print(await admin.topics.names())
@@ -51,6 +53,10 @@ class Admin:
         self.resets = Resets(channel)
         self.plans = Plans(channel, self.groups, self.resets)
         self.messages = Messages(channel, self.brokers, self.topics, self.groups, self.offsets)
+        self.lags = Lags(channel, self.topics, self.offsets)
+        self.dead_letters = DeadLetters(
+            channel, self.topics, self.offsets, self.messages, self.producer
+        )
 
     def __repr__(self) -> str:
         return f"<Admin {self._namesrv}>"

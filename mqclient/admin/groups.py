@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mqclient.admin.brokers import Brokers
 from mqclient.admin.channel import Channel, Room, reachable
-from mqclient.errors import NotFoundError, RocketMQError
+from mqclient.errors import NotFoundError
 from mqcommon.names import is_system_group, retry_groups, retry_topic
 from mqcommon.wire.bodies.groups import (
     ConsumerConnection,
@@ -68,7 +68,7 @@ class Groups(Room):
     async def on_all_brokers(self, group: str) -> list[GroupOnBroker]:
         """The configuration of a group on every broker that has it, by broker name.
 
-        Raises RocketMQError if no broker has it.
+        Raises NotFoundError if no broker has it.
         """
         known = await self._brokers.clusters()
         clusters = {name: c for c, names in known.cluster_addr_table.items() for name in names}
@@ -79,7 +79,7 @@ class Groups(Room):
             if config is not None:
                 found.append(GroupOnBroker(clusters.get(name, ""), name, config))
         if not found:
-            raise RocketMQError(
+            raise NotFoundError(
                 f"no broker has a configuration of group {group!r}; create it: "
                 f"mqadmin updateSubGroup -n {self._channel.namesrv} -c CLUSTER -g {group}"
             )

@@ -7,6 +7,7 @@ from mqclient.errors import NotFoundError
 from mqcommon.message import MessageQueue
 from mqcommon.names import retry_topic
 from mqcommon.wire.bodies.groups import ConsumeStats
+from mqcommon.wire.bodies.route import QueueData
 from mqcommon.wire.calls import group_calls, offset_calls, topic_calls
 from mqcommon.wire.calls.call import Call
 
@@ -72,6 +73,28 @@ class Offsets(Room):
         """Store time of a queue's oldest message, milliseconds since 1970; -1 when it is empty."""
         return await self._ask_master(queue, offset_calls.earliest_store_time(queue))
 
+    async def of_group(self, group: str, topic: str | None = None) -> dict[MessageQueue, int]:
+        """The committed offsets of a group; queues without one are left out.
+
+        topic: only this topic, which may be a topic that the group has never subscribed to. Raises
+        as `progress` does, and NoRouteError for an unknown topic.
+        """
+        if topic is None:
+            table = (await self.progress(group)).offset_table
+            topics = sorted({queue.topic for queue in table})
+        else:
+            topics = [topic]
+        found = {}
+        for name in topics:
+            for data in sorted((await self._channel.route(name)).queue_datas, key=_broker_name):
+                for queue_id in range(data.read_queue_nums):
+                    queue = MessageQueue(name, data.broker_name, queue_id)
+                    call = offset_calls.query_consumer_offset(group, queue, zero_if_new=False)
+                    offset = await self._ask_master(queue, call)
+                    if offset is not None:
+                        found[queue] = offset
+        return found
+
     async def of_members(
         self, topic: str, group: str, client_id: str | None = None
     ) -> dict[str, dict[MessageQueue, int]]:
@@ -92,3 +115,7 @@ class Offsets(Room):
 
     async def _ask_master(self, queue: MessageQueue, call: Call[R]) -> R:
         return await self._channel.ask_broker(await self._channel.master_of(queue), call)
+
+
+def _broker_name(data: QueueData) -> str:
+    return data.broker_name

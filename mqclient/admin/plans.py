@@ -196,7 +196,7 @@ class Plans(Room):
         known = {(queue.broker_name, queue.queue_id) for queue, _, _ in found}
         for name, queue_id in wanted or ():
             if (name, queue_id) not in known:
-                raise RocketMQError(f"topic {topic!r} has no queue {name}:{queue_id}")
+                raise NotFoundError(f"topic {topic!r} has no queue {name}:{queue_id}")
         return found
 
     async def _wanted(

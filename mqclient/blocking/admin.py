@@ -6,7 +6,9 @@ from mqclient.admin.admin import Admin as AsyncAdmin
 from mqclient.blocking.admin_groups import (
     Access,
     Brokers,
+    DeadLetters,
     Groups,
+    Lags,
     Messages,
     NameServers,
     Offsets,
@@ -26,7 +28,7 @@ from mqclient.settings.producers import producer_options
 @explained
 class Admin(SyncClient[AsyncAdmin]):
     """Reads and changes a cluster: `topics`, `brokers`, `groups`, `producers`, `offsets`,
-    `resets`, `plans`, `messages`, `namesrv`, `access`.
+    `resets`, `plans`, `lags`, `messages`, `dead_letters`, `namesrv`, `access`.
 
         with Admin("127.0.0.1:9876") as admin:
             print(admin.topics.names())
@@ -46,6 +48,8 @@ class Admin(SyncClient[AsyncAdmin]):
         self.offsets = Offsets(client.offsets, self._where)
         self.resets = Resets(client.resets, self._where)
         self.plans = Plans(client.plans, self._where)
+        self.lags = Lags(client.lags, self._where)
+        self.dead_letters = DeadLetters(client.dead_letters, self._where)
         self.messages = Messages(client.messages, self._where)
 
     def producer(self, group: str, *, trace: bool = False, unit: str | None = None) -> Producer:

@@ -12,7 +12,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from mqclient.admin import (
     access,
     brokers,
+    dead_letters,
     groups,
+    lag,
     messages,
     namesrv,
     offsets,
@@ -77,6 +79,17 @@ class Brokers(BlockingRoom):
     clean_unused_topics = _blocking(brokers.Brokers.clean_unused_topics)
 
 
+class DeadLetters(BlockingRoom):
+    """Messages that groups could not consume."""
+
+    topics = _blocking(dead_letters.DeadLetters.topics)
+    topic = _blocking(dead_letters.DeadLetters.topic)
+    read = _blocking(dead_letters.DeadLetters.read)
+    redrive = _blocking(dead_letters.DeadLetters.redrive)
+    redrive_some = _blocking(dead_letters.DeadLetters.redrive_some)
+    purge = _blocking(dead_letters.DeadLetters.purge)
+
+
 class Groups(BlockingRoom):
     """Consumer groups of a cluster."""
 
@@ -90,6 +103,12 @@ class Groups(BlockingRoom):
     delete = _blocking(groups.Groups.delete)
     connection = _blocking(groups.Groups.connection)
     running_info = _blocking(groups.Groups.running_info)
+
+
+class Lags(BlockingRoom):
+    """How far groups are behind."""
+
+    of = _blocking(lag.Lags.of)
 
 
 class Messages(BlockingRoom):
@@ -132,6 +151,7 @@ class Offsets(BlockingRoom):
     at_time = _blocking(offsets.Offsets.at_time)
     earliest_time = _blocking(offsets.Offsets.earliest_time)
     of_members = _blocking(offsets.Offsets.of_members)
+    of_group = _blocking(offsets.Offsets.of_group)
     committed = _blocking(offsets.Offsets.committed)
     commit = _blocking(offsets.Offsets.commit)
 

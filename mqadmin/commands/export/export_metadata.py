@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 
 from mqadmin.command import Arguments, Command, Option, UsageError
-from mqadmin.exporting import ConcurrentMap, Fields, exported, folder_option
+from mqadmin.exporting import Fields, exported, folder_option
 from mqadmin.java_order import properties_order
 from mqadmin.report import Report
 from mqadmin.targets import where
 from mqclient.admin import Admin
-from mqcommon.wire.bodies.groups import SubscriptionGroupConfig
-from mqcommon.wire.bodies.topics import TopicConfig
+from mqcommon.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from mqcommon.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 
 
 async def run(admin: Admin, arguments: Arguments) -> Report:
@@ -36,27 +36,38 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
 
 async def _of_broker(admin: Admin, arguments: Arguments, broker: str) -> Report:
     if arguments.flag("topic"):
-        special = arguments.flag("specialTopic")
-        topics = await admin.topics.user_table(broker, special_topics=special)
-        return exported(
-            arguments,
-            "topic.json",
-            Fields(
-                dataVersion=topics.data_version,
-                topicConfigTable=ConcurrentMap(topics.topic_config_table),
-            ),
+        topics = await _topics(admin, arguments, broker)
+        content: dict[str, object] = Fields(
+            dataVersion=topics.data_version, topicConfigTable=Fields(topics.topic_config_table)
         )
+        return exported(arguments, "topic.json", content)
     if arguments.flag("subscriptionGroup"):
-        groups = await admin.groups.user_table(broker)
-        return exported(
-            arguments,
-            "subscriptionGroup.json",
-            Fields(
-                dataVersion=groups.data_version,
-                subscriptionGroupTable=ConcurrentMap(groups.subscription_group_table),
-            ),
+        groups = await _groups(admin, broker)
+        content = Fields(
+            dataVersion=groups.data_version,
+            subscriptionGroupTable=Fields(groups.subscription_group_table),
         )
+        return exported(arguments, "subscriptionGroup.json", content)
     raise UsageError("say what to export of a broker: -t (topic) or -g (subscriptionGroup)")
+
+
+async def _topics(admin: Admin, arguments: Arguments, broker: str) -> TopicConfigSerializeWrapper:
+    """A broker's topics in Java's order, which depends on the topics that are left out, too."""
+    special = arguments.flag("specialTopic")
+    table = await admin.topics.user_table(broker, special_topics=special)
+    kept = table.topic_config_table
+    order = properties_order([*await admin.topics.configs(broker), *kept])
+    table.topic_config_table = {name: kept[name] for name in order if name in kept}
+    return table
+
+
+async def _groups(admin: Admin, broker: str) -> SubscriptionGroupWrapper:
+    """A broker's groups in Java's order, which depends on the groups that are left out, too."""
+    table = await admin.groups.user_table(broker)
+    kept = table.subscription_group_table
+    order = properties_order([*await admin.groups.configs(broker), *kept])
+    table.subscription_group_table = {name: kept[name] for name in order if name in kept}
+    return table
 
 
 async def _of_cluster(
@@ -66,17 +77,14 @@ async def _of_cluster(
     topics: dict[str, TopicConfig] = {}
     groups: dict[str, SubscriptionGroupConfig] = {}
     for address in masters:
-        special = arguments.flag("specialTopic")
-        found = await admin.topics.user_configs(address, special_topics=special)
-        for name in properties_order(found):
-            config = found[name]
+        found = (await _topics(admin, arguments, address)).topic_config_table
+        for name, config in found.items():
             if name in topics:
                 config.read_queue_nums += topics[name].read_queue_nums
                 config.write_queue_nums += topics[name].write_queue_nums
             topics[name] = config
-        known = await admin.groups.user_configs(address)
-        for name in properties_order(known):
-            group = known[name]
+        known = (await _groups(admin, address)).subscription_group_table
+        for name, group in known.items():
             if name in groups:
                 group.retry_queue_nums += groups[name].retry_queue_nums
             groups[name] = group

@@ -1,0 +1,204 @@
+"""Dead-letter topics: their messages, and their way back to the group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from mqclient.admin.channel import Channel, Room
+from mqclient.admin.messages import Messages
+from mqclient.admin.offsets import Offsets
+from mqclient.admin.topics import Topics
+from mqclient.errors import RocketMQError
+from mqclient.producer.producer import Producer
+from mqcommon.message import DecodeError, Message, MessageQueue, ReceivedMessage
+from mqcommon.names import DLQ_PREFIX, dead_letter_topic, retry_topic
+
+REDRIVE_GROUP = "mqadmin_redrive"
+"""Its committed offset in a dead-letter topic is the first message that was not redriven."""
+PAGE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterTopic:
+    """The dead-letter topic of a group.
+
+    messages: stored messages. waiting: those that were not redriven. last_timestamp_ms: store time
+    of the last one, 0 if there is none.
+    """
+
+    group: str
+    topic: str
+    messages: int
+    waiting: int
+    last_timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Redriven:
+    """The messages that were sent to the group again. failure: the error that ended the work."""
+
+    messages: list[ReceivedMessage] = field(default_factory=list)
+    failure: RocketMQError | DecodeError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """The stored messages of a queue from `begin` up to `end`."""
+
+    queue: MessageQueue
+    begin: int
+    end: int
+
+
+class DeadLetters(Room):
+    """Messages that groups could not consume. All raise NoRouteError for a group without any."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        topics: Topics,
+        offsets: Offsets,
+        messages: Messages,
+        producer: Callable[[str], Producer],
+    ) -> None:
+        super().__init__(channel)
+        self._topics, self._offsets, self._messages = topics, offsets, messages
+        self._producer = producer
+
+    async def topics(self) -> list[DeadLetterTopic]:
+        """The dead-letter topics of all groups."""
+        names = [name for name in await self._topics.names() if name.startswith(DLQ_PREFIX)]
+        return [await self.topic(name.removeprefix(DLQ_PREFIX)) for name in sorted(names)]
+
+    async def topic(self, group: str) -> DeadLetterTopic:
+        """The dead-letter topic of one group."""
+        topic = dead_letter_topic(group)
+        table = (await self._topics.stats(topic)).offset_table
+        waiting = await self._spans(group, again=False)
+        return DeadLetterTopic(
+            group,
+            topic,
+            sum(extent.max_offset - extent.min_offset for extent in table.values()),
+            sum(span.end - span.begin for span in waiting),
+            max((extent.last_update_timestamp for extent in table.values()), default=0),
+        )
+
+    async def read(
+        self, group: str, count: int = PAGE, *, again: bool = False
+    ) -> list[ReceivedMessage]:
+        """The oldest messages that were not redriven. again: all stored messages count."""
+        found: list[ReceivedMessage] = []
+        for span in await self._spans(group, again=again):
+            offset = span.begin
+            while offset < span.end and len(found) < count:
+                page = await self._messages.read(span.queue, offset, min(PAGE, count - len(found)))
+                found += page.messages
+                if page.next_offset <= offset:
+                    break
+                offset = page.next_offset
+        return found[:count]
+
+    async def redrive(
+        self, group: str, count: int | None = None, *, again: bool = False
+    ) -> Redriven:
+        """Send the messages to the group's retry topic: this group, and no other, gets them again.
+
+        A message begins anew, with no failed deliveries. It keeps its place in the dead-letter
+        topic, and the offset of REDRIVE_GROUP says up to where messages were redriven. count: at
+        most this many. again: begin at the oldest stored message.
+        """
+        done = Redriven()
+        spans = await self._spans(group, again=again)
+        try:
+            async with self._producer(REDRIVE_GROUP) as producer:
+                for span in spans:
+                    await self._redrive_span(group, span, count, producer, done.messages)
+        except (RocketMQError, DecodeError) as error:
+            return Redriven(done.messages, error)
+        return done
+
+    async def redrive_some(self, group: str, msg_ids: Iterable[str]) -> Redriven:
+        """As `redrive`, for messages with these ids; the offset of REDRIVE_GROUP stays.
+
+        msg_ids: offset message ids, or unique keys. Raises BrokerError if one is not stored.
+        """
+        topic = dead_letter_topic(group)
+        await self._topics.route(topic)
+        messages = [await self._messages.view(msg_id, topic) for msg_id in msg_ids]
+        done = Redriven()
+        try:
+            async with self._producer(REDRIVE_GROUP) as producer:
+                for message in messages:
+                    await producer.send(_copy(message, group))
+                    done.messages.append(message)
+        except (RocketMQError, DecodeError) as error:
+            return Redriven(done.messages, error)
+        return done
+
+    async def purge(self, group: str) -> list[str]:
+        """Delete the dead-letter topic in every cluster; returns the brokers' addresses.
+
+        The records stay in the commit log until the broker deletes the log's files.
+        """
+        topic = dead_letter_topic(group)
+        for span in await self._spans(group, again=True):
+            # A new topic of this name begins at offset 0 again.
+            await self._offsets.commit(REDRIVE_GROUP, span.queue, 0)
+        clusters = {data.cluster for data in (await self._topics.route(topic)).broker_datas}
+        addresses = []
+        for cluster in sorted(filter(None, clusters)):
+            addresses += await self._topics.delete(topic, cluster)
+        return addresses
+
+    async def _redrive_span(
+        self,
+        group: str,
+        span: _Span,
+        count: int | None,
+        producer: Producer,
+        done: list[ReceivedMessage],
+    ) -> None:
+        """Send the messages of one queue; the committed offset follows even if a send fails."""
+        offset = committed = span.begin
+        try:
+            while offset < span.end and (count is None or len(done) < count):
+                wanted = PAGE if count is None else min(PAGE, count - len(done))
+                page = await self._messages.read(span.queue, offset, wanted)
+                for message in page.messages:
+                    await producer.send(_copy(message, group))
+                    done.append(message)
+                    offset = message.queue_offset + 1
+                if not page.messages:
+                    if page.next_offset <= offset:
+                        break
+                    offset = page.next_offset
+        finally:
+            if offset > committed:
+                await self._offsets.commit(REDRIVE_GROUP, span.queue, offset)
+
+    async def _spans(self, group: str, *, again: bool) -> list[_Span]:
+        """The messages of each queue that were not redriven; with `again`, all."""
+        topic = dead_letter_topic(group)
+        spans = []
+        for queue, extent in sorted((await self._topics.stats(topic)).offset_table.items()):
+            begin = extent.min_offset
+            if not again:
+                redriven = await self._offsets.committed(REDRIVE_GROUP, queue) or 0
+                # An offset after the end is of an earlier topic of this name.
+                if redriven <= extent.max_offset:
+                    begin = max(begin, redriven)
+            spans.append(_Span(queue, begin, extent.max_offset))
+        return spans
+
+
+def _copy(message: ReceivedMessage, group: str) -> Message:
+    """The message for the group's retry topic; consumers show it under its original topic."""
+    copy = Message.from_received(message, retry_topic(group))
+    origin = message.properties.get("RETRY_TOPIC")
+    if origin is not None:
+        copy.properties["RETRY_TOPIC"] = origin
+    copy.properties["ORIGIN_MESSAGE_ID"] = message.properties.get(
+        "ORIGIN_MESSAGE_ID", message.msg_id
+    )
+    return copy
