@@ -1,4 +1,7 @@
-"""The fields of commands' JSON rows and their types: `schemas/COMMAND.json`, in the rows' order."""
+"""The fields of JSON rows and their types, in order: `schemas/own/COMMAND.json`.
+
+For commands without a recording, and commands that write files.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-SCHEMAS = Path(__file__).parent / "schemas"
+SCHEMAS = Path(__file__).parent / "schemas" / "own"
 TYPES = {
     bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object",
     type(None): "null",

@@ -14,6 +14,7 @@ from mqadmin import main
 from mqclient.admin import Admin
 from mqcommon.wire import Frame, RequestCode, ResponseCode
 from tests.admin.golden import GOLDEN, RecordedCluster, text
+from tests.admin.json_schema import check_rows
 
 EXPORTS = {
     "exportConfigs": ("configs.json", "export-configs.json"),
@@ -82,6 +83,18 @@ def test_a_reset_without_members_is_java_s(run: Run) -> None:
         "resetOffsetByTime-old", "resetOffsetByTime -g cli_consumer -t CliTopic -s 0", more
     )
     assert output == text("resetOffsetByTime-old")
+
+
+@pytest.mark.parametrize("name", ["consumerStatus", *EXPORTS])
+def test_rows_have_the_fields_of_the_schema(
+    name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    options = f"-c DefaultCluster -f {tmp_path}" if name in EXPORTS else "-g cli_consumer"
+    words = f"{name} {options} -n 127.0.0.1:9876 --output jsonl"
+    cluster = RecordedCluster(name)
+    assert main(words.split(), lambda given: Admin("127.0.0.1:9876", transport=cluster)) == 0
+    (row,) = map(json.loads, capsys.readouterr().out.splitlines())
+    check_rows(name, [row])
 
 
 def test_the_rows_of_an_export_have_the_content_of_the_file(
