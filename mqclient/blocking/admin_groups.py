@@ -80,7 +80,7 @@ class Brokers(BlockingRoom):
 
 
 class DeadLetters(BlockingRoom):
-    """Messages that groups could not consume."""
+    """Messages that groups could not consume. All raise NoRouteError for a group without any."""
 
     topics = _blocking(dead_letters.DeadLetters.topics)
     topic = _blocking(dead_letters.DeadLetters.topic)
@@ -106,7 +106,7 @@ class Groups(BlockingRoom):
 
 
 class Lags(BlockingRoom):
-    """How far groups are behind."""
+    """How far groups are behind. A lag is never negative, and deleted messages do not count."""
 
     of = _blocking(lag.Lags.of)
 
@@ -150,8 +150,8 @@ class Offsets(BlockingRoom):
     maximum = _blocking(offsets.Offsets.maximum)
     at_time = _blocking(offsets.Offsets.at_time)
     earliest_time = _blocking(offsets.Offsets.earliest_time)
-    of_members = _blocking(offsets.Offsets.of_members)
     of_group = _blocking(offsets.Offsets.of_group)
+    of_members = _blocking(offsets.Offsets.of_members)
     committed = _blocking(offsets.Offsets.committed)
     commit = _blocking(offsets.Offsets.commit)
 
