@@ -44,11 +44,15 @@ class Redriven:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """The stored messages of a queue from `begin` up to `end`."""
+    """The stored messages of a queue from `begin` up to `end`.
+
+    redriven: the first message that was not redriven.
+    """
 
     queue: MessageQueue
     begin: int
     end: int
+    redriven: int
 
 
 class DeadLetters(Room):
@@ -159,36 +163,36 @@ class DeadLetters(Room):
         producer: Producer,
         done: list[ReceivedMessage],
     ) -> None:
-        """Send the messages of one queue; the committed offset follows even if a send fails."""
-        offset = committed = span.begin
-        try:
-            while offset < span.end and (count is None or len(done) < count):
-                wanted = PAGE if count is None else min(PAGE, count - len(done))
-                page = await self._messages.read(span.queue, offset, wanted)
+        """Send the messages of one queue, page by page; each page moves the committed offset."""
+        offset = span.begin
+        while offset < span.end and (count is None or len(done) < count):
+            wanted = min(PAGE, span.end - offset)
+            if count is not None:
+                wanted = min(wanted, count - len(done))
+            page = await self._messages.read(span.queue, offset, wanted)
+            if not page.messages and page.next_offset <= offset:
+                return
+            try:
                 for message in page.messages:
                     await producer.send(_copy(message, group))
                     done.append(message)
                     offset = message.queue_offset + 1
-                if not page.messages:
-                    if page.next_offset <= offset:
-                        break
-                    offset = page.next_offset
-        finally:
-            if offset > committed:
-                await self._offsets.commit(REDRIVE_GROUP, span.queue, offset)
+                offset = max(offset, page.next_offset)
+            finally:
+                if offset > span.redriven:
+                    await self._offsets.commit(REDRIVE_GROUP, span.queue, offset)
 
     async def _spans(self, group: str, *, again: bool) -> list[_Span]:
         """The messages of each queue that were not redriven; with `again`, all."""
         topic = dead_letter_topic(group)
         spans = []
         for queue, extent in sorted((await self._topics.stats(topic)).offset_table.items()):
-            begin = extent.min_offset
-            if not again:
-                redriven = await self._offsets.committed(REDRIVE_GROUP, queue) or 0
-                # An offset after the end is of an earlier topic of this name.
-                if redriven <= extent.max_offset:
-                    begin = max(begin, redriven)
-            spans.append(_Span(queue, begin, extent.max_offset))
+            redriven = await self._offsets.committed(REDRIVE_GROUP, queue) or 0
+            if redriven > extent.max_offset:  # the offset is of an earlier topic of this name
+                redriven = 0
+            redriven = max(redriven, extent.min_offset)
+            begin = extent.min_offset if again else redriven
+            spans.append(_Span(queue, begin, extent.max_offset, redriven))
         return spans
 
 

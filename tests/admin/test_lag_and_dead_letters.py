@@ -12,7 +12,7 @@ from mqadmin import main
 from mqclient import Message, Producer
 from mqclient.admin import Admin
 from mqclient.admin import lag as lag_module
-from mqclient.admin.dead_letters import REDRIVE_GROUP, DeadLetters
+from mqclient.admin.dead_letters import PAGE, REDRIVE_GROUP, DeadLetters
 from mqclient.blocking.admin import Admin as BlockingAdmin
 from mqclient.errors import UnreachableError
 from mqcommon.message import MessageQueue
@@ -93,13 +93,39 @@ class FailingProducer:
         self.sent.append(message)
 
 
-def dead_group(mq_broker: Standalone) -> str:
-    """A group with two dead letters."""
-    group = mq_broker.topic("half_redriven")
+class WatchingProducer(FailingProducer):
+    """A producer that notes, with each message, how far the redrive was committed then."""
+
+    def __init__(self, admin: Admin, queue: MessageQueue) -> None:
+        super().__init__()
+        self.committed: list[int] = []
+        self._admin, self._queue = admin, queue
+
+    async def send(self, message: Message) -> None:
+        found = await self._admin.offsets.committed(REDRIVE_GROUP, self._queue)
+        self.committed.append(found or 0)
+
+
+async def test_a_redrive_that_is_killed_repeats_one_page_at_most(
+    mq_broker: Standalone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = dead_group(mq_broker, "many_redriven", PAGE + 2)
+    queue = MessageQueue(f"%DLQ%{group}", "broker-a", 0)
+    async with Admin(mq_broker.namesrv) as admin:
+        producer = WatchingProducer(admin, queue)
+        monkeypatch.setattr(admin.dead_letters, "_producer", lambda _group: producer)
+        assert len((await admin.dead_letters.redrive(group)).messages) == PAGE + 2
+        assert producer.committed == [0] * PAGE + [PAGE] * 2
+        assert await admin.offsets.committed(REDRIVE_GROUP, queue) == PAGE + 2
+
+
+def dead_group(mq_broker: Standalone, name: str = "half_redriven", count: int = 2) -> str:
+    """A group with dead letters."""
+    group = mq_broker.topic(name)
     with BlockingAdmin(mq_broker.namesrv) as admin:
         admin.topics.create(f"%DLQ%{group}", 1)
     with Producer(mq_broker.namesrv) as producer:
-        for number in range(2):
+        for number in range(count):
             producer.send(Message(f"%DLQ%{group}", b"%d" % number))
     mq_broker.wait_dispatched()
     return group

@@ -303,6 +303,9 @@ def test_dead_letters_are_redriven_once(
     (row,) = [row for row in run("dlq list")[1] if row["group"] == group]
     assert (row["messages"], row["waiting"]) == (3, 0)
     assert len(run(f"{line} --again --yes")[1]) == 3
+    assert len(run(f"{line} --again --count 1 --yes")[1]) == 1
+    (row,) = [row for row in run("dlq list")[1] if row["group"] == group]
+    assert row["waiting"] == 0, "what was redriven once does not wait again"
 
 
 def test_chosen_dead_letters_are_redriven(
