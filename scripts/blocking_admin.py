@@ -21,35 +21,23 @@ HEAD = '''"""The groups of methods of the blocking Admin: each runs the asyncio 
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 from mqclient.admin import {modules}
+from mqclient.blocking.derive import BlockingFace, sync
 from mqclient.blocking.loop_thread import LoopThread
 
-P = ParamSpec("P")
-R = TypeVar("R")
 
-
-class BlockingRoom:
+class BlockingRoom(BlockingFace):
     """A group of methods: the asyncio one, and where to run its coroutines."""
 
     def __init__(self, client: Any, thread: Callable[[], LoopThread]) -> None:
         self._async = client
         self._thread = thread
 
-
-def _blocking(
-    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
-) -> Callable[Concatenate[BlockingRoom, P], R]:
-    """The method that runs an asyncio one to its end; same arguments, result and errors."""
-
-    @functools.wraps(method)
-    def run(room: BlockingRoom, /, *arguments: P.args, **options: P.kwargs) -> R:
-        return room._thread().run(method(room._async, *arguments, **options))
-
-    return run
+    def _where(self) -> LoopThread:
+        return self._thread()
 '''
 
 
@@ -64,7 +52,7 @@ def page() -> str:
         parts.append(f'\n\nclass {group.__name__}(BlockingRoom):\n    """{_docstring(group)}"""\n')
         names = [name for name, value in vars(group).items() if inspect.iscoroutinefunction(value)]
         public = (name for name in names if not name.startswith("_"))
-        lines = (f"    {name} = _blocking({module}.{group.__name__}.{name})\n" for name in public)
+        lines = (f"    {name} = sync({module}.{group.__name__}.{name})\n" for name in public)
         parts.append("\n" + "".join(lines))
     return "".join(parts)
 

@@ -16,6 +16,7 @@ from scripts import (
     client_options_page,
     metrics_page,
     protocol_page,
+    public_api,
     tested_page,
 )
 
@@ -26,6 +27,7 @@ WRITTEN: dict[str, Callable[[], str]] = {
     "docs/operations/tested.md": tested_page.page,
     "docs/protocol.md": protocol_page.page,
     "docs/settings.md": settings_page.page,
+    "tests/client/public_api.txt": public_api.page,
     "mqclient/blocking/admin_groups.py": blocking_admin.page,
 }
 """Files that are written as a whole."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from mqclient.admin.access import Access
 from mqclient.admin.brokers import Brokers
@@ -18,8 +17,8 @@ from mqclient.admin.plans import Plans
 from mqclient.admin.producers import Producers
 from mqclient.admin.resets import Resets
 from mqclient.admin.topics import Topics
+from mqclient.engine.async_client import AsyncClient
 from mqclient.engine.client import Client
-from mqclient.settings.checks import seconds
 from mqclient.settings.clients import AdminOptions
 from mqclient.settings.declare import explained, made_of, takes
 from mqclient.settings.producers import producer_options
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @explained
-class Admin:
+class Admin(AsyncClient):
     """Reads and changes a cluster: `topics`, `brokers`, `groups`, `producers`, `offsets`,
     `resets`, `plans`, `lags`, `messages`, `dead_letters`, `namesrv`, `access`.
 
@@ -40,9 +39,9 @@ class Admin:
     @takes(AdminOptions)
     def __init__(self, options: AdminOptions) -> None:
         self._options = options
-        self._engine = Client(options)
+        self._client = Client(options)
         self._namesrv = ";".join(options.servers)
-        channel = Channel(self._engine, options.timeout, self._namesrv)
+        channel = Channel(self._client, options.timeout, self._namesrv)
         self.access = Access(channel)
         self.brokers = Brokers(channel)
         self.topics = Topics(channel, self.brokers)
@@ -61,11 +60,6 @@ class Admin:
     def __repr__(self) -> str:
         return f"<Admin {self._namesrv}>"
 
-    @property
-    def client_id(self) -> str:
-        """The id under which servers know this client."""
-        return self._engine.client_id
-
     def producer(self, group: str, *, trace: bool = False, unit: str | None = None) -> Producer:
         """A producer with this Admin's NameServers, account and other options of every client.
 
@@ -75,23 +69,3 @@ class Admin:
         from mqclient.producer.producer import Producer
 
         return made_of(Producer, producer_options(self._options, group, trace=trace, unit=unit))
-
-    async def start(self) -> None:
-        """Start the client; `async with` does this. Connections open when they are needed."""
-        await self._engine.start()
-
-    async def close(self, timeout: float = 20.0) -> None:
-        """Close the connections. timeout: seconds, at most. May be called twice."""
-        await self._engine.close(seconds(timeout))
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()

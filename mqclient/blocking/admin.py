@@ -26,7 +26,7 @@ from mqclient.settings.producers import producer_options
 
 
 @explained
-class Admin(SyncClient[AsyncAdmin]):
+class Admin(SyncClient):
     """Reads and changes a cluster: `topics`, `brokers`, `groups`, `producers`, `offsets`,
     `resets`, `plans`, `lags`, `messages`, `dead_letters`, `namesrv`, `access`.
 

@@ -5,16 +5,13 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 from mqclient.admin import (
     access,
     brokers,
-    dead_letters,
     groups,
-    lag,
     messages,
     namesrv,
     offsets,
@@ -23,45 +20,35 @@ from mqclient.admin import (
     resets,
     topics,
 )
+from mqclient.blocking.derive import BlockingFace, sync
 from mqclient.blocking.loop_thread import LoopThread
 
-P = ParamSpec("P")
-R = TypeVar("R")
 
-
-class BlockingRoom:
+class BlockingRoom(BlockingFace):
     """A group of methods: the asyncio one, and where to run its coroutines."""
 
     def __init__(self, client: Any, thread: Callable[[], LoopThread]) -> None:
         self._async = client
         self._thread = thread
 
-
-def _blocking(
-    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
-) -> Callable[Concatenate[BlockingRoom, P], R]:
-    """The method that runs an asyncio one to its end; same arguments, result and errors."""
-
-    @functools.wraps(method)
-    def run(room: BlockingRoom, /, *arguments: P.args, **options: P.kwargs) -> R:
-        return room._thread().run(method(room._async, *arguments, **options))
-
-    return run
+    def _where(self) -> LoopThread:
+        return self._thread()
 
 
 class Access(BlockingRoom):
     """Accounts and white lists of one broker. All raise BrokerError if the broker refuses."""
 
-    put_account = _blocking(access.Access.put_account)
-    delete_account = _blocking(access.Access.delete_account)
-    set_white = _blocking(access.Access.set_white)
-    versions = _blocking(access.Access.versions)
-    config = _blocking(access.Access.config)
+    put_account = sync(access.Access.put_account)
+    delete_account = sync(access.Access.delete_account)
+    set_white = sync(access.Access.set_white)
+    versions = sync(access.Access.versions)
+    config = sync(access.Access.config)
 
 
 class Brokers(BlockingRoom):
     """Clusters, brokers, their runtime figures and configuration."""
 
+<<<<<<< HEAD
     clusters = _blocking(brokers.Brokers.clusters)
     masters = _blocking(brokers.Brokers.masters)
     addresses = _blocking(brokers.Brokers.addresses)
@@ -88,11 +75,29 @@ class DeadLetters(BlockingRoom):
     redrive = _blocking(dead_letters.DeadLetters.redrive)
     redrive_some = _blocking(dead_letters.DeadLetters.redrive_some)
     purge = _blocking(dead_letters.DeadLetters.purge)
+=======
+    clusters = sync(brokers.Brokers.clusters)
+    masters = sync(brokers.Brokers.masters)
+    addresses = sync(brokers.Brokers.addresses)
+    chosen = sync(brokers.Brokers.chosen)
+    names = sync(brokers.Brokers.names)
+    name_of = sync(brokers.Brokers.name_of)
+    runtime = sync(brokers.Brokers.runtime)
+    stats = sync(brokers.Brokers.stats)
+    consume_stats = sync(brokers.Brokers.consume_stats)
+    config = sync(brokers.Brokers.config)
+    update_config = sync(brokers.Brokers.update_config)
+    consume_queue = sync(brokers.Brokers.consume_queue)
+    clean_expired_queues = sync(brokers.Brokers.clean_expired_queues)
+    delete_expired_logs = sync(brokers.Brokers.delete_expired_logs)
+    clean_unused_topics = sync(brokers.Brokers.clean_unused_topics)
+>>>>>>> 6f1a4ae5 (client: one way to make the blocking clients; asyncio clients share a base; a file holds the public names)
 
 
 class Groups(BlockingRoom):
     """Consumer groups of a cluster."""
 
+<<<<<<< HEAD
     names = _blocking(groups.Groups.names)
     update = _blocking(groups.Groups.update)
     configs = _blocking(groups.Groups.configs)
@@ -109,19 +114,31 @@ class Lags(BlockingRoom):
     """How far groups are behind. A lag is never negative, and deleted messages do not count."""
 
     of = _blocking(lag.Lags.of)
+=======
+    names = sync(groups.Groups.names)
+    update = sync(groups.Groups.update)
+    configs = sync(groups.Groups.configs)
+    config = sync(groups.Groups.config)
+    on_all_brokers = sync(groups.Groups.on_all_brokers)
+    user_configs = sync(groups.Groups.user_configs)
+    user_table = sync(groups.Groups.user_table)
+    delete = sync(groups.Groups.delete)
+    connection = sync(groups.Groups.connection)
+    running_info = sync(groups.Groups.running_info)
+>>>>>>> 6f1a4ae5 (client: one way to make the blocking clients; asyncio clients share a base; a file holds the public names)
 
 
 class Messages(BlockingRoom):
     """Messages by id, and their fate."""
 
-    view = _blocking(messages.Messages.view)
-    query = _blocking(messages.Messages.query)
-    copies = _blocking(messages.Messages.copies)
-    trace = _blocking(messages.Messages.trace)
-    read = _blocking(messages.Messages.read)
-    resume_check = _blocking(messages.Messages.resume_check)
-    consume_directly = _blocking(messages.Messages.consume_directly)
-    track = _blocking(messages.Messages.track)
+    view = sync(messages.Messages.view)
+    query = sync(messages.Messages.query)
+    copies = sync(messages.Messages.copies)
+    trace = sync(messages.Messages.trace)
+    read = sync(messages.Messages.read)
+    resume_check = sync(messages.Messages.resume_check)
+    consume_directly = sync(messages.Messages.consume_directly)
+    track = sync(messages.Messages.track)
 
 
 class NameServers(BlockingRoom):
@@ -130,20 +147,21 @@ class NameServers(BlockingRoom):
     Raises the first error after all were asked.
     """
 
-    addresses = _blocking(namesrv.NameServers.addresses)
-    config = _blocking(namesrv.NameServers.config)
-    update_config = _blocking(namesrv.NameServers.update_config)
-    kv = _blocking(namesrv.NameServers.kv)
-    kv_list = _blocking(namesrv.NameServers.kv_list)
-    put_kv = _blocking(namesrv.NameServers.put_kv)
-    delete_kv = _blocking(namesrv.NameServers.delete_kv)
-    wipe_write_perm = _blocking(namesrv.NameServers.wipe_write_perm)
-    add_write_perm = _blocking(namesrv.NameServers.add_write_perm)
+    addresses = sync(namesrv.NameServers.addresses)
+    config = sync(namesrv.NameServers.config)
+    update_config = sync(namesrv.NameServers.update_config)
+    kv = sync(namesrv.NameServers.kv)
+    kv_list = sync(namesrv.NameServers.kv_list)
+    put_kv = sync(namesrv.NameServers.put_kv)
+    delete_kv = sync(namesrv.NameServers.delete_kv)
+    wipe_write_perm = sync(namesrv.NameServers.wipe_write_perm)
+    add_write_perm = sync(namesrv.NameServers.add_write_perm)
 
 
 class Offsets(BlockingRoom):
     """Offsets of queues and groups."""
 
+<<<<<<< HEAD
     progress = _blocking(offsets.Offsets.progress)
     unreadable = _blocking(offsets.Offsets.unreadable)
     minimum = _blocking(offsets.Offsets.minimum)
@@ -154,6 +172,17 @@ class Offsets(BlockingRoom):
     of_members = _blocking(offsets.Offsets.of_members)
     committed = _blocking(offsets.Offsets.committed)
     commit = _blocking(offsets.Offsets.commit)
+=======
+    progress = sync(offsets.Offsets.progress)
+    unreadable = sync(offsets.Offsets.unreadable)
+    minimum = sync(offsets.Offsets.minimum)
+    maximum = sync(offsets.Offsets.maximum)
+    at_time = sync(offsets.Offsets.at_time)
+    earliest_time = sync(offsets.Offsets.earliest_time)
+    of_members = sync(offsets.Offsets.of_members)
+    committed = sync(offsets.Offsets.committed)
+    commit = sync(offsets.Offsets.commit)
+>>>>>>> 6f1a4ae5 (client: one way to make the blocking clients; asyncio clients share a base; a file holds the public names)
 
 
 class Plans(BlockingRoom):
@@ -163,17 +192,17 @@ class Plans(BlockingRoom):
     NoRouteError for an unknown topic, and RocketMQError if a queue's broker has no master.
     """
 
-    reset = _blocking(plans.Plans.reset)
-    copy = _blocking(plans.Plans.copy)
-    put = _blocking(plans.Plans.put)
-    apply = _blocking(plans.Plans.apply)
+    reset = sync(plans.Plans.reset)
+    copy = sync(plans.Plans.copy)
+    put = sync(plans.Plans.put)
+    apply = sync(plans.Plans.apply)
 
 
 class Producers(BlockingRoom):
     """Producer groups and their members."""
 
-    connection = _blocking(producers.Producers.connection)
-    all = _blocking(producers.Producers.all)
+    connection = sync(producers.Producers.connection)
+    all = sync(producers.Producers.all)
 
 
 class Resets(BlockingRoom):
@@ -183,31 +212,31 @@ class Resets(BlockingRoom):
     move forward too; without it no offset becomes higher.
     """
 
-    reset = _blocking(resets.Resets.reset)
-    online = _blocking(resets.Resets.online)
-    offline = _blocking(resets.Resets.offline)
-    clone = _blocking(resets.Resets.clone)
-    copy = _blocking(resets.Resets.copy)
+    reset = sync(resets.Resets.reset)
+    online = sync(resets.Resets.online)
+    offline = sync(resets.Resets.offline)
+    clone = sync(resets.Resets.clone)
+    copy = sync(resets.Resets.copy)
 
 
 class Topics(BlockingRoom):
     """Topics of a cluster."""
 
-    names = _blocking(topics.Topics.names)
-    route = _blocking(topics.Topics.route)
-    cluster_of = _blocking(topics.Topics.cluster_of)
-    clusters_of = _blocking(topics.Topics.clusters_of)
-    create = _blocking(topics.Topics.create)
-    update = _blocking(topics.Topics.update)
-    update_order = _blocking(topics.Topics.update_order)
-    add_to_order = _blocking(topics.Topics.add_to_order)
-    stats = _blocking(topics.Topics.stats)
-    configs = _blocking(topics.Topics.configs)
-    config = _blocking(topics.Topics.config)
-    user_configs = _blocking(topics.Topics.user_configs)
-    user_table = _blocking(topics.Topics.user_table)
-    delete = _blocking(topics.Topics.delete)
-    delete_in_broker = _blocking(topics.Topics.delete_in_broker)
-    delete_in_namesrv = _blocking(topics.Topics.delete_in_namesrv)
-    consume_time_span = _blocking(topics.Topics.consume_time_span)
-    consumed_by = _blocking(topics.Topics.consumed_by)
+    names = sync(topics.Topics.names)
+    route = sync(topics.Topics.route)
+    cluster_of = sync(topics.Topics.cluster_of)
+    clusters_of = sync(topics.Topics.clusters_of)
+    create = sync(topics.Topics.create)
+    update = sync(topics.Topics.update)
+    update_order = sync(topics.Topics.update_order)
+    add_to_order = sync(topics.Topics.add_to_order)
+    stats = sync(topics.Topics.stats)
+    configs = sync(topics.Topics.configs)
+    config = sync(topics.Topics.config)
+    user_configs = sync(topics.Topics.user_configs)
+    user_table = sync(topics.Topics.user_table)
+    delete = sync(topics.Topics.delete)
+    delete_in_broker = sync(topics.Topics.delete_in_broker)
+    delete_in_namesrv = sync(topics.Topics.delete_in_namesrv)
+    consume_time_span = sync(topics.Topics.consume_time_span)
+    consumed_by = sync(topics.Topics.consumed_by)

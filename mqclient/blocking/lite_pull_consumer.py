@@ -1,13 +1,11 @@
 """The lite pull consumer's blocking face."""
 
-from collections.abc import Iterable
-from datetime import datetime
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
+from mqclient.blocking.derive import like, plain, sync
 from mqclient.blocking.loop_thread import CallbackThread
 from mqclient.blocking.sync_client import SyncClient
 from mqclient.consumer.context import is_async
-from mqclient.consumer.lite.consumer import Committable
 from mqclient.consumer.lite.consumer import LitePullConsumer as AsyncLitePullConsumer
 from mqclient.consumer.lite.lite_assignment import AssignmentListener
 from mqclient.consumer.subscription import SqlFilter
@@ -21,7 +19,7 @@ __all__ = ["LitePullConsumer"]
 
 
 @explained
-class LitePullConsumer(SyncClient[AsyncLitePullConsumer]):
+class LitePullConsumer(SyncClient):
     """Reads topics, or queues, when the caller asks; one thread at a time asks.
 
         with LitePullConsumer("order_readers", "127.0.0.1:9876") as consumer:
@@ -32,6 +30,9 @@ class LitePullConsumer(SyncClient[AsyncLitePullConsumer]):
     A queue's position moves past a message when the next one is asked for. A loop that is left by
     an exception or `break` therefore leaves the message in hand uncommitted.
     """
+
+    if TYPE_CHECKING:
+        _async: AsyncLitePullConsumer
 
     _unclosed_timeout = 5.0
     _is_consumer = True
@@ -60,17 +61,8 @@ class LitePullConsumer(SyncClient[AsyncLitePullConsumer]):
     async def _subscribed(self, topic: str, expression: str | SqlFilter) -> None:
         await self._async.subscribe(topic, expression)
 
-    def unsubscribe(self, topic: str) -> None:
-        """Stop reading a topic; unknown topics are ignored."""
-        self._on_loop(self._async.unsubscribe, topic)
-
-    def assign(self, queues: Iterable[MessageQueue], expression: str | SqlFilter = "*") -> None:
-        """Read exactly these queues, whatever other members do; replaces an earlier assignment.
-
-        expression: as in `subscribe`, for all their topics. Queues that were assigned before keep
-        their position. Raises TypeError, ValueError, also after `subscribe`.
-        """
-        self._on_loop(self._async.assign, queues, expression)
+    unsubscribe = plain(AsyncLitePullConsumer.unsubscribe, before_start=True)
+    assign = plain(AsyncLitePullConsumer.assign, before_start=True)
 
     def on_assignment(self, listener: AssignmentListener) -> None:
         """Call `listener(gained, lost)` in a thread when queues come or go.
@@ -85,31 +77,18 @@ class LitePullConsumer(SyncClient[AsyncLitePullConsumer]):
             await in_thread(listener, gained, lost)
 
         there = self._async_listeners.wrap(listener) if is_async(listener) else elsewhere
-        self._on_loop(self._async.on_assignment, there)
+        self._on_assignment(there)
 
-    def assigned(self) -> list[MessageQueue]:
-        """The queues that this consumer reads now."""
-        queues: list[MessageQueue] = self._running.call(self._async.assigned)
-        return queues
-
-    def wait_assigned(self, timeout: float = 20.0) -> list[MessageQueue]:
-        """Wait until the group has shared every subscribed topic once, or the assigned queues are
-        read.
-
-        Returns this consumer's queues, which may be none if the group has more members than
-        queues. Raises ClientTimeout, BrokerError when a broker refuses a SqlFilter.
-        """
-        return self._running.run(self._async.wait_assigned(timeout))
-
-    def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues of a topic that can be read. Raises NoRouteError if there is none."""
-        return self._running.run(self._async.queues(topic))
+    assigned = plain(AsyncLitePullConsumer.assigned)
+    wait_assigned = sync(AsyncLitePullConsumer.wait_assigned)
+    wait_ready = sync(AsyncLitePullConsumer.wait_ready)
+    queues = sync(AsyncLitePullConsumer.queues)
 
     # --- messages
 
     def __iter__(self) -> Self:
         self._running.check_caller()
-        self._async.check_reads()
+        self._async._check_reads()
         return self
 
     def __next__(self) -> ReceivedMessage:
@@ -119,92 +98,34 @@ class LitePullConsumer(SyncClient[AsyncLitePullConsumer]):
         """
         thread = self._thread or self._running
         if thread.usable:
-            message = self._async.take()
+            message = self._async._take()
             if message is not None:
                 return message
         try:
-            return thread.run(self._next(), self._async.take_back)
+            return thread.run(self._next(), self._async._take_back)
         except StopAsyncIteration:
             raise StopIteration from None
 
     async def _next(self) -> ReceivedMessage:
         return await anext(self._async)
 
+    @like(AsyncLitePullConsumer.poll)
     def poll(self, max_messages: int = 32, timeout: float = 5.0) -> list[ReceivedMessage]:
-        """Wait for messages; returns those at hand, at most `max_messages`, in any queues' order.
-
-        timeout: seconds to wait for the first one; after it the list is empty. Positions move past
-        them with the next `poll`. Raises as iterating does, ClosedError after a close.
-        """
+        """Ctrl-C in the wait loses no message."""
         thread = self._running
-        return thread.run(self._async.poll(max_messages, timeout), self._async.take_back)
+        return thread.run(self._async.poll(max_messages, timeout), self._async._take_back)
 
-    def pause(self, queues: Iterable[MessageQueue] | None = None) -> None:
-        """Hand out and pull no more messages of these queues, None means all, until `resume`.
-
-        Raises ValueError for a queue that is not assigned.
-        """
-        self._running.call(self._async.pause, queues)
-
-    def resume(self, queues: Iterable[MessageQueue] | None = None) -> None:
-        """Continue paused queues, None means all; ValueError for one that is not assigned."""
-        self._running.call(self._async.resume, queues)
+    pause = plain(AsyncLitePullConsumer.pause)
+    resume = plain(AsyncLitePullConsumer.resume)
 
     # --- positions
 
-    def seek(self, queue: MessageQueue, to: int | datetime) -> None:
-        """Read a queue from an offset on, or from the first message stored at or after a time.
+    seek = sync(AsyncLitePullConsumer.seek)
+    seek_to_begin = sync(AsyncLitePullConsumer.seek_to_begin)
+    seek_to_end = sync(AsyncLitePullConsumer.seek_to_end)
+    offset_for_timestamp = sync(AsyncLitePullConsumer.offset_for_timestamp)
+    position = sync(AsyncLitePullConsumer.position)
+    committed = sync(AsyncLitePullConsumer.committed)
+    commit = sync(AsyncLitePullConsumer.commit)
 
-        to: an offset between the queue's minimum and maximum, or an aware datetime. Raises
-        ValueError for another offset and for a queue that is not assigned, TypeError, BrokerError,
-        UnreachableError, ClientTimeout.
-        """
-        self._running.run(self._async.seek(queue, to))
-
-    def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Read a queue from its first message on. Raises as `seek` does."""
-        self._running.run(self._async.seek_to_begin(queue))
-
-    def seek_to_end(self, queue: MessageQueue) -> None:
-        """Read only messages that come after this call. Raises as `seek` does."""
-        self._running.run(self._async.seek_to_end(queue))
-
-    def offset_for_timestamp(self, queue: MessageQueue, when: datetime) -> int:
-        """Offset of the first message stored at or after a time, the queue's end if there is none.
-
-        when: an aware datetime. The queue need not be assigned. Raises TypeError, ValueError,
-        BrokerError, UnreachableError, ClientTimeout.
-        """
-        return self._running.run(self._async.offset_for_timestamp(queue, when))
-
-    def position(self, queue: MessageQueue) -> int:
-        """Offset of the first message that is not handled: the one in hand, or the next.
-
-        Raises ValueError for a queue that is not assigned, ClientTimeout if its start is unknown.
-        """
-        return self._running.run(self._async.position(queue))
-
-    def committed(self, queue: MessageQueue) -> int | None:
-        """The group's committed offset of a queue, None when there is none.
-
-        The queue need not be assigned. Raises ValueError without a group, BrokerError,
-        UnreachableError, ClientTimeout.
-        """
-        return self._running.run(self._async.committed(queue))
-
-    def commit(self, what: Committable = None) -> None:
-        """Write offsets to the brokers, with or without auto_commit, and wait for their answers.
-
-        what: None commits all positions, so not the messages in hand. A message, or several, count
-        as handled with all before them; messages of queues that this consumer lost are ignored, and
-        so are messages from before a seek. A mapping of queues to offsets is committed as it is.
-        Raises ValueError without a group, TypeError, BrokerError,
-        UnreachableError, ClientTimeout.
-        """
-        self._running.run(self._async.commit(what))
-
-    def _on_loop(self, function: Any, *arguments: Any) -> None:
-        if self._thread is None:
-            function(*arguments)
-        else:
-            self._running.call(function, *arguments)
+    _on_assignment = plain(AsyncLitePullConsumer.on_assignment, before_start=True)

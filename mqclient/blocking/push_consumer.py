@@ -2,8 +2,9 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
+from mqclient.blocking.derive import plain, sync
 from mqclient.blocking.loop_thread import CallbackThread
 from mqclient.blocking.sync_client import SyncClient
 from mqclient.consumer.context import Handler, MessageFunction
@@ -18,20 +19,22 @@ from mqclient.consumer.subscription import (
 from mqclient.errors import ClosedError
 from mqclient.settings.consumers import PushOptions
 from mqclient.settings.declare import explained, made_of, takes
-from mqcommon.message import MessageQueue
 from mqcommon.signals import catching_signals
 
 __all__ = ["PushConsumer"]
 
 
 @explained
-class PushConsumer(SyncClient[AsyncPushConsumer]):
+class PushConsumer(SyncClient):
     """Reads topics for a group and calls handlers in threads.
 
     with PushConsumer("order_readers", "127.0.0.1:9876") as consumer:
         consumer.subscribe("TopicTest", "TagA || TagB", handle)
         consumer.run()
     """
+
+    if TYPE_CHECKING:
+        _async: AsyncPushConsumer
 
     _unclosed_timeout = 5.0
     _is_consumer = True
@@ -48,7 +51,7 @@ class PushConsumer(SyncClient[AsyncPushConsumer]):
         timeout: seconds for the handlers. Inside a handler it returns at once, and the rest
         happens when that handler has ended. In a forked child it only forgets the client.
         """
-        if self._async.in_handler:
+        if self._async._in_handler:
             self._over.set()
             closing = threading.Thread(target=super().close, args=(timeout,), name="mqclient-close")
             closing.start()
@@ -92,40 +95,19 @@ class PushConsumer(SyncClient[AsyncPushConsumer]):
 
     def _subscribe(self, subscription: Subscription) -> None:
         if self._thread is None:
-            self._async.add(subscription)
+            self._async._add(subscription)
         else:
             self._running.run(self._added(subscription))
 
     async def _added(self, subscription: Subscription) -> None:
-        await self._async.add(subscription)
+        await self._async._add(subscription)
 
-    def unsubscribe(self, topic: str) -> None:
-        """Stop reading a topic; unknown topics are ignored."""
-        self._on_loop(self._async.unsubscribe, topic)
-
-    def pause(self) -> None:
-        """Pull no more messages until `resume`; messages already pulled are still handled.
-
-        The consumer stays in its group, and keeps its queues.
-        """
-        self._on_loop(self._async.pause)
-
-    def resume(self) -> None:
-        """Pull again after `pause`."""
-        self._on_loop(self._async.resume)
-
-    def wait_assigned(self, timeout: float = 20.0) -> list[MessageQueue]:
-        """Wait until every subscribed topic has been shared out among the group once.
-
-        Returns this member's queues, which may be none if the group has more members than queues.
-        Raises ClientTimeout naming the topics that are still waiting.
-        """
-        return self._running.run(self._async.wait_assigned(timeout))
-
-    def assigned(self) -> list[MessageQueue]:
-        """The queues that this member reads now, the retry topic's left out."""
-        queues: list[MessageQueue] = self._running.call(self._async.assigned)
-        return queues
+    unsubscribe = plain(AsyncPushConsumer.unsubscribe, before_start=True)
+    pause = plain(AsyncPushConsumer.pause, before_start=True)
+    resume = plain(AsyncPushConsumer.resume, before_start=True)
+    wait_assigned = sync(AsyncPushConsumer.wait_assigned)
+    wait_ready = sync(AsyncPushConsumer.wait_ready)
+    assigned = plain(AsyncPushConsumer.assigned)
 
     def run(self) -> None:
         """Serve until SIGINT or SIGTERM (signals on the main thread only) or close(); then close.
@@ -137,17 +119,11 @@ class PushConsumer(SyncClient[AsyncPushConsumer]):
             with catching_signals(lambda _number: self._over.set()):
                 if self._thread is None:
                     self.start()
-                self._async.check_subscribed()
+                self._async._check_subscribed()
                 thread = self._running
                 while not self._over.wait(0.5):
-                    self._async.raise_failure()
+                    self._async._raise_failure()
                     if not thread.usable:
                         raise ClosedError("the consumer's thread ended; see the log")
         finally:
             self.close()
-
-    def _on_loop(self, function: Any, *arguments: Any) -> None:
-        if self._thread is None:
-            function(*arguments)
-        else:
-            self._running.call(function, *arguments)

@@ -4,19 +4,20 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self
 
+from mqclient.blocking.derive import BlockingFace, sync
 from mqclient.blocking.loop_thread import CallbackThread, LoopThread
 from mqclient.blocking.unclosed import close_at_exit, close_unclosed
+from mqclient.engine.async_client import AsyncClient
+from mqclient.engine.client import State
 from mqclient.errors import ClosedError
 from mqcommon.signals import SignalSafeEvent
 
 __all__ = ["SyncClient"]
 
-A = TypeVar("A", bound=Any)
 
-
-class SyncClient(Generic[A]):
+class SyncClient(BlockingFace):
     """Base of every blocking client: an asyncio client, and the loop that it runs on.
 
     callbacks: where the client's `async def` callbacks run, if it has some.
@@ -28,8 +29,8 @@ class SyncClient(Generic[A]):
     """Whether it works until it is closed; its work when it ends without close() is the handlers
     that run and the last commit."""
 
-    def __init__(self, client: A, callbacks: CallbackThread | None = None) -> None:
-        self._async = client
+    def __init__(self, client: AsyncClient, callbacks: CallbackThread | None = None) -> None:
+        self._async: Any = client
         self._callbacks = callbacks
         self._thread: LoopThread | None = None
         self._lock = threading.RLock()  # a signal handler may close while another call starts
@@ -111,10 +112,25 @@ class SyncClient(Generic[A]):
     def __repr__(self) -> str:
         return repr(self._async)
 
+    wait_ready = sync(AsyncClient.wait_ready)
+
+    @property
+    def state(self) -> State:
+        """ "new", "running", "closing" or "closed"."""
+        found: State = self._async.state
+        return found
+
     @property
     def client_id(self) -> str:
-        """The id under which brokers know this client."""
+        """The id under which brokers know this client; "(not started)" before its start."""
         return str(self._async.client_id)
+
+    def _where(self) -> LoopThread:
+        return self._running
+
+    @property
+    def _is_new(self) -> bool:
+        return self._thread is None
 
     @property
     def _running(self) -> LoopThread:

@@ -2,8 +2,9 @@
 
 import inspect
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
+from mqclient.blocking.derive import BlockingFace, sync
 from mqclient.blocking.loop_thread import CallbackThread, LoopThread, result_of
 from mqclient.blocking.producer import Producer
 from mqclient.producer.results import SendResult
@@ -20,7 +21,7 @@ from mqcommon.message import Message
 __all__ = ["Transaction", "TransactionProducer"]
 
 
-class Transaction:
+class Transaction(BlockingFace):
     """A half message, from its send to the end of its local transaction.
 
     Entering the block sends the half message, which no consumer gets. Leaving the block by an
@@ -29,8 +30,11 @@ class Transaction:
     """
 
     def __init__(self, client: aio.Transaction, thread: LoopThread) -> None:
-        self._async = client
+        self._async: aio.Transaction = client
         self._thread = thread
+
+    def _where(self) -> LoopThread:
+        return self._thread
 
     def __enter__(self) -> Self:
         self._thread.run(self._async.__aenter__())
@@ -59,20 +63,9 @@ class Transaction:
         """The stored half message. Raises ClosedError before the block begins."""
         return self._async.result
 
-    def commit(self) -> None:
-        """Let consumers have the message. Raises ClosedError if the transaction has ended.
-
-        If the broker cannot be reached, it asks `check` later.
-        """
-        self._thread.run(self._async.commit())
-
-    def rollback(self) -> None:
-        """Drop the message. Raises like `commit`."""
-        self._thread.run(self._async.rollback())
-
-    def end(self, state: TransactionState, remark: str | None = None) -> None:
-        """End the transaction once; for the producer's own use."""
-        self._thread.run(self._async.end(state, remark))
+    commit = sync(aio.Transaction.commit)
+    rollback = sync(aio.Transaction.rollback)
+    _end = sync(aio.Transaction._end)
 
 
 @explained
@@ -88,7 +81,8 @@ class TransactionProducer(Producer):
                 tx.commit()
     """
 
-    _async: aio.TransactionProducer
+    if TYPE_CHECKING:
+        _async: aio.TransactionProducer
 
     @takes(TransactionOptions)
     def __init__(self, options: TransactionOptions) -> None:
@@ -123,7 +117,7 @@ class TransactionProducer(Producer):
                     outcome = result_of(self._async_functions.submit(outcome))
                 state = decided(outcome, "execute")
             except BaseException as error:
-                transaction.end(TransactionState.UNKNOWN, aio.failure(error))
+                transaction._end(TransactionState.UNKNOWN, aio.failure(error))
                 raise
-            transaction.end(state)
+            transaction._end(state)
         return transaction

@@ -7,7 +7,7 @@ A `Client` has the life of one producer, consumer or admin: its state, its tasks
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 
 from mqclient.engine.heartbeat_backup import HeartbeatBackup, Sending
 from mqclient.engine.instance import Instance, Member, every, join
@@ -25,7 +25,9 @@ from mqcommon.wire.calls.call import Call
 from mqcommon.wire.codes import RequestCode
 from mqcommon.wire.frame import Frame
 
-__all__ = ["Client"]
+__all__ = ["Client", "State"]
+
+State = Literal["new", "running", "closing", "closed"]
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -41,7 +43,7 @@ class Client:
         self._given_transport = options.transport
         self.namespace = Namespace(settings.namespace)
         self._pid = process_id()
-        self._state = "new"
+        self._state: State = "new"
         self.running = False
         """True between start and close; to be read only."""
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -141,6 +143,11 @@ class Client:
     def replies(self) -> "dict[str, asyncio.Future[ReceivedMessage]]":
         """Requests that wait for a reply message, by correlation id; see `Instance`."""
         return self._instance.replies
+
+    @property
+    def state(self) -> State:
+        """Where the client is in its life."""
+        return self._state
 
     def check_running(self) -> None:
         """Raise ClosedError unless the client can be used by this process."""

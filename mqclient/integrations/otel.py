@@ -53,8 +53,8 @@ def instrument(client: C, tracer_provider: trace.TracerProvider | None = None) -
     }
     found = [name for name in wrappers if hasattr(client, name)]
     inner = getattr(client, "_async", client)
-    if hasattr(inner, "wrap_handlers"):
-        inner.wrap_handlers(tracing.around_handler)
+    if hasattr(inner, "_wrap_handlers"):
+        inner._wrap_handlers(tracing.around_handler)
     elif not found:
         raise TypeError(f"instrument takes a producer or a consumer, not {type(client).__name__}")
     for name in found:

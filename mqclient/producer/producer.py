@@ -1,10 +1,10 @@
 """The producer's asyncio face; sender.py does the sending."""
 
 import time
-import warnings
 from collections.abc import Coroutine, Sequence
-from typing import Any, Self
+from typing import Any
 
+from mqclient.engine.async_client import AsyncClient
 from mqclient.engine.client import Client
 from mqclient.errors import (
     BrokerError,
@@ -40,7 +40,7 @@ __all__ = ["Producer"]
 
 
 @explained
-class Producer:
+class Producer(AsyncClient):
     """Sends messages. The asyncio face; `mqclient.Producer` is the same for threads.
 
     It may be built without a running loop, and belongs to the loop that starts it.
@@ -98,25 +98,8 @@ class Producer:
             await self._dispatcher.close()
         await self._client.close(max(0.0, deadline - time.monotonic()))
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    def __del__(self) -> None:
-        client = getattr(self, "_client", None)
-        if client is not None and client.running:
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.settings.group} {self._client.client_id}>"
-
-    @property
-    def client_id(self) -> str:
-        """The id under which brokers know this producer."""
-        return self._client.client_id
 
     # --- sending
 
@@ -180,7 +163,7 @@ class Producer:
             return outcome
         return await sender.try_on(outgoing, started, limit, outcome)
 
-    def send_from_thread(
+    def _send_from_thread(
         self, message: Message | Sequence[Message], timeout: float | None
     ) -> SendResult | Coroutine[Any, Any, SendResult]:
         """For the blocking face: `send` in the caller's thread, without the loop.
@@ -315,7 +298,7 @@ class Producer:
                     f"leave deliver_at out, or use delay_level"
                 )
 
-    async def admit(self, message: Message | Sequence[Message], timeout: float | None) -> None:
+    async def _admit(self, message: Message | Sequence[Message], timeout: float | None) -> None:
         """For the blocking face: wait for room in flight. Raises BackPressureTimeout."""
         self._client.check_running()
         if self._around is not None:
@@ -323,17 +306,17 @@ class Producer:
             await self._around.admit(message, limit)
 
     @property
-    def limited(self) -> bool:
+    def _limited(self) -> bool:
         """Whether the messages in flight are limited."""
         return self._around is not None and self._around.limited
 
-    async def send_admitted(
+    async def _send_admitted(
         self,
         message: Message | Sequence[Message],
         choice: QueueChoice | None,
         timeout: float | None,
     ) -> SendResult:
-        """For the blocking face: `send` after `admit`."""
+        """For the blocking face: `send` after `_admit`."""
         limit = self.settings.timeout if timeout is None else seconds(timeout)
         return await self._send_around(message, choice, limit, admitted=True)
 

@@ -41,8 +41,8 @@ def _address_map(_name: str, given: Mapping[str, str]) -> Mapping[str, str]:
 Namesrv = Annotated[
     str | Iterable[str] | None,
     Option(
-        'NameServers "host:port", tried in turn, several by ";" or as a list, or the URL of an '
-        "address server; None takes NAMESRV_ADDR from the environment, else 127.0.0.1:9876",
+        'NameServers "host:port", several by ";" or as a list, or the URL of an address server; '
+        "None takes NAMESRV_ADDR, else 127.0.0.1:9876",
         read=_namesrv,
         reads_none=True,
         kind="str | list[str]",

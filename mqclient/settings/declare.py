@@ -194,6 +194,9 @@ def declared(kind: type[T]) -> type[T]:
         init(self, *arguments, **options)
 
     made.__init__ = __init__
+    __init__.__signature__ = _signature(made)  # type: ignore[attr-defined]
+    if made.__doc__:
+        made.__doc__ = f"{inspect.cleandoc(made.__doc__)}\n\n{_listed(rows(made))}"
     checked: type[T] = made
     return checked
 
@@ -315,20 +318,24 @@ def explained(client: type[C]) -> type[C]:
         return client
     kind: Any = client.__init__.__kind__  # type: ignore[attr-defined]
     common = _last(kind)
-    lines = [
-        textwrap.fill(described(row), 94, initial_indent="  ", subsequent_indent="      ")
-        for row in rows(kind)
-        if row.name not in common
-    ]
+    own = _listed(tuple(row for row in rows(kind) if row.name not in common))
     others = textwrap.fill(
-        f"Options of every client, see help(mqclient.ClientOptions): {', '.join(common)}.", 94
+        f"Options of every client, see help(mqclient.ClientOptions): {', '.join(common)}.", 120
     )
     text = inspect.cleandoc(client.__doc__)
-    client.__doc__ = f"{text}\n\nOptions:\n{chr(10).join(lines)}\n{others}"
+    client.__doc__ = f"{text}\n\nOptions:\n{own}\n{others}"
     return client
 
 
-def described(row: Row) -> str:
+def _listed(options: tuple[Row, ...]) -> str:
+    """Options in words, one a line."""
+    return "\n".join(
+        textwrap.fill(_described(row), 120, initial_indent="  ", subsequent_indent="      ")
+        for row in options
+    )
+
+
+def _described(row: Row) -> str:
     """One option in words: its name, unit, range and meaning."""
     unit = {"s": "seconds"}.get(row.option.unit, row.option.unit)
     limits = " ".join(part for part in (row.range, unit) if part)

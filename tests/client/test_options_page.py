@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pydoc
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from mqclient.settings.declare import Declared, rows
 from scripts.client_options_page import CLIENTS, VALUES
 
 NAMES_MAX = 50
+SCREEN_LINES, SCREEN_COLUMNS = 90, 140
+"""A terminal that fills a screen."""
 KINDS: list[type[Declared]] = [*(kind for kind, _, _ in CLIENTS.values()), *VALUES]
 
 
@@ -48,3 +51,11 @@ def test_constructors_show_every_option(face: Any, client: str, kind: type[Decla
     }
     text = inspect.getdoc(getattr(face, client)) or ""
     assert all(row.name in text for row in rows(kind))
+
+
+@pytest.mark.parametrize("face", [mqclient, aio])
+@pytest.mark.parametrize("client", ["Producer", "PushConsumer"])
+def test_help_fits_two_screens(face: Any, client: str) -> None:
+    text = pydoc.plain(pydoc.render_doc(getattr(face, client)))
+    lines = [1 + len(line) // SCREEN_COLUMNS for line in text.splitlines()]
+    assert sum(lines) <= 2 * SCREEN_LINES, text

@@ -7,7 +7,6 @@ when the caller asks for the next one, and a commit is written to the broker at 
 import asyncio
 import contextlib
 import logging
-import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from functools import partial
@@ -18,6 +17,7 @@ from mqclient.consumer.lite.buffer import LiteBuffer, LiteQueue
 from mqclient.consumer.lite.lite_assignment import AssignmentListener, LiteAssignment
 from mqclient.consumer.offset_store import OFFSET_TIMEOUT, MemoryOffsets, RemoteOffsets
 from mqclient.consumer.subscription import SqlFilter, Subscription, subscription_of
+from mqclient.engine.async_client import AsyncClient
 from mqclient.engine.callables import check_takes
 from mqclient.engine.client import Client
 from mqclient.engine.first_at import asking, first_at
@@ -44,7 +44,7 @@ POLL_COUNT_MAX = 65535
 
 
 @explained
-class LitePullConsumer:
+class LitePullConsumer(AsyncClient):
     """Reads topics, or queues, when the caller asks. The asyncio face; `mqclient.LitePullConsumer`
     is the same for threads.
 
@@ -128,25 +128,8 @@ class LitePullConsumer:
                     await self._assignment.commit_moved()
         await self._client.close(limit)
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    def __del__(self) -> None:
-        client = getattr(self, "_client", None)
-        if client is not None and client.running:
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
-
     def __repr__(self) -> str:
         return f"<LitePullConsumer {self.settings.group} {self._client.client_id}>"
-
-    @property
-    def client_id(self) -> str:
-        """The id under which brokers know this consumer."""
-        return self._client.client_id
 
     # --- what to read
 
@@ -234,6 +217,13 @@ class LitePullConsumer:
         """The queues that this consumer reads now."""
         return self._client.namespace.unwrap_queues(sorted(self._assignment.held))
 
+    async def wait_ready(self, timeout: float = 20.0) -> None:
+        """Wait until a NameServer answers and the consumer has its queues.
+
+        timeout: seconds. Raises as `wait_assigned` does.
+        """
+        await self.wait_assigned(timeout)
+
     async def wait_assigned(self, timeout: float = 20.0) -> list[MessageQueue]:
         """Wait until the group has shared every subscribed topic once, or the assigned queues are
         read.
@@ -272,10 +262,10 @@ class LitePullConsumer:
     # --- messages
 
     def __aiter__(self) -> Self:
-        self.check_reads()
+        self._check_reads()
         return self
 
-    def check_reads(self) -> None:
+    def _check_reads(self) -> None:
         """Raise ClosedError unless it runs, ValueError without a subscription or assignment."""
         self._client.check_running()
         if not self._reads:
@@ -302,7 +292,7 @@ class LitePullConsumer:
         timeout: seconds to wait for the first one; after it the list is empty. Positions move past
         them with the next `poll`. Raises as iterating does, ClosedError after a close.
         """
-        self.check_reads()
+        self._check_reads()
         if isinstance(max_messages, bool) or not isinstance(max_messages, int):
             raise TypeError(f"max_messages must be int, not {type(max_messages).__name__}")
         if not 1 <= max_messages <= POLL_COUNT_MAX:
@@ -311,11 +301,11 @@ class LitePullConsumer:
         await asyncio.sleep(0)
         return await self._buffer.take_many(max_messages, limit)
 
-    def take(self) -> ReceivedMessage | None:
+    def _take(self) -> ReceivedMessage | None:
         """For the blocking client: the next message if one is buffered, without the loop."""
         return self._buffer.take()
 
-    def take_back(self, _lost: object) -> None:
+    def _take_back(self, _lost: object) -> None:
         """For the blocking client: return the messages that a cancelled call did not deliver."""
         self._buffer.take_back()
 

@@ -5,7 +5,6 @@ import contextlib
 import logging
 import os
 import time
-import warnings
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Self
@@ -35,6 +34,7 @@ from mqclient.consumer.subscription import (
     tag_subscription,
 )
 from mqclient.consumer.subscription_versions import outrank
+from mqclient.engine.async_client import AsyncClient
 from mqclient.engine.client import Client
 from mqclient.engine.parallel import in_parallel
 from mqclient.engine.signals import until_signal
@@ -60,7 +60,7 @@ _FROM_WHERE = {
 
 
 @explained
-class PushConsumer:
+class PushConsumer(AsyncClient):
     """Reads topics for a group and calls handlers. The asyncio face; `mqclient.PushConsumer` is
     the same for threads.
 
@@ -136,10 +136,10 @@ class PushConsumer:
         BrokerError when a broker refuses a SqlFilter, OSError or ValueError when offset_store
         cannot be read.
         """
-        self.check_subscribed()
+        self._check_subscribed()
         await self._start()
 
-    def check_subscribed(self) -> None:
+    def _check_subscribed(self) -> None:
         """Raise ValueError when no topic is subscribed to."""
         if not any(item.handler for item in self._subscriptions.values()):
             raise ValueError(
@@ -179,11 +179,11 @@ class PushConsumer:
         self._client.check_loop()
         if self._closing is None or self._closing.done():
             self._closing = asyncio.create_task(self._close(limit))
-        if not self.in_handler:
+        if not self._in_handler:
             await asyncio.shield(self._closing)
 
     @property
-    def in_handler(self) -> bool:
+    def _in_handler(self) -> bool:
         """Whether the caller is a handler of this consumer: it must not wait for its own end."""
         return self._service.calling
 
@@ -212,15 +212,15 @@ class PushConsumer:
             await until_signal(self._client.ending, self._start_if_new)
         finally:
             await self.close()
-        self.raise_failure()
+        self._raise_failure()
 
     async def _start_if_new(self) -> None:
         if not self._client.running:
             await self.start()
         await self._checks.finish()
-        self.check_subscribed()
+        self._check_subscribed()
 
-    def raise_failure(self) -> None:
+    def _raise_failure(self) -> None:
         """Raise RocketMQError if the consumer can no longer work."""
         if self._client.failure is not None:
             text = f"the consumer can no longer work: {self._client.failure!r}; see the log"
@@ -230,21 +230,8 @@ class PushConsumer:
         await self._start()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    def __del__(self) -> None:
-        client = getattr(self, "_client", None)
-        if client is not None and client.running:
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
-
     def __repr__(self) -> str:
         return f"<PushConsumer {self.settings.group} {self._client.client_id}>"
-
-    @property
-    def client_id(self) -> str:
-        """The id under which brokers know this consumer."""
-        return self._client.client_id
 
     # --- subscriptions
 
@@ -264,7 +251,7 @@ class PushConsumer:
         broker answers. Without the await the error is logged, and the next `run` or
         `wait_assigned` raises it.
         """
-        return self.add(subscription_of(topic, expression, handler))
+        return self._add(subscription_of(topic, expression, handler))
 
     def on_message(
         self, topic: str, expression: str | SqlFilter = "*"
@@ -281,12 +268,12 @@ class PushConsumer:
         check_decorator(topic, expression)
 
         def subscribe(function: MessageFunction) -> MessageFunction:
-            self.add(message_subscription(topic, expression, function))
+            self._add(message_subscription(topic, expression, function))
             return function
 
         return subscribe
 
-    def add(self, subscription: Subscription) -> Awaitable[None]:
+    def _add(self, subscription: Subscription) -> Awaitable[None]:
         """Add a subscription; for `subscribe`, `on_message` and the blocking face."""
         if self._trace is not None and subscription.handler is not None:
             tracing = ConsumeTrace(self._trace, self.settings.consume_timeout)
@@ -299,7 +286,7 @@ class PushConsumer:
         self._accept(subscription)
         return Subscribed()
 
-    def wrap_handlers(self, wrap: HandlerWrap) -> None:
+    def _wrap_handlers(self, wrap: HandlerWrap) -> None:
         """Put something around every handler, of subscriptions that were made and that will be."""
         self._wraps.append(wrap)
         for subscription in self._subscriptions.values():
@@ -338,6 +325,13 @@ class PushConsumer:
     def resume(self) -> None:
         """Pull again after `pause`."""
         self._puller.resume()
+
+    async def wait_ready(self, timeout: float = 20.0) -> None:
+        """Wait until a NameServer answers and the consumer has its queues.
+
+        timeout: seconds. Raises as `wait_assigned` does.
+        """
+        await self.wait_assigned(timeout)
 
     async def wait_assigned(self, timeout: float = 20.0) -> list[MessageQueue]:
         """Wait until every subscribed topic has been shared out among the group once.

@@ -54,7 +54,7 @@ class Transaction:
             raise ClosedError("this transaction was used before; make a new one")
         self._sent = await self._halves.send(self.message, self._timeout)
         if self._sent.lesser:
-            await self.end(TransactionState.ROLLBACK)
+            await self._end(TransactionState.ROLLBACK)
             self._sent.raise_for_status()
         return self
 
@@ -66,7 +66,7 @@ class Transaction:
     ) -> None:
         if not self._over:
             failed = error is not None
-            await self.end(TransactionState.ROLLBACK if failed else TransactionState.UNKNOWN)
+            await self._end(TransactionState.ROLLBACK if failed else TransactionState.UNKNOWN)
 
     @property
     def result(self) -> SendResult:
@@ -90,9 +90,9 @@ class Transaction:
         self._halves.check_running()
         if self._over:
             raise ClosedError(f"transaction {self.message.transaction_id} has ended already")
-        await self.end(state)
+        await self._end(state)
 
-    async def end(self, state: TransactionState, remark: str | None = None) -> None:
+    async def _end(self, state: TransactionState, remark: str | None = None) -> None:
         """End the transaction once; for the producer's own use."""
         sent = self.result
         self.state, self._over = state, True
@@ -168,9 +168,9 @@ class TransactionProducer(Producer):
                 outcome = await outcome if inspect.isawaitable(outcome) else outcome
                 state = decided(outcome, "execute")
             except BaseException as error:
-                await transaction.end(TransactionState.UNKNOWN, failure(error))
+                await transaction._end(TransactionState.UNKNOWN, failure(error))
                 raise
-            await transaction.end(state)
+            await transaction._end(state)
         return transaction
 
     async def _introduce(self) -> None:

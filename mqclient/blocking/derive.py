@@ -1,0 +1,106 @@
+"""Derives a blocking face from an asyncio one: `send = sync(aio.Producer.send)`.
+
+A derived method has the arguments, result, errors and docstring of the asyncio method, for type
+checkers, completion and `help()`. A method with a body of its own is decorated with `like`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from mqclient.blocking.loop_thread import LoopThread
+
+__all__ = ["BlockingFace", "in_future", "like", "plain", "sync"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+class BlockingFace:
+    """What a derived method uses: the asyncio object, and where its coroutines run."""
+
+    _async: Any
+
+    def _where(self) -> LoopThread:
+        """The running loop. Raises ClosedError before the start."""
+        raise NotImplementedError
+
+    @property
+    def _is_new(self) -> bool:
+        """Whether the client has not started, so that no loop runs its methods."""
+        return False
+
+
+def sync(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Any, P], R]:
+    """The method that runs an asyncio one to its end."""
+    name = method.__name__
+
+    @functools.wraps(method)
+    def run(face: BlockingFace, /, *arguments: P.args, **options: P.kwargs) -> R:
+        where = face._where()
+        work: Coroutine[Any, Any, R] = getattr(face._async, name)(*arguments, **options)
+        return where.run(work)
+
+    return run
+
+
+def plain(
+    method: Callable[Concatenate[Any, P], R], *, before_start: bool = False
+) -> Callable[Concatenate[Any, P], R]:
+    """The method that calls a plain one on the loop.
+
+    before_start: it may be called before the start too, in the caller's thread.
+    """
+    name = method.__name__
+
+    @functools.wraps(method)
+    def call(face: BlockingFace, /, *arguments: P.args, **options: P.kwargs) -> R:
+        function = getattr(face._async, name)
+        if before_start and face._is_new:
+            found: R = function(*arguments, **options)
+            return found
+        result: R = face._where().call(functools.partial(function, *arguments, **options))
+        return result
+
+    return call
+
+
+def in_future(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]], name: str
+) -> Callable[Concatenate[Any, P], Future[R]]:
+    """The method that starts an asyncio one and returns at once. name: of the new method."""
+    source = method.__name__
+
+    def start(face: BlockingFace, /, *arguments: P.args, **options: P.kwargs) -> Future[R]:
+        where = face._where()
+        return where.submit(getattr(face._async, source)(*arguments, **options))
+
+    start.__name__, start.__qualname__ = name, f"{method.__qualname__.rpartition('.')[0]}.{name}"
+    start.__doc__ = (
+        f"Like `{source}`, but return at once: the future gets the result or the exception."
+    )
+    start.__wrapped__ = method  # type: ignore[attr-defined]
+    return start
+
+
+def like(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
+) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
+    """Decorate a method with the arguments and the result of an asyncio one.
+
+    Its docstring comes after the docstring of the asyncio method.
+    """
+
+    def decorate(own: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+        about = (inspect.getdoc(method), inspect.cleandoc(own.__doc__ or ""))
+        own.__doc__ = "\n\n".join(part for part in about if part)
+        return own
+
+    return decorate
