@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.fixture(scope="module")
 def texts() -> dict[str, str]:
-    return pages.texts()
+    return dict(pages.texts())
 
 
 @pytest.mark.parametrize("path", [*pages.WRITTEN, *pages.TABLES])

@@ -11,7 +11,9 @@ from typing import Any
 from mqclient.admin import (
     access,
     brokers,
+    dead_letters,
     groups,
+    lag,
     messages,
     namesrv,
     offsets,
@@ -48,34 +50,6 @@ class Access(BlockingRoom):
 class Brokers(BlockingRoom):
     """Clusters, brokers, their runtime figures and configuration."""
 
-<<<<<<< HEAD
-    clusters = _blocking(brokers.Brokers.clusters)
-    masters = _blocking(brokers.Brokers.masters)
-    addresses = _blocking(brokers.Brokers.addresses)
-    chosen = _blocking(brokers.Brokers.chosen)
-    names = _blocking(brokers.Brokers.names)
-    name_of = _blocking(brokers.Brokers.name_of)
-    runtime = _blocking(brokers.Brokers.runtime)
-    stats = _blocking(brokers.Brokers.stats)
-    consume_stats = _blocking(brokers.Brokers.consume_stats)
-    config = _blocking(brokers.Brokers.config)
-    update_config = _blocking(brokers.Brokers.update_config)
-    consume_queue = _blocking(brokers.Brokers.consume_queue)
-    clean_expired_queues = _blocking(brokers.Brokers.clean_expired_queues)
-    delete_expired_logs = _blocking(brokers.Brokers.delete_expired_logs)
-    clean_unused_topics = _blocking(brokers.Brokers.clean_unused_topics)
-
-
-class DeadLetters(BlockingRoom):
-    """Messages that groups could not consume. All raise NoRouteError for a group without any."""
-
-    topics = _blocking(dead_letters.DeadLetters.topics)
-    topic = _blocking(dead_letters.DeadLetters.topic)
-    read = _blocking(dead_letters.DeadLetters.read)
-    redrive = _blocking(dead_letters.DeadLetters.redrive)
-    redrive_some = _blocking(dead_letters.DeadLetters.redrive_some)
-    purge = _blocking(dead_letters.DeadLetters.purge)
-=======
     clusters = sync(brokers.Brokers.clusters)
     masters = sync(brokers.Brokers.masters)
     addresses = sync(brokers.Brokers.addresses)
@@ -91,30 +65,22 @@ class DeadLetters(BlockingRoom):
     clean_expired_queues = sync(brokers.Brokers.clean_expired_queues)
     delete_expired_logs = sync(brokers.Brokers.delete_expired_logs)
     clean_unused_topics = sync(brokers.Brokers.clean_unused_topics)
->>>>>>> 6f1a4ae5 (client: one way to make the blocking clients; asyncio clients share a base; a file holds the public names)
+
+
+class DeadLetters(BlockingRoom):
+    """Messages that groups could not consume. All raise NoRouteError for a group without any."""
+
+    topics = sync(dead_letters.DeadLetters.topics)
+    topic = sync(dead_letters.DeadLetters.topic)
+    read = sync(dead_letters.DeadLetters.read)
+    redrive = sync(dead_letters.DeadLetters.redrive)
+    redrive_some = sync(dead_letters.DeadLetters.redrive_some)
+    purge = sync(dead_letters.DeadLetters.purge)
 
 
 class Groups(BlockingRoom):
     """Consumer groups of a cluster."""
 
-<<<<<<< HEAD
-    names = _blocking(groups.Groups.names)
-    update = _blocking(groups.Groups.update)
-    configs = _blocking(groups.Groups.configs)
-    config = _blocking(groups.Groups.config)
-    on_all_brokers = _blocking(groups.Groups.on_all_brokers)
-    user_configs = _blocking(groups.Groups.user_configs)
-    user_table = _blocking(groups.Groups.user_table)
-    delete = _blocking(groups.Groups.delete)
-    connection = _blocking(groups.Groups.connection)
-    running_info = _blocking(groups.Groups.running_info)
-
-
-class Lags(BlockingRoom):
-    """How far groups are behind. A lag is never negative, and deleted messages do not count."""
-
-    of = _blocking(lag.Lags.of)
-=======
     names = sync(groups.Groups.names)
     update = sync(groups.Groups.update)
     configs = sync(groups.Groups.configs)
@@ -125,7 +91,12 @@ class Lags(BlockingRoom):
     delete = sync(groups.Groups.delete)
     connection = sync(groups.Groups.connection)
     running_info = sync(groups.Groups.running_info)
->>>>>>> 6f1a4ae5 (client: one way to make the blocking clients; asyncio clients share a base; a file holds the public names)
+
+
+class Lags(BlockingRoom):
+    """How far groups are behind. A lag is never negative, and deleted messages do not count."""
+
+    of = sync(lag.Lags.of)
 
 
 class Messages(BlockingRoom):
@@ -161,28 +132,16 @@ class NameServers(BlockingRoom):
 class Offsets(BlockingRoom):
     """Offsets of queues and groups."""
 
-<<<<<<< HEAD
-    progress = _blocking(offsets.Offsets.progress)
-    unreadable = _blocking(offsets.Offsets.unreadable)
-    minimum = _blocking(offsets.Offsets.minimum)
-    maximum = _blocking(offsets.Offsets.maximum)
-    at_time = _blocking(offsets.Offsets.at_time)
-    earliest_time = _blocking(offsets.Offsets.earliest_time)
-    of_group = _blocking(offsets.Offsets.of_group)
-    of_members = _blocking(offsets.Offsets.of_members)
-    committed = _blocking(offsets.Offsets.committed)
-    commit = _blocking(offsets.Offsets.commit)
-=======
     progress = sync(offsets.Offsets.progress)
     unreadable = sync(offsets.Offsets.unreadable)
     minimum = sync(offsets.Offsets.minimum)
     maximum = sync(offsets.Offsets.maximum)
     at_time = sync(offsets.Offsets.at_time)
     earliest_time = sync(offsets.Offsets.earliest_time)
+    of_group = sync(offsets.Offsets.of_group)
     of_members = sync(offsets.Offsets.of_members)
     committed = sync(offsets.Offsets.committed)
     commit = sync(offsets.Offsets.commit)
->>>>>>> 6f1a4ae5 (client: one way to make the blocking clients; asyncio clients share a base; a file holds the public names)
 
 
 class Plans(BlockingRoom):
