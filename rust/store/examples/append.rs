@@ -6,6 +6,8 @@
 //!   of the appending thread per append.
 //! - `prepared`: like `async`, in bursts of 10,000 into prepared blocks and pages, with pauses for
 //!   dispatch and the next pages. The result is the rate of the median burst.
+//! - `rolls`: one thread with ASYNC_FLUSH and log files of 16 MiB. The time of each put, and of those
+//!   that continued in a new file.
 //! - `sync_lone`: one thread that waits for each put, with SYNC_FLUSH. `disk_bytes_per_flush` is
 //!   the number of bytes that the process sends to the disk per put.
 //! - `sync_parked`, `sync_group`: 1 and 64 parked puts in flight, with SYNC_FLUSH.
@@ -27,6 +29,8 @@ use common::{BODY, PROPERTIES, TOPIC, flushing, message};
 
 /// Puts measured together; less than the store keeps prepared.
 const BURST: u32 = 10_000;
+/// Length of the log files of the case `rolls`.
+const SMALL_FILE_BYTES: u64 = 16 << 20;
 
 type Case = fn(&Arc<Store>, Duration) -> Outcome<Value>;
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -44,9 +48,10 @@ fn main() -> Outcome<()> {
         }
     }
     let limit = Duration::from_secs_f64(seconds);
-    let cases: [(&str, bool, Case); 6] = [
+    let cases: [(&str, bool, Case); 7] = [
         ("async", false, append),
         ("prepared", false, bursts),
+        ("rolls", false, rolls),
         ("sync_lone", true, flush_each),
         ("sync_parked", true, |store, limit| parked(store, limit, 1)),
         ("sync_group", true, |store, limit| parked(store, limit, 64)),
@@ -56,7 +61,8 @@ fn main() -> Outcome<()> {
     report.insert("body_bytes".into(), BODY.len().into());
     for (name, sync_flush, case) in cases {
         if only.is_empty() || only == name {
-            let figures = measure(&root, sync_flush, |store| case(store, limit))?;
+            let file_bytes = (name == "rolls").then_some(SMALL_FILE_BYTES);
+            let figures = measure(&root, (sync_flush, file_bytes), |store| case(store, limit))?;
             report.insert(name.into(), figures);
         }
     }
@@ -67,12 +73,13 @@ fn main() -> Outcome<()> {
 /// Runs one case on a new store.
 fn measure(
     root: &Path,
-    sync_flush: bool,
+    (sync_flush, commit_log_file_bytes): (bool, Option<u64>),
     case: impl FnOnce(&Arc<Store>) -> Outcome<Value>,
 ) -> Outcome<Value> {
     let directory = root.join(format!("mqstack-append-{}", std::process::id()));
     let settings = Settings {
         sync_flush,
+        commit_log_file_bytes,
         index_enabled: false,
         ..Settings::default()
     };
@@ -121,6 +128,46 @@ fn bursts(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
         "appends_per_s": rates[rates.len() / 2].round(),
         "best_burst_per_s": rates[rates.len() - 1].round(),
         "cpu_ns": cpu_ns[cpu_ns.len() / 2],
+    }))
+}
+
+/// One thread that measures each put.
+fn rolls(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
+    let request = message(TOPIC, &BODY, PROPERTIES);
+    let started = Instant::now();
+    let (mut all_ns, mut rolls_ns, mut file) = (Vec::new(), Vec::new(), 0);
+    while started.elapsed() < limit {
+        let began = Instant::now();
+        let put = store.put(&request);
+        let took_ns = began.elapsed().as_nanos() as u64;
+        let Put::Done(result) = put else {
+            return Err("it waits".into());
+        };
+        if result.status != PutStatus::Ok {
+            return Err(format!("{:?}: {:?}", result.status, store.refusal()).into());
+        }
+        let now_in = result.physical_offset.cast_unsigned() / SMALL_FILE_BYTES;
+        if std::mem::replace(&mut file, now_in) != now_in {
+            rolls_ns.push(took_ns);
+        }
+        all_ns.push(took_ns);
+    }
+    let at = |sorted: &[u64], part: f64| {
+        let place = (sorted.len().saturating_sub(1)) as f64 * part;
+        sorted
+            .get(place as usize)
+            .map_or(0.0, |ns| *ns as f64 / 1e3)
+    };
+    all_ns.sort_unstable();
+    rolls_ns.sort_unstable();
+    Ok(json!({
+        "puts_per_s": rate(all_ns.len() as u64, started),
+        "p50_us": at(&all_ns, 0.5),
+        "p99_9_us": at(&all_ns, 0.999),
+        "longest_us": at(&all_ns, 1.0),
+        "rolls": rolls_ns.len(),
+        "roll_p50_us": at(&rolls_ns, 0.5),
+        "roll_longest_us": at(&rolls_ns, 1.0),
     }))
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Rest {
 impl QueueFiles {
     /// Reads the start of a file. The rest is not read if the file system reports it as a hole.
     pub(crate) fn look(&self, start: u64) -> io::Result<Look> {
-        let file = self.open(start)?;
+        let file = self.open_once(start)?;
         let length = usize::try_from(self.file_bytes).unwrap_or(usize::MAX);
         let mut bytes = vec![0; length.min(4_096)];
         file.read_exact_at(&mut bytes, 0)?;

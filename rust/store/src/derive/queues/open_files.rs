@@ -78,6 +78,22 @@ impl OpenFiles {
         Ok(file)
     }
 
+    /// Like [`OpenFiles::get`], but the file is kept open only if that closes no other file. For a
+    /// start, which reads each file once.
+    pub(crate) fn get_once(
+        &self,
+        key: FileKey,
+        open: impl FnOnce() -> io::Result<File>,
+    ) -> io::Result<Arc<File>> {
+        if let Some(file) = self.find(key) {
+            return Ok(file);
+        }
+        if self.inner.lock().files.len() < self.limit {
+            return self.get(key, open);
+        }
+        open().map(Arc::new)
+    }
+
     /// Closes one file, because it was removed.
     pub(crate) fn forget(&self, queue: u64, start: u64) {
         let mut inner = self.inner.lock();
@@ -154,6 +170,19 @@ mod tests {
         assert!(removed(&|| files.forget(7, 0)));
         assert!(removed(&|| files.forget_all(7)));
         assert!(!removed(&|| ()));
+    }
+
+    #[test]
+    fn a_file_that_is_used_once_closes_no_other() {
+        let files = OpenFiles::new(2);
+        let open = || File::open_directory("/");
+        for start in 0..4 {
+            files.get_once((0, start), open).unwrap();
+        }
+        let is_open: Vec<_> = (0..4)
+            .map(|start| files.find((0, start)).is_some())
+            .collect();
+        assert_eq!(is_open, [true, true, false, false]);
     }
 
     #[test]

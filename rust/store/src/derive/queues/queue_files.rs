@@ -198,6 +198,15 @@ impl QueueFiles {
         })
     }
 
+    /// Opens a listed file for the one read of a start.
+    pub(super) fn open_once(&self, start: u64) -> io::Result<Arc<File>> {
+        self.shared.open.get_once((self.number, start), || {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true);
+            fs::open_listed(self.path(start), &mut options)
+        })
+    }
+
     /// Reads from one file. A non-blocking read returns None or less if it would wait for the disk,
     /// also if the file is not open.
     pub(crate) fn read(
