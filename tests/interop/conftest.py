@@ -12,7 +12,7 @@ from tests.interop.java_driver import JavaDriver
 
 SHARING = (
     *("bench", "harness", "java_clients", "java_features", "lite_pull", "mqadmin"),
-    *("mqadmin_operators", "mqadmin_own"),
+    *("mqadmin_messages", "mqadmin_operators", "mqadmin_own"),
     *("python_admin", "python_clients", "python_control", "python_orderly", "python_requests"),
     *("python_sharing", "python_transactions", "spark_rows"),
 )

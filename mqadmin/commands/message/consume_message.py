@@ -33,7 +33,7 @@ async def _of_topic(admin: Admin, arguments: Arguments, count: int) -> AsyncIter
     """The oldest messages of the first queues, until there are enough."""
     left = count
     for queue in await readable_queues(admin, arguments.required("topic")):
-        if left == 0:
+        if left <= 0:
             return
         low, high = await extent(admin, queue, arguments)
         if high - low > left:
@@ -41,7 +41,7 @@ async def _of_topic(admin: Admin, arguments: Arguments, count: int) -> AsyncIter
             yield Piece(text)
             high, left = low + left - 1, 0
         else:
-            left = max(left - (high - low), 0)
+            left -= high - low + 1  # RocketMQ counts one message more in each queue
         async for piece in _pieces(admin, queue, low, high, arguments):
             yield piece
 

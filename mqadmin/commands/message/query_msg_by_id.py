@@ -35,7 +35,7 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
     rows = [tracked_fields(message, tracks) for message, tracks in shown]
     return Report(
         rows,
-        lambda: "\n".join(message_block(*one, with_id=True) for one in shown),
+        lambda: "".join(message_block(*one, with_id=True) for one in shown),
         single=len(rows) == 1,
     )
 

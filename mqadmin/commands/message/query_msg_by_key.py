@@ -1,4 +1,4 @@
-"""mqadmin queryMsgByKey: messages of a topic that have a key, newest first."""
+"""mqadmin queryMsgByKey: messages of a topic that have a key, oldest first."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ COLUMNS = ("msgId", "brokerName", "queueId", "queueOffset", "storeTimestamp", "t
 async def run(admin: Admin, arguments: Arguments) -> Report:
     """Ask the brokers' index for at most 64 messages."""
     found = await admin.messages.query(arguments.required("topic"), arguments.required("msgKey"))
-    newest = sorted(found, key=lambda m: (m.store_timestamp_ms, m.commit_log_offset), reverse=True)
-    return Report([message_fields(m) for m in newest], lambda: _table(newest), columns=COLUMNS)
+    return Report([message_fields(m) for m in found], lambda: _table(found), columns=COLUMNS)
 
 
 def _table(messages: list[ReceivedMessage]) -> str:
