@@ -11,6 +11,7 @@ import os
 import pkgutil
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -156,6 +157,12 @@ def second_words(first: str) -> list[str]:
     """The second words of the commands that begin with a word."""
     pairs = (name.split() for name in OWN if " " in name)
     return [second for head, second in pairs if head == first.lower()]
+
+
+def nearest(word: str) -> list[str]:
+    """The names that a mistyped word is closest to, the best first."""
+    names = {name.lower(): name for name in (*DESCRIPTIONS, *OWN)}
+    return [names[near] for near in get_close_matches(word.lower(), names, 2, 0.7)]
 
 
 def description(name: str) -> str:

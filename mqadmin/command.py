@@ -14,6 +14,9 @@ from mqclient.admin import Admin
 from mqclient.cli import connection
 from mqcommon.cli.options import DEBUG
 
+WATCH_MIN_S = 0.1
+"""Shortest time between two rounds of --watch."""
+
 
 class UsageError(Exception):
     """The command line is wrong; the text says where. Exit code 2."""
@@ -85,6 +88,11 @@ class Arguments:
         """Whether an option has the value true (any other text is false, as in Java)."""
         return (self.text(name) or "").lower() == "true"
 
+    def seconds(self, name: str) -> float | None:
+        """A number of seconds that the parser has checked, None when the option is absent."""
+        value = self._values.get(name)
+        return value if isinstance(value, float) else None
+
     def time_ms(self, name: str) -> int | None:
         """A time in milliseconds since 1970, None when it is absent; raises UsageError."""
         value = self.text(name)
@@ -132,7 +140,7 @@ class Command:
 
     def parse(self, words: Sequence[str]) -> Arguments:
         """Read the words after the command's name; raises UsageError."""
-        command = click.Command(self.name, params=self._parameters(), add_help_option=False)
+        command = click.Command(self.name, params=self.parameters(), add_help_option=False)
         try:
             with command.make_context(f"mqadmin {self.name}", list(words)) as context:
                 values = dict(context.params)
@@ -142,7 +150,7 @@ class Command:
             self._check(values)
         return Arguments(values, connection.server_options_of(values))
 
-    def _parameters(self) -> list[click.Parameter]:
+    def parameters(self) -> list[click.Parameter]:
         """Options with RocketMQ's names, whose help is RocketMQ's text (`help.py`), and ours."""
         options = (*self.all_options, *self.more_options)
         return [
@@ -155,6 +163,7 @@ class Command:
             ),
             *click.command(connection.server_options(lambda: None)).params,
             click.Option(["--output"], type=click.Choice(FORMATS)),
+            click.Option(["--watch"], type=click.FloatRange(min=WATCH_MIN_S)),
             *([click.Option(["--yes"], is_flag=True)] if self.effect is not None else []),
             DEBUG,
         ]

@@ -69,7 +69,7 @@ def _flags(option: Option) -> str:
 def full_help(command: Command) -> str:
     """RocketMQ's usage, then what this command has beyond RocketMQ's."""
     ours = (
-        f"Also: -{option.short},--{option.long} <arg>   {option.help}\n"
+        f"Also: {_flags(option).strip()}{' <arg>' if option.takes_value else ''}   {option.help}\n"
         for option in command.more_options
     )
     confirmed = YES_NOTE if command.effect is not None else ""
@@ -84,6 +84,7 @@ CONNECTION_NOTE = "".join(
 YES_NOTE = "Also: --yes   do not ask for confirmation on a terminal\n"
 OUTPUT_NOTE = (
     f"Also: --output {'|'.join(FORMATS)} (table on a terminal, otherwise {{in_pipe}});"
+    "\n--watch SECONDS repeats the command until it is stopped;"
     "\n--debug shows the traceback of a defect;"
     "\nwithout -n the address comes from NAMESRV_ADDR, else 127.0.0.1:9876."
 )

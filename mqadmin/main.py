@@ -16,12 +16,15 @@ from mqadmin.catalogue import (
     is_rocketmqs,
     listing,
     named,
+    nearest,
     second_words,
 )
 from mqadmin.command import Arguments, Command, UsageError
+from mqadmin.completion import COMPLETION, script
 from mqadmin.confirmation import is_confirmed, require_address
 from mqadmin.help import full_help, usage
 from mqadmin.report import write
+from mqadmin.watching import repeat
 from mqclient.admin import Admin
 from mqclient.cli.failures import failure_of
 from mqcommon.cli import exit_codes, running
@@ -44,7 +47,13 @@ def main(argv: Sequence[str] | None = None, connect: AdminMaker = _connected) ->
     command = None if name is None else command_of(name)
     if command is not None:
         return _run(command, rest, connect)
-    return running.run("mqadmin", lambda: _show(words), failure_of)
+    return running.run("mqadmin", lambda: _show(words), _judge)
+
+
+def _judge(error: Exception) -> Failure | None:
+    if isinstance(error, UsageError):
+        return Failure(str(error), exit_codes.USAGE)
+    return failure_of(error)
 
 
 def _show(words: list[str]) -> int:
@@ -57,12 +66,18 @@ def _show(words: list[str]) -> int:
         return exit_codes.OK
     if words[0].lower() == "help":
         words = words[1:]
+    if words[0] == COMPLETION:
+        print(script(words[1:]))
+        return exit_codes.OK
     name, _ = named(words)
     if name is None and (seconds := second_words(words[0])):
         print(f"mqadmin {words[0]}: say what to do: {', '.join(seconds)}", file=sys.stderr)
         return exit_codes.USAGE
     if name is None:
         print(f"The sub command {words[0]} not exist.", file=sys.stderr)
+        near = nearest(words[0])
+        if near:
+            print(f"mqadmin: did you mean {' or '.join(near)}?", file=sys.stderr)
         return exit_codes.USAGE
     command = command_of(name)
     if command is None:
@@ -91,10 +106,10 @@ def _run(command: Command, words: Sequence[str], connect: AdminMaker) -> int:
 
 
 async def _execute(command: Command, arguments: Arguments, connect: AdminMaker) -> int:
-    """Run a command until it ends; with an interval, until it is stopped. Returns the exit code."""
-    interval_s = 0
-    if command.interval_option is not None:
-        interval_s = arguments.number(command.interval_option, 0)
+    """Run a command once, or again and again until it is stopped. Returns the exit code."""
+    interval_s = arguments.seconds("watch")
+    if interval_s is None and command.interval_option is not None:
+        interval_s = float(arguments.number(command.interval_option, 0))
     require_address(command, arguments)
     try:
         admin = connect(arguments)
@@ -104,11 +119,16 @@ async def _execute(command: Command, arguments: Arguments, connect: AdminMaker) 
         if not await is_confirmed(command, admin, arguments):
             return exit_codes.FAILED
         form = arguments.text("output") or _usual_form(command)
-        while True:
+
+        async def once() -> None:
             await write(await command.run(admin, arguments), form)
-            if interval_s <= 0:
-                return exit_codes.OK
-            await asyncio.sleep(interval_s)
+
+        if not interval_s or interval_s < 0:
+            await once()
+        else:
+            clears = form == "table" and arguments.seconds("watch") is not None
+            await repeat(once, interval_s, f"mqadmin {command.name}", clears=clears)
+        return exit_codes.OK
 
 
 def _usual_form(command: Command) -> str:

@@ -15,6 +15,7 @@ from scripts import (
     blocking_admin,
     client_options_page,
     metrics_page,
+    mqadmin_page,
     protocol_page,
     public_api,
     tested_page,
@@ -25,6 +26,7 @@ WRITTEN: dict[str, Callable[[], str]] = {
     "mqclient/blocking/admin_groups.py": blocking_admin.page,  # first, as others import it
     "docs/client-options.md": client_options_page.page,
     "docs/metrics.md": metrics_page.page,
+    "docs/operations/mqadmin.md": mqadmin_page.page,
     "docs/operations/tested.md": tested_page.page,
     "docs/protocol.md": protocol_page.page,
     "docs/settings.md": settings_page.page,

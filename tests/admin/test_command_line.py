@@ -164,6 +164,18 @@ def test_an_unknown_command_is_said_in_java_s_words(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == text("unknown-command")
 
 
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [("topicRoutes", "topicRoute"), ("UPDATETOPICPERMS", "updateTopicPerm or updateTopic")],
+)
+def test_a_mistyped_command_gets_the_nearest_names(
+    word: str, near: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([word]) == 2
+    said = f"The sub command {word} not exist.\nmqadmin: did you mean {near}?\n"
+    assert capsys.readouterr().err == said
+
+
 NOT_BUILT = set(catalogue.DESCRIPTIONS) - set(catalogue.built())
 
 
@@ -186,6 +198,8 @@ def test_a_missing_option_shows_the_usage(capsys: pytest.CaptureFixture[str]) ->
         (["updateTopic", "-t", "T"], "give exactly one of -b (brokerAddr) or -c (clusterName)"),
         (["updateTopic", "-t", "T", "-b", "h:1", "-c", "C"], "give exactly one of"),
         (["updateTopic", "-t", "T", "-c", "C", "-r", "many"], "--readQueueNums must be a whole"),
+        (["topicStatus", "--topik", "T"], "Did you mean"),
+        (["topicList", "--watch", "0"], "--watch"),
         (["topicList", "--colour"], "No such option '--colour'"),
         (["topicRoute", "-t", "T", "--output", "xml"], "xml"),
         (["queryMsgById", "-i", "C000020A5CC2"], "is not 32 or 56 hex digits"),

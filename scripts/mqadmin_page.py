@@ -1,0 +1,105 @@
+"""Writes the page of mqadmin's commands from their parsers.
+
+`make pages` updates docs/operations/mqadmin.md. The fields of rows are those of the checked-in
+schemas in tests/admin/schemas.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from mqadmin.catalogue import SUBJECT_TITLES, SUBJECTS, command_of, description, is_rocketmqs
+from mqadmin.command import Command
+from mqadmin.help import usage
+
+SCHEMAS = Path(__file__).parent.parent / "tests" / "admin" / "schemas"
+HEAD = """# mqadmin
+
+`make pages` writes this page from the commands.
+
+`mqadmin` has RocketMQ 4.9's commands with their names, flags and text. It works with RocketMQ 4.9
+and 5 and with mqstack. `mqadmin` lists the commands, `mqadmin help COMMAND` shows one of them.
+
+## Common to all commands
+
+| option | meaning |
+|---|---|
+| `-n`, `--namesrvAddr` | NameServers `HOST:PORT`, several by `;`; else `NAMESRV_ADDR` |
+| `--output rocketmq` | RocketMQ's own text; the default in a pipe or file |
+| `--output table` | aligned columns; the default on a terminal |
+| `--output json`, `jsonl`, `csv` | rows with the fields below; times are milliseconds since 1970 |
+| `--watch SECONDS` | repeat the command until Ctrl-C |
+| `--credentials FILE` | account, for brokers with {acl} |
+| `--tls-config FILE` | connect by {tls} |
+| `--address-map FROM=TO,...` | broker addresses to replace, for brokers behind NAT |
+| `--debug` | show the traceback of a defect |
+
+`--output table` shows RocketMQ's text where a command's result is no table. `-n` defaults to
+`127.0.0.1:9876`; a command that destroys data needs an address that was given: `-n`, `-b` or
+`NAMESRV_ADDR`. On a terminal such a command shows its effect and asks; `--yes` skips the question.
+Without a terminal it proceeds, as RocketMQ's does.
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | failed; one line on standard error says what and why |
+| 2 | the command line is wrong |
+| 3 | a server cannot be reached or does not answer in time |
+| 4 | access control refused the account |
+| 70 | a defect of mqadmin; `--debug` shows the traceback |
+
+`eval "$(mqadmin completion bash)"` completes commands and options in bash,
+`eval "$(mqadmin completion zsh)"` in zsh, and `mqadmin completion fish | source` in fish.
+"""
+LINKED = {"acl": "access control", "tls": "TLS"}
+"""Pages that the head links to."""
+
+
+def page() -> str:
+    """The page as Markdown."""
+    links = {name: f"[{words}](../{name}.md)" for name, words in LINKED.items()}
+    return "\n".join([HEAD.format(**links), *_subjects()]) + "\n"
+
+
+def _subjects() -> Iterator[str]:
+    for subject, names in SUBJECTS.items():
+        if not names:
+            continue
+        yield f"## {SUBJECT_TITLES[subject]}\n"
+        for name in names:
+            command = command_of(name)
+            if command is not None:
+                yield _section(command)
+
+
+def _section(command: Command) -> str:
+    words = description(command.name).rstrip(".")
+    parts = [f"### {command.name}\n", f"{words}.{_nature(command)}\n"]
+    shown = usage(command).replace(tempfile.gettempdir(), "{temporary folder}")
+    parts.append(f"```text\n{shown}\n```\n")
+    parts += [
+        f"- `{option.flags[-1]}`: {option.help} (not in RocketMQ)\n"
+        for option in command.more_options
+    ]
+    fields = "; ".join(_shapes(command.name))
+    if fields:
+        parts.append(f"Fields: {fields}.\n")
+    return "\n".join(parts)
+
+
+def _nature(command: Command) -> str:
+    """What differs from most commands."""
+    own = "" if is_rocketmqs(command.name) else " RocketMQ does not have this command."
+    return own + (" It destroys data." if command.effect is not None else "")
+
+
+def _shapes(name: str) -> Iterator[str]:
+    """The fields of each kind of row of a command, with their types; options make other rows."""
+    stem = name.replace(" ", "_")
+    paths = (path for form in (f"{stem}.json", f"{stem}[-_]*.json") for path in SCHEMAS.rglob(form))
+    for path in sorted(paths):
+        fields: dict[str, str] = json.loads(path.read_text())
+        yield ", ".join(f"`{field}` {kind.replace('|', ' or ')}" for field, kind in fields.items())
