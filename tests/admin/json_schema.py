@@ -17,9 +17,7 @@ TYPES = {
 }  # fmt: skip
 
 
-def check_rows(
-    command: str, rows: Iterable[Mapping[str, Any]], schemas: Path = SCHEMAS
-) -> None:
+def check_rows(command: str, rows: Iterable[Mapping[str, Any]], schemas: Path = SCHEMAS) -> None:
     """Compare a command's rows with its schema. A type is one of TYPES, or several by a bar.
 
     The field "*" has the type of all fields that the schema does not name.

@@ -30,7 +30,10 @@ VARIANTS = {
     "clusterList-more",
 }
 """Recordings of options that make other rows; each has a schema of its name."""
-CASES = {name: SAME[name] for name in sorted(RECORDED | VARIANTS)}
+CASES = {
+    "clusterList": "clusterList",  # its text has the age of the log, so it is not in SAME
+    **{name: SAME[name] for name in sorted(RECORDED | VARIANTS)},
+}
 
 
 @pytest.mark.parametrize("session", CASES)
@@ -48,5 +51,4 @@ def test_rows_have_the_fields_of_the_schema(
 
 def test_no_schema_is_left_over() -> None:
     named = {line.split()[0] for line in CASES.values()} | VARIANTS
-    # A terminal's load differs from run to run, so the recording of clusterList is not compared.
     assert {path.stem for path in RECORDED_SCHEMAS.glob("*.json")} == named
