@@ -65,8 +65,8 @@ RUST_FOLDERS = {
         "limits",
         "settings",
         "route",
+        "bounded_queue",
         "stats",
-        "queues",
         "state",
         "tables",
         "operations",
@@ -301,6 +301,40 @@ def test_folders_of_a_rust_crate_look_down_only(crate: str) -> None:
         if need == "lib" or order.index(need.split("/")[0]) > order.index(file.split("/")[0])
     ]
     assert not upwards, upwards
+
+
+def walks() -> dict[str, tuple[int, list[Path]]]:
+    """The paths of requests in docs/architecture.md: most files, and the files in order."""
+    page = (ROOT / "docs/architecture.md").read_text()
+    block = re.search(r"### Walks\n.*?```text\n(.*?)```", page, re.DOTALL)
+    assert block
+    found: dict[str, tuple[int, list[Path]]] = {}
+    for line in block[1].splitlines():
+        if not line.startswith(" "):
+            title, most = line.split(", at most ")
+            found[title] = (int(most), [])
+        else:
+            for word in line.split():
+                room, _, file = word.partition("/")
+                is_python = word.endswith(".py")
+                path = ROOT / word if is_python else ROOT / f"rust/{room}/src/{file}.rs"
+                found[title][1].append(path)
+    return found
+
+
+@pytest.mark.parametrize("walk", walks())
+def test_walks_are_short_and_never_lead_back(walk: str) -> None:
+    most, files = walks()[walk]
+    assert all(path.is_file() for path in files), files
+    assert len(set(files)) == len(files) <= most
+    order, src, entered = RUST_FOLDERS["server"], ROOT / "rust/server/src", -1
+    for at, path in enumerate(files):
+        if not path.is_relative_to(src):
+            continue
+        folder = path.relative_to(src).with_suffix("").parts[0]
+        if at == 0 or not files[at - 1].is_relative_to(src):
+            entered = max(entered, order.index(folder))
+        assert order.index(folder) <= entered, f"{folder} is above the folder where it began"
 
 
 @pytest.mark.parametrize(

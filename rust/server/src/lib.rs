@@ -9,6 +9,7 @@
 //! Folders have an order, and each imports only those below it; no file imports another in a
 //! circle. `tests/test_tidy.py` holds both.
 
+mod bounded_queue;
 mod clients;
 mod conn;
 mod core;
@@ -17,7 +18,6 @@ mod fair;
 mod handoff;
 mod limits;
 mod operations;
-mod queues;
 mod requests;
 mod route;
 #[allow(clippy::module_inception)]
@@ -31,6 +31,7 @@ mod supervise;
 mod tables;
 mod waiting;
 
+pub use bounded_queue::Popped;
 pub use clients::calls::{ClientReply, NotAsked};
 pub use clients::events::{Event, EventKind};
 pub use clients::peers::Peer;
@@ -41,7 +42,6 @@ pub use dispatch::job::Job;
 pub use handoff::request::JobHead;
 pub use limits::{CONNECTIONS_MAX, FRAME_BYTES_MAX};
 pub use operations::server_state::ServerState;
-pub use queues::bounded_queue::Popped;
 pub use route::UnknownFamily;
 pub use server::Server;
 pub use settings::{DataPlane, FrameLimits, Kind, Settings, TlsMode, TlsSettings};

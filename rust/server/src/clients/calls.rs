@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::bounded_queue::{BoundedQueue, Popped};
 use crate::limits::{CLIENT_REPLIES_MAX, CLIENT_REPLY_BYTES_ALL, CLIENT_REPLY_BYTES_MAX};
-use crate::queues::bounded_queue::{BoundedQueue, Popped};
 use mq_base::clock::Clock;
 
 /// The connection of an item that only wakes the reader; connections are numbered from 1.

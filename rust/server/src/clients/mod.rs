@@ -10,11 +10,11 @@ pub(crate) mod peers;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::bounded_queue::BoundedQueue;
 use crate::clients::calls::{ClientReplies, NotAsked};
 use crate::clients::events::{Event, EventKind};
 use crate::clients::peers::{Peer, Peers};
 use crate::limits::EVENTS_MAX;
-use crate::queues::bounded_queue::BoundedQueue;
 use crate::stats::Stats;
 use mq_base::clock::Clock;
 use mq_format::remoting::{FrameError, renumber};

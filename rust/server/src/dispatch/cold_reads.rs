@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::bounded_queue::Popped;
 use crate::core::Core;
 use crate::dispatch::{backpressure, routing};
-use crate::queues::bounded_queue::Popped;
 use crate::requests::pull;
 use crate::waiting::backpressure::Parked;
 use mq_store::ReadMode;

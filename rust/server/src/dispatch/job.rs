@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::bounded_queue::Popped;
 use crate::clients::peers::Peer;
 use crate::core::Core;
 use crate::dispatch::{backpressure, routing};
 use crate::handoff::request::{JobHead, Request};
 use crate::limits::HOLD_MS_MAX;
-use crate::queues::bounded_queue::Popped;
 use crate::route::Family;
 use crate::waiting::backpressure::Parked;
 use crate::waiting::long_polls::{LongPoll, PollKey};

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::bounded_queue::Popped;
 use crate::clients::peers::Peer;
 use crate::core::Core;
 use crate::dispatch::arrival;
 use crate::limits::UNREAD_BYTES_MAX;
-use crate::queues::bounded_queue::Popped;
 use crate::requests::context::Whole;
 use crate::settings::Settings;
 use crate::tables::GroupRow;

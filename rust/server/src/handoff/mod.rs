@@ -6,10 +6,10 @@ pub(crate) mod request;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::bounded_queue::{BoundedQueue, Popped};
 use crate::handoff::overload::Overload;
 use crate::handoff::request::{InFlight, Request};
 use crate::limits::{HANDOFF_BYTES_MAX, LARGE_HANDOFF_BYTES_MAX};
-use crate::queues::bounded_queue::{BoundedQueue, Popped};
 use crate::route::{self, Family};
 use mq_base::clock::Clock;
 

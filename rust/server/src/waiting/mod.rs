@@ -12,8 +12,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
+use crate::bounded_queue::BoundedQueue;
 use crate::limits::COLD_QUEUE;
-use crate::queues::bounded_queue::BoundedQueue;
 use crate::waiting::backpressure::ParkedRequests;
 use crate::waiting::long_polls::LongPolls;
 use crate::waiting::pending_acks::{PendingAcks, PendingReply};

@@ -9,11 +9,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use super::*;
+use crate::bounded_queue::Popped;
 use crate::dispatch::arrival;
 use crate::limits::{
     PARKED_MAX, UNREAD_BYTES_MAX, UNREAD_BYTES_PAUSE, UNREAD_LOOK_MS, UNREAD_MS_MAX,
 };
-use crate::queues::bounded_queue::Popped;
 use crate::requests::context::Whole;
 use crate::route::Family;
 use crate::settings::{Kind, Settings};

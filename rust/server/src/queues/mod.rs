@@ -1,4 +1,0 @@
-//! Bounded queues between threads.
-
-pub(crate) mod bounded_queue;
-mod lanes;
