@@ -144,7 +144,7 @@ impl FrameSplitter {
     /// the bytes received so far if that is more.
     pub fn large(&mut self, room: usize) -> Option<(&mut Vec<u8>, usize)> {
         let missing = self.missing_of_large()?;
-        if self.must_grow() {
+        if self.partial.capacity() - self.partial.len() < LARGE_BYTES {
             let more = room.max(GROWTH * self.partial.len());
             // A few remaining bytes are not worth another growth.
             let is_rest = missing < more + LARGE_BYTES;
@@ -153,17 +153,6 @@ impl FrameSplitter {
         }
         let spare = self.partial.capacity() - self.partial.len();
         Some((&mut self.partial, spare.min(missing)))
-    }
-
-    /// Whether the buffer of a large frame is full and has to grow.
-    pub fn must_grow(&self) -> bool {
-        self.is_large() && self.partial.capacity() - self.partial.len() < LARGE_BYTES
-    }
-
-    /// Moves the incomplete frame into `memory`; returns its old buffer.
-    pub fn move_to(&mut self, mut memory: Vec<u8>) -> Vec<u8> {
-        memory.extend_from_slice(&self.partial);
-        mem::replace(&mut self.partial, memory)
     }
 
     /// Moves the missing bytes of the incomplete frame out of `bytes`; returns whether it is
@@ -283,24 +272,6 @@ mod tests {
         assert_eq!(split(&mut splitter, &end).unwrap(), [sent]);
         assert!(splitter.is_partial());
         assert!(splitter.held_bytes() < 100);
-    }
-
-    #[test]
-    fn a_large_frame_moves_to_a_given_buffer() {
-        let sent = frame(&[7; 1 << 20]);
-        let mut splitter = unlimited();
-        assert!(split(&mut splitter, &sent[..10]).unwrap().is_empty());
-        assert!(splitter.must_grow());
-        let memory = Vec::with_capacity(sent.len());
-        let place = memory.as_ptr();
-        assert_eq!(splitter.move_to(memory), sent[..10]);
-        assert!(!splitter.must_grow());
-        let (target, room) = splitter.large(1).unwrap();
-        assert_eq!(room, sent.len() - 10);
-        target.extend_from_slice(&sent[10..]);
-        let whole = splitter.next(&mut &[][..]).unwrap().unwrap();
-        assert_eq!(whole.bytes(), sent);
-        assert_eq!(whole.bytes().as_ptr(), place);
     }
 
     #[test]

@@ -95,12 +95,6 @@ pub const UNFINISHED_BYTES_MAX: usize = 128 << 20;
 /// long release of memory.
 pub const UNFINISHED_PARTS: usize = 32;
 
-/// Memory of finished frames that is kept for later ones, bytes; more is freed.
-pub const SPARE_BYTES_MAX: usize = 8 << 20;
-
-/// A smaller buffer is not kept, bytes.
-pub const SPARE_BUFFER_BYTES: usize = 128 << 10;
-
 /// Seconds from the first byte of a frame to its last, unless the settings set another limit; then
 /// the connection is closed. Time in which the server does not read does not count.
 pub const FRAME_SECONDS_MAX: u64 = 30;

@@ -3,7 +3,7 @@ import contextlib
 import multiprocessing
 import socket
 from collections.abc import AsyncIterator
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 
@@ -166,11 +166,11 @@ async def test_requests_of_the_server_are_answered(
     assert heard.is_response
 
 
-def flood(listener: socket.socket, request: bytes, count: int) -> None:
-    """Send `count` requests to the first client that sends something, until it closes."""
+def flood(listener: socket.socket, begin: Event, request: bytes, count: int) -> None:
+    """Send `count` requests to the first client, once `begin` is set; wait until it closes."""
     connection, _ = listener.accept()
     with connection:
-        connection.recv(1)
+        begin.wait(DEADLINE)
         for _ in range(count):
             connection.sendall(request)
         connection.shutdown(socket.SHUT_WR)
@@ -191,11 +191,13 @@ async def test_requests_over_64_mib_are_dropped_and_counted(
     transport.on_close(lambda address: closed.set())
     mib = 1 << 20
     request = encode(Frame(40, {}, bytes(mib)))
+    begin = Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = Thread(target=flood, args=(listener, request, 70))
+        server = Thread(target=flood, args=(listener, begin, request, 70))
         server.start()
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         await transport.oneway(address, Frame(10, {}, flag=ONEWAY), DEADLINE)
+        begin.set()
         server.join(DEADLINE)  # the event loop is busy until the client has received all
     await asyncio.wait_for(closed.wait(), DEADLINE)
     assert heard == [mib] * 63

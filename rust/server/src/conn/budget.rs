@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::limits::{LARGE_FRAME_BYTES, LARGE_PARTS};
@@ -79,6 +80,26 @@ impl Budget {
     /// Bytes in use.
     pub(crate) fn taken_bytes(&self) -> usize {
         (self.units - self.all.available_permits()) * UNIT_BYTES
+    }
+}
+
+/// Wraps a whole frame. When the last user drops the bytes, `room` is released; only large frames
+/// have one.
+pub(super) fn keep_room(frame: Vec<u8>, room: Option<Box<Room>>) -> Bytes {
+    match room {
+        None => Bytes::from(frame),
+        Some(room) => Bytes::from_owner(LargeFrame { frame, _room: room }),
+    }
+}
+
+struct LargeFrame {
+    frame: Vec<u8>,
+    _room: Box<Room>,
+}
+
+impl AsRef<[u8]> for LargeFrame {
+    fn as_ref(&self) -> &[u8] {
+        &self.frame
     }
 }
 

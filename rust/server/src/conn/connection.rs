@@ -13,10 +13,9 @@ use tokio::time::{Instant, sleep_until};
 use crate::clients::events::{End, EventKind};
 use crate::clients::peers::Peer;
 use crate::conn::admission::Admission;
-use crate::conn::budget::{Budget, Room, Share};
+use crate::conn::budget::{self, Budget, Room, Share};
 use crate::conn::deadlines::{self, Begun};
 use crate::conn::handshakes::Handshake;
-use crate::conn::spare_buffers;
 use crate::core::Core;
 use crate::dispatch::{arrival, backpressure};
 use crate::fair::Fairness;
@@ -364,7 +363,6 @@ impl Connection {
             }
             if self.receiver.is_plain() && self.splitter.is_large() {
                 turn_permits::hand_over_io_driver();
-                self.use_spare_buffer();
             }
             let input = &mut scratch.input[..self.room];
             let received = self.receiver.poll_receive(cx, &mut self.splitter, input);
@@ -383,17 +381,6 @@ impl Connection {
                 Err(error) => Err((failure, error.to_string())),
             })
         })
-    }
-
-    /// Moves the current large frame into the memory of an earlier one, if such memory is
-    /// available.
-    fn use_spare_buffer(&mut self) {
-        if let Some(size) = self.splitter.partial_size()
-            && self.splitter.must_grow()
-            && let Some(buffer) = spare_buffers::take(size)
-        {
-            spare_buffers::keep(self.splitter.move_to(buffer));
-        }
     }
 
     /// Processes the `count` bytes just read; `bytes` is empty if they belong to a large frame. The
@@ -531,7 +518,7 @@ impl Connection {
                     arrival::frame(core, peer, Whole::among(frame), replies)?;
                 }
                 FrameBytes::Own(frame) => {
-                    let frame = spare_buffers::lend(frame, self.large_room.take());
+                    let frame = budget::keep_room(frame, self.large_room.take());
                     arrival::frame(core, peer, Whole::own(&frame), replies)?;
                 }
             }

@@ -7,5 +7,4 @@ mod deadlines;
 mod handshakes;
 pub(crate) mod listener;
 pub(crate) mod memory;
-mod spare_buffers;
 pub(crate) mod tls;

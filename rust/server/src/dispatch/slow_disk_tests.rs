@@ -80,6 +80,14 @@ impl Fixture {
         fixture
     }
 
+    /// Stores a message in queue 1 of topic T. Waits for the first file of the log, which a worker
+    /// would not do.
+    pub(crate) fn store_first(&self) {
+        let put = self.store.put(&request("T", b"first"));
+        assert_eq!(self.store.wait(put).status, PutStatus::Ok);
+        until("it is readable", || self.store.max_offset("T", 1) == 1);
+    }
+
     /// Publishes topic T, or that it does not exist.
     pub(crate) fn publish_topic(&self, version: i64, exists: bool) {
         let row = exists.then(|| TopicRow::new("T", 6, (2, 2), false, false));
@@ -139,8 +147,7 @@ async fn only_sends_wait_for_a_missing_file() {
     let root = tempfile::tempdir().unwrap();
     let slow = SlowDisk::of_new_files(root.path());
     let mut fixture = Fixture::new(root.path()).await;
-    assert_eq!(fixture.send(b"first"), Some(0));
-    until("it is readable", || fixture.store.max_offset("T", 1) == 1);
+    fixture.store_first();
     slow.close();
     let body = vec![b'x'; 3_000];
     let mut stored = 1;

@@ -1,8 +1,6 @@
 //! What the server does, whatever the protocol: an operation knows no frame and no connection. Its
 //! arguments are decoded and its result is encoded by `requests`.
 
-pub(crate) mod heartbeats;
-mod locks;
 mod offset_moved;
 pub(crate) mod offsets;
 pub(crate) mod pull;

@@ -1,14 +1,13 @@
 //! HEART_BEAT (34): a repetition of a heartbeat that Python has acknowledged is answered here.
 
 use crate::core::Core;
-use crate::operations::heartbeats;
 use crate::requests::context::{Context, Handled};
 
 /// 34. Declines a heartbeat that Python has not acknowledged with the same content.
 pub(crate) fn beat(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     let (frame, heart) = (context.frame, &context.peer.heart);
     let sender = (frame.language.0, frame.version);
-    if !heartbeats::repeat(&context.core.state, heart, frame.body, sender) {
+    if !context.core.state.repeats(heart, frame.body, sender) {
         return Handled::Declined;
     }
     context.reply(0, None, out);

@@ -38,9 +38,7 @@ async fn a_panic_in_a_read_is_counted_and_ends_one_connection() {
     let root = tempfile::tempdir().unwrap();
     let _disk = SlowDisk::under(root.path(), |_, _| panics_once());
     let mut fixture = Fixture::new(root.path()).await;
-    assert_eq!(fixture.send(b"first"), Some(0));
-    let store = Arc::clone(&fixture.store);
-    until("it is readable", || store.max_offset("T", 1) == 1);
+    fixture.store_first();
     damage_the_first_record(root.path());
     let core = Arc::clone(&fixture.core);
     let reading = Arc::clone(&core);
