@@ -366,8 +366,8 @@ pub fn open_own(path: impl AsRef<Path>, options: &mut OpenOptions) -> io::Result
     }
 }
 
-/// Like [`open_own`], for a file that [`own_metadata`] has just found: does not ask again whether it
-/// is a regular file. A start of a store with many queues saves a system call for each.
+/// Like [`open_own`], for a file that [`own_metadata`] has just found: does not ask again whether
+/// the file is regular. A start of a store with many queues saves a system call for each queue.
 pub fn open_listed(path: impl AsRef<Path>, options: &mut OpenOptions) -> io::Result<File> {
     let flags = options.flags | libc::O_NOFOLLOW | libc::O_NONBLOCK;
     options.inner.custom_flags(flags);

@@ -6,8 +6,8 @@
 //!   of the appending thread per append.
 //! - `prepared`: like `async`, in bursts of 10,000 into prepared blocks and pages, with pauses for
 //!   dispatch and the next pages. The result is the rate of the median burst.
-//! - `rolls`: one thread with ASYNC_FLUSH and log files of 16 MiB. The time of each put, and of those
-//!   that continued in a new file.
+//! - `rolls`: one thread with ASYNC_FLUSH and log files of 16 MiB. The time of each put, and of the
+//!   puts that continued in a new file.
 //! - `sync_lone`: one thread that waits for each put, with SYNC_FLUSH. `disk_bytes_per_flush` is
 //!   the number of bytes that the process sends to the disk per put.
 //! - `sync_parked`, `sync_group`: 1 and 64 parked puts in flight, with SYNC_FLUSH.
