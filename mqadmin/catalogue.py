@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 
 from mqadmin import commands
 from mqadmin.command import Command
@@ -181,21 +180,16 @@ def subject_of(name: str) -> str:
 
 
 @cache
-def command_of(name: str) -> Command | None:
-    """The command of a full name; None for one of RocketMQ's that is not built."""
+def command_of(name: str) -> Command:
+    """The command of a full name."""
     module = f"mqadmin.commands.{subject_of(name)}.{MODULES.get(name) or _snake_case(name)}"
-    try:
-        if find_spec(module) is None:
-            return None
-    except ModuleNotFoundError:  # the subject has no folder
-        return None
     found = vars(import_module(module)).values()
     return next(one for one in found if isinstance(one, Command) and one.name == name)
 
 
-def built() -> list[str]:
-    """The names of the commands that work."""
-    return [name for name in (*DESCRIPTIONS, *OWN) if command_of(name) is not None]
+def names() -> list[str]:
+    """The full names of all commands."""
+    return [*DESCRIPTIONS, *OWN]
 
 
 def _snake_case(name: str) -> str:

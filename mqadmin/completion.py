@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mqadmin.catalogue import built, command_of, description, second_words
+from mqadmin.catalogue import names, command_of, description, second_words
 from mqadmin.command import UsageError
 from mqadmin.report import FORMATS
 
@@ -30,13 +30,12 @@ def script(words: Sequence[str]) -> str:
 def _options(name: str) -> list[str]:
     """Every option of a command that can be typed without quotes."""
     command = command_of(name)
-    assert command is not None
     options = [flag for parameter in command.parameters() for flag in parameter.opts]
     return [flag for flag in options if " " not in flag]
 
 
 def _bash() -> str:
-    cases = "\n".join(f'    "{name}") words="{" ".join(_options(name))}" ;;' for name in built())
+    cases = "\n".join(f'    "{name}") words="{" ".join(_options(name))}" ;;' for name in names())
     seconds = "\n".join(
         f'      {first}) words="{" ".join(words)}" ;;' for first, words in _two_words().items()
     )
@@ -72,7 +71,7 @@ def _two_words() -> dict[str, list[str]]:
 
 
 def _first_words() -> list[str]:
-    return list(dict.fromkeys(name.split()[0] for name in built()))
+    return list(dict.fromkeys(name.split()[0] for name in names()))
 
 
 def _zsh() -> str:
@@ -82,7 +81,7 @@ def _zsh() -> str:
 
 def _fish() -> str:
     lines = ["complete -c mqadmin -f"]
-    for name in built():
+    for name in names():
         about = description(name).replace("'", "\\'")
         first, _, second = name.partition(" ")
         seen = f"__fish_seen_subcommand_from {first}"

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Sequence
 
 from mqadmin.catalogue import (
-    built,
     command_of,
     groups,
     is_rocketmqs,
@@ -44,9 +43,8 @@ def main(argv: Sequence[str] | None = None, connect: AdminMaker = _connected) ->
     """Run the command line and return the exit code. argv: words after the program's name."""
     words = list(sys.argv[1:] if argv is None else argv)
     name, rest = named(words)
-    command = None if name is None else command_of(name)
-    if command is not None:
-        return _run(command, rest, connect)
+    if name is not None:
+        return _run(command_of(name), rest, connect)
     return running.run("mqadmin", lambda: _show(words), _judge)
 
 
@@ -79,11 +77,7 @@ def _show(words: list[str]) -> int:
         if near:
             print(f"mqadmin: did you mean {' or '.join(near)}?", file=sys.stderr)
         return exit_codes.USAGE
-    command = command_of(name)
-    if command is None:
-        print(f"mqadmin {name}: not built yet. Built: {', '.join(built())}", file=sys.stderr)
-        return exit_codes.USAGE
-    print(full_help(command))
+    print(full_help(command_of(name)))
     return exit_codes.OK
 
 

@@ -70,9 +70,7 @@ def _subjects() -> Iterator[str]:
             continue
         yield f"## {SUBJECT_TITLES[subject]}\n"
         for name in names:
-            command = command_of(name)
-            if command is not None:
-                yield _section(command)
+            yield _section(command_of(name))
 
 
 def _section(command: Command) -> str:

@@ -145,7 +145,7 @@ def test_on_a_terminal_the_commands_are_listed_by_subject(monkeypatch: pytest.Mo
     assert all(f"   {name} " in screen.text for name in catalogue.DESCRIPTIONS)
 
 
-@pytest.mark.parametrize("name", sorted(filter(catalogue.is_rocketmqs, catalogue.built())))
+@pytest.mark.parametrize("name", sorted(filter(catalogue.is_rocketmqs, catalogue.names())))
 def test_help_is_java_s(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help", name]) == 0
     output = capsys.readouterr().out
@@ -174,15 +174,6 @@ def test_a_mistyped_command_gets_the_nearest_names(
     assert main([word]) == 2
     said = f"The sub command {word} not exist.\nmqadmin: did you mean {near}?\n"
     assert capsys.readouterr().err == said
-
-
-NOT_BUILT = set(catalogue.DESCRIPTIONS) - set(catalogue.built())
-
-
-@pytest.mark.parametrize("name", sorted(NOT_BUILT))
-def test_commands_that_are_not_built_say_so(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([name, "-n", "127.0.0.1:1"]) == 2
-    assert "not built yet" in capsys.readouterr().err
 
 
 def test_a_missing_option_shows_the_usage(capsys: pytest.CaptureFixture[str]) -> None:

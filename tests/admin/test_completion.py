@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from mqadmin import main
-from mqadmin.catalogue import built
+from mqadmin.catalogue import names
 from mqadmin.completion import SHELLS, script
 
 
@@ -24,7 +24,7 @@ def completed(*words: str) -> list[str]:
 
 def test_bash_completes_commands_options_and_formats() -> None:
     assert completed("topicR") == ["topicRoute"]
-    assert set(completed("")) >= {*(name.split()[0] for name in built()), "help", "completion"}
+    assert set(completed("")) >= {*(name.split()[0] for name in names()), "help", "completion"}
     assert completed("topicStatus", "--to") == ["--topic"]
     assert set(completed("printMsgByQueue", "--pri")) == {"--print-msg", "--printBody"}
     assert completed("topicList", "--output", "j") == ["json", "jsonl"]
@@ -38,7 +38,7 @@ def test_bash_completes_commands_options_and_formats() -> None:
 def test_the_script_of_each_shell_is_sound(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0
     text = capsys.readouterr().out
-    assert all(word in text for name in built() for word in name.split())
+    assert all(word in text for name in names() for word in name.split())
     if shutil.which(shell):
         subprocess.run([shell, "-n"], input=text, text=True, check=True)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mqadmin.catalogue import built
+from mqadmin.catalogue import names
 
 ROOT = Path(__file__).parent.parent.parent
 NAMED = re.compile(r"(RocketMQ's\s+(?:own\s+)?)?`?mqadmin ([a-z]+[A-Z]\w*)")
@@ -22,7 +22,7 @@ TEXTS = [
 
 def strangers(text: str) -> list[str]:
     """The commands that a text names as ours and that are not built."""
-    return [name for theirs, name in NAMED.findall(text) if not theirs and name not in built()]
+    return [name for theirs, name in NAMED.findall(text) if not theirs and name not in names()]
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.relative_to(ROOT).as_posix())

@@ -164,7 +164,6 @@ def test_a_destructive_command_says_what_it_destroys(
     topic, group = consumed
     name, *words = line.format(topic=topic, group=group).split()
     command = command_of(name)
-    assert command is not None
     assert command.effect is not None
     effect = command.effect
 

@@ -369,7 +369,6 @@ def effect_of(mq_broker: Standalone, line: str) -> str:
     """The effect that a command would show on a terminal."""
     first, second, *words = line.split()
     command = command_of(f"{first} {second}")
-    assert command is not None
     assert command.effect is not None
     effect = command.effect
 

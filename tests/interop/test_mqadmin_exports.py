@@ -4,6 +4,7 @@ exportMetrics, clusterRT, startMonitoring, against Java's servers and ours.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -14,6 +15,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from mqadmin.commands.group.start_monitoring import START_MONITORING
+from mqadmin.report import Stream
+from mqclient.aio import Admin
 from mqcommon.wire.codes import RequestCode as Code
 from mqcommon.wire.frame import Frame
 from mqserver.embedded.raw_client import Probe
@@ -41,13 +45,14 @@ RATE = re.compile(r"Tps$|messageAverageSize")
 
 class Run(NamedTuple):
     """Output of the commands for one cluster. files: by kind; rounds: lines of clusterRT;
-    watched: what startMonitoring logged in its first round.
+    watched: what startMonitoring logged in its first round; ours: what our own printed.
     """
 
     printed: dict[str, str]
     files: dict[str, Any]
     rounds: list[str]
     watched: list[str]
+    ours: list[str]
 
 
 def run_of(home: Path, maker: Maker) -> Run:
@@ -67,7 +72,30 @@ def run_of(home: Path, maker: Maker) -> Run:
         stack.callback(monitor.kill)
         words = f"clusterRT -n {cluster.namesrv} -a 2 -s 16 -i 1".split()
         rounds = first_rounds(lambda: endless(home / "rt", *words))
-        return Run(printed, files, rounds, first_watch(home / "monitor"))
+        watched = first_watch(home / "monitor")
+        return Run(printed, files, rounds, watched, our_watch(cluster))
+
+
+def our_watch(cluster: Cluster) -> list[str]:
+    """The first round of our startMonitoring, and a line about lost messages."""
+    with Probe(cluster.broker, timeout=90.0) as line:
+        where = {"topic": "OFFSET_MOVED_EVENT", "queueId": "0"}
+        known = {"consumerGroup": "__MONITOR_CONSUMER", "commitOffset": "0"}
+        # Java's command may have committed what it read.
+        assert line.call(Frame(Code.UPDATE_CONSUMER_OFFSET, where | known)).code == 0
+
+    async def read() -> list[str]:
+        found: list[str] = []
+        async with Admin(cluster.namesrv) as admin:
+            result = await START_MONITORING.run(admin, START_MONITORING.parse([]))
+            assert isinstance(result, Stream)
+            async for piece in result.pieces:
+                found.append(str(piece.text))
+                if LOST in found[-1]:
+                    break
+        return found
+
+    return shown_watch(asyncio.run(asyncio.wait_for(read(), DEADLINE)))
 
 
 def fall_behind(cluster: Cluster) -> Probe:
@@ -175,9 +203,14 @@ def first_watch(home: Path) -> list[str]:
     # first did not end.
     end = next(place for place, line in enumerate(first) if "endRound" in line)
     begin = max(place for place, line in enumerate(first[:end]) if "beginRound" in line)
-    kept = [*first[begin : end + 1], *lost[:1]]
+    return shown_watch([*first[begin : end + 1], *lost[:1]])
+
+
+def shown_watch(lines: list[str]) -> list[str]:
+    """The compared part of lines of monitoring."""
     time_like = re.compile(r"(?<=Mills=)\d+|(?<=eventTimestamp=)\d+")
-    return [time_like.sub("N", masked(line)).strip(" =") for line in kept]
+    told = (line.removeprefix("[MONITOR]") for line in lines if "__MONITOR_CONSUMER" not in line)
+    return [time_like.sub("N", masked(line)).strip(" =") for line in told]
 
 
 @pytest.fixture(scope="module")
@@ -225,3 +258,8 @@ def test_monitoring_says_the_same_in_its_first_round(runs: list[Run]) -> None:
     behind = f"topic={TOPIC}, undoneMsgsTotal={BEHIND}, undoneMsgsSingleMQ={BEHIND}, "
     assert any(f"UndoneMsgs [consumerGroup={WATCHED}, {behind}" in line for line in told)
     assert f"offsetRequest=1000, offsetNew={SENT}]" in lost
+
+
+@pytest.mark.parametrize("side", range(2), ids=MAKERS)
+def test_our_monitoring_says_what_java_s_says(runs: list[Run], side: int) -> None:
+    assert runs[side].ours == runs[side].watched

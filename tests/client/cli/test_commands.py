@@ -102,7 +102,6 @@ def test_mqadmin_takes_the_connection_options_of_mqclient(tmp_path):
         str(tls),
     ]
     command = command_of("topicList")
-    assert command is not None
     arguments = command.parse([*words, "-n", "ns:1"])
     options = arguments.connection
     assert options["address_map"] == {"b:1": "localhost:2"}
