@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mqadmin.catalogue import names, command_of, description, second_words
+from mqadmin.catalogue import command_of, description, names, second_words
 from mqadmin.command import UsageError
 from mqadmin.report import FORMATS
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mqadmin import main
-from mqadmin.catalogue import names, command_of, is_rocketmqs
+from mqadmin.catalogue import command_of, is_rocketmqs, names
 from mqadmin.report import Stream
 from mqclient.admin import Admin
 from mqcommon.wire import RequestCode

@@ -21,7 +21,7 @@ TEXTS = [
 
 
 def strangers(text: str) -> list[str]:
-    """The commands that a text names as ours and that are not built."""
+    """The commands that a text names as ours and that do not exist."""
     return [name for theirs, name in NAMED.findall(text) if not theirs and name not in names()]
 
 
@@ -31,6 +31,6 @@ def test_every_named_command_exists(path: Path) -> None:
         assert not strangers(path.read_text()), f"name commands that exist in {path}"
 
 
-def test_a_command_that_is_not_built_is_found() -> None:
+def test_a_command_that_does_not_exist_is_found() -> None:
     assert strangers("for `mqadmin noSuchCommand`") == ["noSuchCommand"]
     assert not strangers("for RocketMQ's `mqadmin noSuchCommand`, `mqadmin topicRoute -t T`")
