@@ -137,8 +137,9 @@ cdef class ReceivedMessage:
 
     @property
     def keys(self):
-        """The index keys, separated by spaces, or None."""
-        return self._property(b"KEYS")
+        """The index keys; empty without any."""
+        text = self._property(b"KEYS")
+        return tuple([word for word in text.split(" ") if word]) if text else ()
 
     @property
     def msg_id(self):

@@ -38,7 +38,7 @@ def main() -> None:
 
     @consumer.on_message(TOPIC)
     def handle(message: ReceivedMessage) -> None:
-        order, step = message.keys or "", message.body.decode()
+        order, step = message.keys[0], message.body.decode()
         with lock:  # handlers of different queues run in parallel
             seen[order].append(step)
             print(f"{order} is {step}", flush=True)

@@ -40,7 +40,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     def was_saved(message: ReceivedMessage) -> TransactionState:
-        order = message.keys or ""
+        order = message.keys[0]
         with closing(database(arguments.database)) as saved:
             found = saved.execute("select 1 from orders where id = ?", [order]).fetchone()
         state = TransactionState.COMMIT if found else TransactionState.ROLLBACK

@@ -58,7 +58,7 @@ def message_block(
         **({"OffsetID:": message.offset_msg_id} if with_id else {}),
         "Topic:": message.topic,
         "Tags:": f"[{_or_null(message.tags)}]",
-        "Keys:": f"[{_or_null(message.keys)}]",
+        "Keys:": f"[{_or_null(message.properties.get('KEYS'))}]",
         "Queue ID:": message.queue_id,
         "Queue Offset:": message.queue_offset,
         "CommitLog Offset:": message.commit_log_offset,

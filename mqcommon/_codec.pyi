@@ -84,8 +84,8 @@ class ReceivedMessage:
     def tags(self) -> str | None:
         """The tag, or None."""
     @property
-    def keys(self) -> str | None:
-        """The index keys, separated by spaces, or None."""
+    def keys(self) -> tuple[str, ...]:
+        """The index keys; empty without any."""
     @property
     def msg_id(self) -> str:
         """The producer's unique id; the offset id for a message without one."""

@@ -70,8 +70,8 @@ class Message:
     """A message to send.
 
     topic: its name. body: bytes, sent unchanged. tags: one tag, matched by consumers'
-    subscriptions. keys: one key or several, for queries by key. In a str, spaces separate keys, as
-    in `ReceivedMessage.keys`; a list has one key per item.
+    subscriptions. keys: one key or several, for queries by key. In a str, spaces separate keys; a
+    list has one key per item.
     flag: a number for the application. properties: more values by name; RocketMQ's reserved names
     are refused. delay_level: 1 to 18 (RocketMQ's default levels: 1 s to 2 h), 0 for none.
     wait_store_ok: with False the broker acknowledges before its flush. deliver_at: delivery time,
@@ -79,8 +79,8 @@ class Message:
     Raises TypeError or ValueError that names the wrong argument. To forward a received message, see
     `from_received`.
 
-    >>> str(Message("TopicTest", b"Hi", tags="TagA", keys=["order-1", "user-7"]).keys)
-    'order-1 user-7'
+    >>> Message("TopicTest", b"Hi", tags="TagA", keys=["order-1", "user-7"]).keys
+    ('order-1', 'user-7')
     """
 
     __slots__ = ("body", "born_timestamp_ms", "flag", "properties", "topic", "transaction_id")
@@ -128,7 +128,7 @@ class Message:
                 raise TypeError(f"properties must be a mapping of str to str, not {given}")
             for name, value in (properties or {}).items():
                 self.put_property(name, value)
-            if keys is not None:
+            if keys is not None and keys != ():
                 self.properties["KEYS"] = _joined_keys(keys)
             if tags is not None:
                 self.properties["TAGS"] = _checked_tag(tags)
@@ -163,9 +163,9 @@ class Message:
         return self.properties.get("TAGS")
 
     @property
-    def keys(self) -> str | None:
-        """The keys, separated by spaces, or None."""
-        return self.properties.get("KEYS")
+    def keys(self) -> tuple[str, ...]:
+        """The keys; empty without any."""
+        return tuple(word for word in self.properties.get("KEYS", "").split(" ") if word)
 
     @property
     def wait_store_ok(self) -> bool:

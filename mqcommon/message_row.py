@@ -33,7 +33,7 @@ def message_row(message: ReceivedMessage, body: str) -> dict[str, Any]:
         "msgId": message.msg_id,
         "offsetMsgId": message.offset_msg_id,
         "tags": message.tags,
-        "keys": message.keys,
+        "keys": message.properties.get("KEYS"),
         "flag": message.flag,
         "sysFlag": message.sys_flag,
         "bornTimestamp": message.born_timestamp_ms,

@@ -143,7 +143,7 @@ def test_fastapi_service(mq: Standalone, tmp_path: Path) -> None:
         service.process.send_signal(signal.SIGTERM)
         service.read_until("Application shutdown complete", "stderr")
     (message,) = mq.messages("WebOrders")
-    assert (message.msg_id, message.keys) == (msg_id, "order-1")
+    assert (message.msg_id, message.keys) == (msg_id, ("order-1",))
     mq.wait_consumed("web_orders", "WebOrders")
 
 

@@ -20,7 +20,7 @@ def test_an_order_becomes_a_message(mq_broker: Standalone) -> None:
     with Producer(mq_broker.namesrv) as producer:
         assert Shop(producer, topic).order("order-1", "tea") == "order-1 is on its way"
     (message,) = mq_broker.messages(topic)
-    assert (message.body, message.tags, message.keys) == (b"tea", "Placed", "order-1")
+    assert (message.body, message.tags, message.keys) == (b"tea", "Placed", ("order-1",))
 
 
 def test_an_order_fails_politely_without_a_server() -> None:

@@ -66,7 +66,7 @@ class UniqueKeys:
                 end_timestamp=end_ms,
             )
         )
-        found = [m for m in found if m.topic == topic and key in (m.keys or "").split(" ")]
+        found = [m for m in found if m.topic == topic and key in m.keys]
         if not found:
             words = f"no message with the key {key} in topic {topic}"
             raise NotFoundError(f"{words}; it may have expired")

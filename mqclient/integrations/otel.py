@@ -281,8 +281,8 @@ def _attributes(
     )
     if message.tags is not None:
         found["messaging.rocketmq.message.tag"] = message.tags
-    if message.keys is not None:
-        found["messaging.rocketmq.message.keys"] = message.keys.split(" ")
+    if message.keys:
+        found["messaging.rocketmq.message.keys"] = list(message.keys)
     if isinstance(message, ReceivedMessage):
         found["messaging.message.id"] = message.msg_id
         found["messaging.destination.partition.id"] = str(message.queue_id)

@@ -81,11 +81,11 @@ class ConsumeTrace:
         started_ms, request_id, count = current_ms(), unique_id(), len(messages)
         group = self._dispatcher.group
         region = traced[-1].properties.get("MSG_REGION")
-        named = [(message.msg_id, message.keys) for message in traced]
+        named = [(message.msg_id, message.properties.get("KEYS")) for message in traced]
         keys = keys_of(word for pair in named for word in pair)
         before = [
             record_text("SubBefore", started_ms, region, group, request_id, m.msg_id,
-                    m.reconsume_times, m.keys)
+                    m.reconsume_times, m.properties.get("KEYS"))
             for m in traced
         ]  # fmt: skip
         self._dispatcher.append(TraceRecord("".join(before), keys))

@@ -301,7 +301,7 @@ class StoreReader:
                 continue
             if not begin_ms <= message.store_timestamp_ms <= end_ms:
                 continue
-            if key in (message.keys or "").split(" ") or key == message.msg_id:
+            if key in message.keys or key == message.msg_id:
                 found.append(message)
         return found
 

@@ -16,6 +16,7 @@ from tests.examples import examples
 STORES = [path.parent.name for path in GOLDEN.glob("store*/expected.jsonl.gz")]
 RENAMED = {
     "raw_properties": lambda m: m.stored_properties.decode("utf-8", "replace"),
+    "keys": lambda m: m.properties.get("KEYS"),
     "properties": lambda m: list(m.properties.items()),
     "born_timestamp": lambda m: m.born_timestamp_ms * 1000,
     "store_timestamp": lambda m: m.store_timestamp_ms * 1000,

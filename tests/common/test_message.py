@@ -31,12 +31,12 @@ def test_a_message_carries_rocketmqs_properties():
     assert message.properties == {
         "color": "red", "KEYS": "k1 k2", "TAGS": "TagA", "WAIT": "false", "DELAY": "3",
     }  # fmt: skip
-    assert (message.tags, message.keys, message.delay_level) == ("TagA", "k1 k2", 3)
+    assert (message.tags, message.keys, message.delay_level) == ("TagA", ("k1", "k2"), 3)
     assert (message.body, message.wait_store_ok, message.flag) == (b"x", False, 0)
     message.delay_level = 0
     assert "DELAY" not in message.properties
     plain = Message("T", b"")
-    assert (plain.tags, plain.keys, plain.delay_level, plain.wait_store_ok) == (None, None, 0, True)
+    assert (plain.tags, plain.keys, plain.delay_level, plain.wait_store_ok) == (None, (), 0, True)
 
 
 @pytest.mark.parametrize(

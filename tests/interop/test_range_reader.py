@@ -99,7 +99,7 @@ def test_bytes_are_those_that_were_sent(pair: Pair) -> None:
             "queue_offset": result.queue_offset,
             "msg_id": result.msg_id,
             "tags": message.tags,
-            "keys": message.keys,
+            "keys": message.properties.get("KEYS"),
             "body": message.body,
         }
         for message, result in zip(messages, results, strict=True)

@@ -54,7 +54,7 @@ def test_rows_at_a_java_broker(java_cluster: Cluster, java_driver: JavaDriver) -
     for message in sorted(messages, key=lambda message: (message.queue_id, message.queue_offset)):
         row = message.flag
         assert message.body == f"row {row}".encode()
-        assert (message.tags, message.keys) == (f"Tag{row % 3}", f"all k{row}")
+        assert (message.tags, message.keys) == (f"Tag{row % 3}", ("all", f"k{row}"))
         assert message.properties["color"] == "grün"
         assert message.properties["i"] == str(row)
         assert message.properties["sparkRowId"] == f"job/0/{row}"

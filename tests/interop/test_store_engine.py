@@ -71,7 +71,7 @@ def assert_found(server: Server, root: Path, end: int) -> None:
         if message.sys_flag & 0xC == 0xC:
             continue  # a rolled back record is not indexed
         unique = message.properties.get("UNIQ_KEY")
-        for key in [*(message.keys or "").split(), *([unique] if unique else [])]:
+        for key in [*message.keys, *([unique] if unique else [])]:
             hits = server.by_key(message.topic, key)
             offsets = [decode_messages(hit)[0].commit_log_offset for hit in hits]
             assert message.commit_log_offset in offsets, (key, offsets)

@@ -61,7 +61,7 @@ def check_acknowledged(loads: list[Load], contents: Contents) -> None:
         (stored,) = decode_messages(record)
         assert stored.body == message.body
         assert stored.commit_log_offset == message.physical_offset
-        assert stored.keys == message.key.replace(" ", "-")
+        assert stored.keys == (message.key.replace(" ", "-"),)
 
 
 def check_found(server: Server, messages: list[Acknowledged]) -> None:

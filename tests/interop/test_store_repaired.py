@@ -116,7 +116,7 @@ def test_java_opens_what_was_rebuilt(name: str, namesrv: str, tmp_path: Path) ->
         reader = mqstore.open(turns.store)
         keyed = [message for message in reader.records() if message.keys][-1]
         assert keyed.commit_log_offset in [
-            found.commit_log_offset for found in reader.find(keyed.topic, keyed.keys.split()[0])
+            found.commit_log_offset for found in reader.find(keyed.topic, keyed.keys[0])
         ]
 
 

@@ -76,7 +76,7 @@ def test_the_sizes_of_an_index_need_not_be_told(tmp_path: Path, slots: int, entr
     assert main(["verify", str(root)]) == 0
     reader = mqstore.open(root)
     assert (reader.layout.index_slots, reader.layout.index_entries) == (slots, entries)
-    assert [m.keys for m in reader.find("Orders", "k7")] == ["k7"]
+    assert [m.keys for m in reader.find("Orders", "k7")] == [("k7",)]
     with Store(root, Settings(min_free_bytes=0)) as store:
         properties = encode_properties({"KEYS": "k40"})
         store.put("Orders", b"more", properties=properties)
@@ -111,7 +111,7 @@ def test_sizes_that_the_index_does_not_tell_are_given(
     assert main([*words, *SIZES]) == 0
     layout = mqstore.open(to).layout
     assert (layout.index_slots, layout.index_entries) == (100, 300)
-    assert [m.keys for m in mqstore.open(to).find("Orders", "k7")] == ["k7"]
+    assert [m.keys for m in mqstore.open(to).find("Orders", "k7")] == [("k7",)]
     assert main(["verify", str(to)]) == 0
 
 

@@ -49,7 +49,7 @@ def test_messages_are_sent_again_with_their_origin(mq, lake, spark, monkeypatch)
     assert set(origins) == whole and sum(origins.values()) == 15
     once = {message.properties[ORIGIN]: message for message in seen}
     last = once["broker-a|Old|1|5"]
-    assert (last.body, last.tags, last.keys) == (b"11", "B", "k11")
+    assert (last.body, last.tags, last.keys) == (b"11", "B", ("k11",))
     assert last.properties["color"] == "red"
     assert replay(lake, target, namesrv=mq.namesrv, spark=no_session).messages == 0
 

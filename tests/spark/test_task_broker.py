@@ -57,7 +57,7 @@ def test_every_field_is_what_other_clients_get(mq):
     columns = ("queue_id", "queue_offset", "commit_log_offset", "msg_id", "tags", "keys", "body")
     found = rows(batches(mq, topic, columns))
     assert sorted(found, key=lambda row: row["commit_log_offset"]) == [
-        {name: getattr(message, name) for name in columns}
+        {name: getattr(message, name) for name in columns} | {"keys": message.keys[0]}
         for message in sorted(mq.messages(topic), key=lambda m: m.commit_log_offset)
     ]
     assert len(found) == 500

@@ -43,7 +43,7 @@ def test_every_column_is_written(spark, mq):
     for topic, body, tags, keys, properties, flag, _, _ in rows:
         message = got[body]
         found = (message.topic, message.tags, message.keys, message.properties["i"], message.flag)
-        assert found == (topic, tags, " ".join(keys), properties["i"], flag)
+        assert found == (topic, tags, tuple(keys), properties["i"], flag)
     ids = [message.properties["sparkRowId"].split("/") for message in stored]
     assert len({job for job, _, _ in ids}) == 1
     assert len({tuple(row) for row in ids}) == 2000

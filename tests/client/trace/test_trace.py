@@ -39,7 +39,7 @@ def records(mq, topic: str) -> Iterator[list[str]]:
             assert rest == ""
             for text in texts:
                 fields = text.split("\x01")
-                named = set((message.keys or "").split(" "))
+                named = {*message.keys}
                 id_at = {"Pub": 5, "SubBefore": 5, "SubAfter": 2, "EndTransaction": 5}
                 assert fields[id_at[fields[0]]] in named
                 yield fields
