@@ -165,7 +165,7 @@ def _environment(message: ReceivedMessage) -> dict[str, str]:
         "QUEUE_OFFSET": message.queue_offset,
         "MSG_ID": message.msg_id,
         "TAGS": message.tags or "",
-        "KEYS": message.keys or "",
+        "KEYS": " ".join(message.keys),
         "STORE_TIMESTAMP_MS": message.store_timestamp_ms,
         "RECONSUME_TIMES": message.reconsume_times,
     }
