@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use counted::{await_count, broker, broker_of, connect, frame, made, pull, small};
+use counted::{await_count, broker_of, connect, frame, made, pull, small};
 use mq_server::{Core, Server};
 use mq_store as store;
 
@@ -210,6 +210,22 @@ fn stored(core: &Arc<Core>) -> usize {
     usize::try_from(store.max_offset("TheTopic", 0)).unwrap()
 }
 
+/// A broker whose first log file is there and has room for all messages. A send that has to wait
+/// for a file is declined, and here nobody answers what is declined.
+fn roomy_broker(root: &Path, settings: store::Settings) -> (Arc<Core>, Server) {
+    const ROOM: u64 = 256 << 20;
+    let settings = store::Settings {
+        commit_log_file_bytes: Some(ROOM),
+        allocate_step_bytes: ROOM,
+        ..settings
+    };
+    let (core, server) = broker_of(root, 1, settings);
+    let store = core.state.store.as_ref().unwrap();
+    let put = store.wait(store.put(&store::testing::request("Other", b"first")));
+    assert_eq!(put.status, store::PutStatus::Ok);
+    (core, server)
+}
+
 /// A broker that replies to a send after the flush.
 fn syncing_broker(root: &Path) -> (Arc<Core>, Server) {
     let settings = store::Settings {
@@ -217,7 +233,7 @@ fn syncing_broker(root: &Path) -> (Arc<Core>, Server) {
         sync_flush_timeout_ms: 60_000,
         ..small()
     };
-    broker_of(root, 1, settings)
+    roomy_broker(root, settings)
 }
 
 /// A send with either header, and its name.
@@ -277,7 +293,7 @@ fn what_is_flushed(client: &mut Client) {
 #[test]
 fn sends_and_pulls_take_few_blocks() {
     let folder = tempfile::tempdir().unwrap();
-    let (core, server) = broker(&folder.path().join("written"), 1);
+    let (core, server) = roomy_broker(&folder.path().join("written"), small());
     what_is_written(&mut Client::new(server.port), &core);
     server.stop(Duration::from_secs(5));
 
