@@ -92,7 +92,7 @@ ACROSS = [
     (r":\d{4,5}\b", ":PORT"),
     (r"FOLDER/\w+", "FILE"),
 ]
-"""What differs between two clusters."""
+"""What differs between two clusters; so does which messages were stored in one millisecond."""
 
 
 class Output(NamedTuple):
@@ -219,7 +219,7 @@ def test_our_mqadmin_prints_what_java_s_prints(line: str, at_java: dict[str, Out
     assert ours == theirs
 
 
-@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("line", [line for line in LINES if "middle_ms" not in line])
 def test_our_mqadmin_prints_the_same_of_our_servers(
     line: str, at_java: dict[str, Output], at_ours: dict[str, Output]
 ) -> None:
