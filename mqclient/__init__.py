@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         Trace,
     )
     from mqcommon.message import Message, MessageQueue, ReceivedMessage
+    from mqcommon.wire.bodies.groups import GroupConfig
     from mqcommon.wire.bodies.topics import TopicConfig
     from mqcommon.wire.codes import ResponseCode
 
@@ -69,6 +70,7 @@ __all__ = [
     "ConsumeContext",
     "ConsumeResult",
     "Credentials",
+    "GroupConfig",
     "Limits",
     "Linger",
     "LitePullConsumer",
@@ -151,6 +153,7 @@ _HOMES = {
         "Trace",
     ),
     "mqcommon.message": ("Message", "MessageQueue", "ReceivedMessage"),
+    "mqcommon.wire.bodies.groups": ("GroupConfig",),
     "mqcommon.wire.bodies.topics": ("TopicConfig",),
     "mqcommon.wire.codes": ("ResponseCode",),
 }

@@ -21,7 +21,7 @@ from mqclient import (
 )
 from mqclient.admin import RollbackStats
 from mqclient.admin.resets import END_MS
-from mqcommon.wire.bodies.groups import SubscriptionGroupConfig
+from mqcommon.wire.bodies.groups import GroupConfig
 from mqcommon.wire.bodies.topics import TopicConfig
 from tests.waiting import until
 
@@ -41,7 +41,9 @@ class Place(NamedTuple):
 
     def topic(self, name: str, queues: int = 1) -> str:
         """Create a topic; returns its name once it has a route."""
-        self.admin.topics.update(TopicConfig(name, queues, queues), broker=self.broker)
+        self.admin.topics.update(
+            TopicConfig(name, read_queue_nums=queues, write_queue_nums=queues), broker=self.broker
+        )
         assert until(lambda: name in self.admin.topics.names())
         return name
 
@@ -74,9 +76,11 @@ def key_values(place: Place) -> None:
 
 def order_of_a_topic(place: Place) -> None:
     topics, name = place.admin.topics, place.topic("PyOrder")
-    config = TopicConfig(name, 3, 3, order=True)
+    config = TopicConfig(name, read_queue_nums=3, write_queue_nums=3, order=True)
     assert topics.update_order(config, ["a", "b"]) == "a:3;b:3"
-    assert topics.add_to_order(TopicConfig(name, 5, 5), "b") == "b:5"
+    assert (
+        topics.add_to_order(TopicConfig(name, read_queue_nums=5, write_queue_nums=5), "b") == "b:5"
+    )
     assert place.admin.namesrv.kv("ORDER_TOPIC_CONFIG", name) == "a:3;b:5"
 
 
@@ -86,7 +90,9 @@ def configuration_of_name_servers(place: Place) -> None:
     assert address == place.namesrv
     names.update_config({"orderMessageEnable": "true"})
     assert names.config()[address]["orderMessageEnable"] == "true"
-    place.admin.topics.update_order(TopicConfig(topic, 2, 2), [NAME])
+    place.admin.topics.update_order(
+        TopicConfig(topic, read_queue_nums=2, write_queue_nums=2), [NAME]
+    )
     assert place.admin.topics.route(topic).order_topic_conf == f"{NAME}:2"
     names.update_config({"orderMessageEnable": "false"})
     assert names.config()[address]["orderMessageEnable"] == "false"
@@ -131,7 +137,7 @@ def topics_come_and_go(place: Place) -> None:
 
 def groups_come_and_go(place: Place) -> None:
     groups = place.admin.groups
-    config = SubscriptionGroupConfig("py_group", retry_max_times=3)
+    config = GroupConfig("py_group", retry_max_times=3)
     assert groups.update(config, broker=place.broker) == [place.broker]
     assert groups.config(place.broker, "py_group") == config
     assert groups.config(place.broker, "py_no_group") is None
@@ -174,7 +180,7 @@ def groups_without_members_are_moved(place: Place) -> None:
     queue = MessageQueue(topic, NAME, 0)
     place.fill(topic, 4)
     group = "py_moved"
-    place.admin.groups.update(SubscriptionGroupConfig(group), broker=place.broker)
+    place.admin.groups.update(GroupConfig(group), broker=place.broker)
     place.admin.offsets.commit(group, queue, 4)
     if not place.moves_alone:
         with pytest.raises(BrokerError) as caught:
@@ -186,7 +192,7 @@ def groups_without_members_are_moved(place: Place) -> None:
     (kept,) = resets.offline(topic, group, END_MS, force=False)
     assert kept == RollbackStats(queue, 4, 0, 4, 0), "not forward without force"
     assert resets.reset(topic, group, END_MS) == {queue: 4}
-    place.admin.groups.update(SubscriptionGroupConfig("py_clone"), broker=place.broker)
+    place.admin.groups.update(GroupConfig("py_clone"), broker=place.broker)
     resets.clone(group, "py_clone", topic, offline=True)
     (again,) = resets.offline(topic, "py_clone", hour_ago)
     assert again.consumer_offset == 4, "it was cloned"

@@ -10,7 +10,10 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PUBLIC = {
-    "mqclient": "Admin LitePullConsumer Message Producer PushConsumer TransactionProducer reply",
+    "mqclient": (
+        "Admin GroupConfig LitePullConsumer Message Producer PushConsumer TopicConfig "
+        "TransactionProducer reply"
+    ),
     "mqclient.admin": (
         "Admin MessageTrack OffsetChange OffsetPlan RollbackStats ShiftBy ToOffset version_name"
     ),

@@ -109,7 +109,10 @@ def register(probe: Probe, number: int, topics: int) -> float:
 def wrapper_of(topics: int, version: int) -> TopicConfigSerializeWrapper:
     """A broker's topic table; the number of queues per topic depends on the version."""
     names = map(topic_name, range(topics))
-    table = {name: TopicConfig(name, 4 + version % 4, 4) for name in names}
+    table = {
+        name: TopicConfig(name, read_queue_nums=4 + version % 4, write_queue_nums=4)
+        for name in names
+    }
     return TopicConfigSerializeWrapper(table, DataVersion(version, version))
 
 

@@ -10,7 +10,7 @@ from mqclient.errors import NotFoundError
 from mqcommon.names import is_system_group, retry_groups, retry_topic
 from mqcommon.wire.bodies.groups import (
     ConsumerConnection,
-    SubscriptionGroupConfig,
+    GroupConfig,
     SubscriptionGroupWrapper,
 )
 from mqcommon.wire.bodies.running import ConsumerRunningInfo
@@ -23,7 +23,7 @@ class GroupOnBroker:
 
     cluster: str
     broker_name: str
-    config: SubscriptionGroupConfig
+    config: GroupConfig
 
 
 class Groups(Room):
@@ -40,7 +40,7 @@ class Groups(Room):
 
     async def update(
         self,
-        config: SubscriptionGroupConfig,
+        config: GroupConfig,
         *,
         cluster: str | None = None,
         broker: str | None = None,
@@ -56,12 +56,12 @@ class Groups(Room):
             await self._channel.ask_broker(address, call)
         return addresses
 
-    async def configs(self, broker: str) -> dict[str, SubscriptionGroupConfig]:
+    async def configs(self, broker: str) -> dict[str, GroupConfig]:
         """Every group of one broker. broker: "host:port"."""
         table = await self._channel.ask_broker(broker, group_calls.all_subscription_groups())
         return table.subscription_group_table
 
-    async def config(self, broker: str, group: str) -> SubscriptionGroupConfig | None:
+    async def config(self, broker: str, group: str) -> GroupConfig | None:
         """One group of one broker (`examineSubscriptionGroupConfig`), None when it is unknown."""
         return (await self.configs(broker)).get(group)
 
@@ -85,7 +85,7 @@ class Groups(Room):
             )
         return found
 
-    async def user_configs(self, broker: str) -> dict[str, SubscriptionGroupConfig]:
+    async def user_configs(self, broker: str) -> dict[str, GroupConfig]:
         """Groups of one broker that are not RocketMQ's own (`getUserSubscriptionGroup`)."""
         return (await self.user_table(broker)).subscription_group_table
 

@@ -56,7 +56,9 @@ class Topics(Room):
         Each broker is asked up to 5 times. Raises the last error if no broker accepted, and
         RocketMQError if `key` has no master.
         """
-        call = topic_calls.create_topic(_header(TopicConfig(topic, queues, queues)))
+        call = topic_calls.create_topic(
+            _header(TopicConfig(topic, read_queue_nums=queues, write_queue_nums=queues))
+        )
         masters = [data.master for data in (await self.route(key)).broker_datas if data.master]
         failure: RocketMQError = RocketMQError(f"no master has topic {key!r} now; try again later")
         accepted = 0

@@ -43,6 +43,7 @@ from mqclient.settings.values import (
     Trace,
 )
 from mqcommon.message import Message, MessageQueue, ReceivedMessage
+from mqcommon.wire.bodies.groups import GroupConfig
 from mqcommon.wire.bodies.topics import TopicConfig
 from mqcommon.wire.codes import ResponseCode
 
@@ -60,6 +61,7 @@ __all__ = [
     "ConsumeContext",
     "ConsumeResult",
     "Credentials",
+    "GroupConfig",
     "Limits",
     "Linger",
     "LitePullConsumer",

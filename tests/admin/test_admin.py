@@ -23,8 +23,8 @@ from mqcommon.wire.bodies.groups import (
     Connection,
     ConsumerConnection,
     ConsumeStats,
+    GroupConfig,
     OffsetWrapper,
-    SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
 )
 from mqcommon.wire.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
@@ -99,7 +99,7 @@ async def run(cluster: TwoBrokers, work: Callable[[Admin], Coroutine[Any, Any, T
 
 async def test_a_topic_is_made_on_every_master() -> None:
     cluster = TwoBrokers(UPDATE_AND_CREATE_TOPIC=b"")
-    config = TopicConfig("T", 4, 4)
+    config = TopicConfig("T", read_queue_nums=4, write_queue_nums=4)
     assert await run(cluster, lambda admin: admin.topics.update(config, cluster="C")) == [A, B]
     fields = [fields for _, code, fields in cluster.asked if code == 17]
     assert fields[0] == fields[1]
@@ -130,7 +130,7 @@ async def test_order_of_one_broker_keeps_that_of_others() -> None:
         return request.reply(ResponseCode.SUCCESS, fields={"value": "a:4"})
 
     cluster = TwoBrokers(GET_KV_CONFIG=known, PUT_KV_CONFIG=b"")
-    config = TopicConfig("T", 8, 8)
+    config = TopicConfig("T", read_queue_nums=8, write_queue_nums=8)
     assert await run(cluster, lambda admin: admin.topics.add_to_order(config, "b")) == "b:8"
     assert cluster.asked[-1][2]["value"] == "a:4;b:8"
 
@@ -182,7 +182,7 @@ async def test_a_member_says_what_it_does() -> None:
 
 
 async def test_groups_are_configured_and_read() -> None:
-    config = SubscriptionGroupConfig("g", retry_max_times=3)
+    config = GroupConfig("g", retry_max_times=3)
     table = SubscriptionGroupWrapper({"g": config}).to_json()
     cluster = TwoBrokers(
         UPDATE_AND_CREATE_SUBSCRIPTIONGROUP=b"", GET_ALL_SUBSCRIPTIONGROUP_CONFIG=table
@@ -192,7 +192,9 @@ async def test_groups_are_configured_and_read() -> None:
 
 
 async def test_topics_are_read_from_a_broker() -> None:
-    table = TopicConfigSerializeWrapper({"T": TopicConfig("T", 1, 1)}).to_json()
+    table = TopicConfigSerializeWrapper(
+        {"T": TopicConfig("T", read_queue_nums=1, write_queue_nums=1)}
+    ).to_json()
     cluster = TwoBrokers(GET_ALL_TOPIC_CONFIG=table)
     configs = await run(cluster, lambda admin: admin.topics.configs(A))
     assert configs["T"].read_queue_nums == 1
@@ -332,3 +334,11 @@ async def test_a_change_goes_to_every_name_server() -> None:
         with pytest.raises(BrokerError, match="full"):
             await admin.namesrv.put_kv("s", "k", "v")
     assert failing.brokers_asked(RequestCode.PUT_KV_CONFIG) == ["namesrv", second]
+
+
+def test_only_the_name_of_a_topic_or_group_is_given_by_position() -> None:
+    with pytest.raises(TypeError, match="positional"):
+        TopicConfig("T", 4, 4)  # type: ignore[call-arg, misc]
+    with pytest.raises(TypeError, match="positional"):
+        GroupConfig("g", True)  # type: ignore[call-arg, misc]
+    assert GroupConfig("g").to_plain()["groupName"] == "g"

@@ -13,8 +13,8 @@ from mqcommon.wire.bodies.groups import (
     Connection,
     ConsumerConnection,
     ConsumeStats,
+    GroupConfig,
     OffsetWrapper,
-    SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
 )
 from mqcommon.wire.bodies.offsets import ResetOffsetBody
@@ -39,7 +39,7 @@ async def test_one_broker_is_asked_for_members_if_it_is_named() -> None:
 
 
 async def test_a_group_is_looked_up_on_all_brokers() -> None:
-    config = SubscriptionGroupConfig("g", retry_max_times=3)
+    config = GroupConfig("g", retry_max_times=3)
     tables = {
         "a": SubscriptionGroupWrapper().to_json(),
         "b": SubscriptionGroupWrapper({"g": config}).to_json(),
@@ -53,9 +53,7 @@ async def test_a_group_is_looked_up_on_all_brokers() -> None:
 
 async def test_groups_of_rocketmq_itself_are_no_user_s() -> None:
     names = ("g", "__MONITOR_CONSUMER", "DEFAULT_CONSUMER", "TOOLS_CONSUMER", "CID_RMQ_SYS_TRANS")
-    table = SubscriptionGroupWrapper(
-        {name: SubscriptionGroupConfig(name) for name in names}, DataVersion(5, 7)
-    )
+    table = SubscriptionGroupWrapper({name: GroupConfig(name) for name in names}, DataVersion(5, 7))
     cluster = TwoBrokers(GET_ALL_SUBSCRIPTIONGROUP_CONFIG=table.to_json())
     found = await run(cluster, lambda admin: admin.groups.user_table(A))
     assert list(found.subscription_group_table) == ["g"]

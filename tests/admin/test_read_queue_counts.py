@@ -28,7 +28,10 @@ def lowered_topic(mq_broker: Standalone) -> str:
             consumer.subscribe(topic)
             consumer.wait_assigned()
             consumer.commit(dict.fromkeys(consumer.assigned(), 1))
-        admin.topics.update(TopicConfig(topic, 3, 4), broker=mq_broker.broker_address)
+        admin.topics.update(
+            TopicConfig(topic, read_queue_nums=3, write_queue_nums=4),
+            broker=mq_broker.broker_address,
+        )
         while admin.topics.route(topic).queue_datas[0].read_queue_nums != 3:
             pass
         (queue,) = [one for one in producer.queues(topic) if one.queue_id == 3]

@@ -93,7 +93,7 @@ def test_a_file_without_a_good_row_is_damaged(kind: Kind) -> None:
 def test_a_broker_starts_with_what_is_left(tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.mkdir()
-    good = TopicConfig("Good", 3, 3).to_plain()
+    good = TopicConfig("Good", read_queue_nums=3, write_queue_nums=3).to_plain()
     rows = {"Good": good, "Odd": {**good, "topicName": "Odd", "perm": 2**31}}
     (config / "topics.json").write_bytes(text_of(TOPICS, rows))
     with Standalone(tmp_path) as mq, Probe(mq.broker_address) as probe:

@@ -8,7 +8,7 @@ import pytest
 
 from mqcommon import fastjson
 from mqcommon.names import illegal_topic, is_legal_group
-from mqcommon.wire.bodies.groups import SubscriptionGroupConfig
+from mqcommon.wire.bodies.groups import GroupConfig
 from mqcommon.wire.bodies.heartbeat import ConsumerData, SubscriptionData
 from mqcommon.wire.bodies.topics import TopicConfig
 from mqserver.broker.state.consumers import Consumers
@@ -126,7 +126,7 @@ class TestTopics:
     def test_a_template_must_exist_and_be_inheritable(self) -> None:
         room = Room()
         assert room.create("New", template="Nothing") is None
-        room.topics.put(TopicConfig("Plain", 4, 4, 6))
+        room.topics.put(TopicConfig("Plain", read_queue_nums=4, write_queue_nums=4, perm=6))
         assert room.create("New", template="Plain") is None
         assert Room(autoCreateTopicEnable="false").create("New") is None
 
@@ -153,7 +153,7 @@ class TestTopics:
         assert not room.topics.get("A").order
 
     def test_a_topic_is_shown_as_java_shows_it(self) -> None:
-        assert shown(TopicConfig("T", 4, 5, 6)) == (
+        assert shown(TopicConfig("T", read_queue_nums=4, write_queue_nums=5, perm=6)) == (
             "TopicConfig [topicName=T, readQueueNums=4, writeQueueNums=5, perm=RW-, "
             "topicFilterType=SINGLE_TAG, topicSysFlag=0, order=false]"
         )
@@ -178,7 +178,7 @@ class TestTopics:
 class TestGroups:
     def test_groups_are_created_when_met_if_allowed(self) -> None:
         room = Room()
-        assert room.groups.find("g") == SubscriptionGroupConfig("g")
+        assert room.groups.find("g") == GroupConfig("g")
         assert room.saved == ["unasked.json", "subscriptionGroup.json"]
         assert room.plane.tables["groups"]["g"] == (True, True, 16, 1, 0, 1)
         closed = Room(autoCreateSubscriptionGroup="false")
@@ -194,7 +194,7 @@ class TestGroups:
 
     def test_state_survives_a_round_trip(self) -> None:
         room = Room()
-        room.groups.put(SubscriptionGroupConfig("g", consume_enable=False, retry_max_times=3))
+        room.groups.put(GroupConfig("g", consume_enable=False, retry_max_times=3))
         again = Room()
         again.groups.load(read_groups(room.groups.render()).content)
         assert again.groups.find("g") == room.groups.find("g")
@@ -228,7 +228,7 @@ class TestConsumers:
         assert asked == [["1"]], "its next heartbeat subscribes to T again"
         room.consumers.register(consuming("T"), member(1))
         assert asked == [["1"], ["2"]]
-        room.groups.put(SubscriptionGroupConfig("g"))
+        room.groups.put(GroupConfig("g"))
         room.groups.remove("g")
         room.topics.put(TopicConfig("T"))
         room.topics.remove("T")
@@ -371,7 +371,7 @@ def test_the_topics_file_is_what_the_wrapper_would_be() -> None:
     room = Room()
     for change in (
         lambda: room.topics.put(TopicConfig("New", order=True)),
-        lambda: room.topics.put(TopicConfig("New", 1, 2)),
+        lambda: room.topics.put(TopicConfig("New", read_queue_nums=1, write_queue_nums=2)),
         lambda: room.topics.remove("New"),
     ):
         change()

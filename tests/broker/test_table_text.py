@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mqcommon import fastjson
 from mqcommon.wire.bodies.common import DataVersion
-from mqcommon.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from mqcommon.wire.bodies.groups import GroupConfig, SubscriptionGroupWrapper
 from mqcommon.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from mqserver.broker.state.table_text import TableText
 from tests.examples import examples
@@ -21,14 +21,17 @@ TABLES = st.lists(st.dictionaries(NAMES, st.integers(0, 9)), min_size=1, max_siz
 def test_every_text_is_that_of_the_whole_body(tables: list[dict[str, int]]) -> None:
     text = TableText("topicConfigTable")
     for counter, queues in enumerate(tables):
-        rows = {name: TopicConfig(name, count, count) for name, count in queues.items()}
+        rows = {
+            name: TopicConfig(name, read_queue_nums=count, write_queue_nums=count)
+            for name, count in queues.items()
+        }
         version = DataVersion(counter, 7)
         whole = TopicConfigSerializeWrapper(rows, version).to_plain()
         assert text.render(rows, version) == fastjson.dumps(whole, pretty=True).encode()
 
 
 def test_groups_have_the_text_of_their_body() -> None:
-    rows = {name: SubscriptionGroupConfig(name) for name in ("g", "f")}
+    rows = {name: GroupConfig(name) for name in ("g", "f")}
     whole = SubscriptionGroupWrapper(rows, DataVersion(3, 7)).to_plain()
     text = TableText("subscriptionGroupTable").render(rows, DataVersion(3, 7))
     assert text == fastjson.dumps(whole, pretty=True).encode()

@@ -26,7 +26,9 @@ def test_a_topic_of_an_old_name_is_read_listed_and_deleted(tmp_path: Path) -> No
         admin.topics.delete(OLD, "DefaultCluster")
         until(lambda: OLD not in admin.topics.names())
         with pytest.raises(BrokerError, match="illegal characters"):
-            admin.topics.update(TopicConfig(OLD, 1, 1), cluster="DefaultCluster")
+            admin.topics.update(
+                TopicConfig(OLD, read_queue_nums=1, write_queue_nums=1), cluster="DefaultCluster"
+            )
 
 
 @pytest.mark.parametrize("kind", [LitePullConsumer, PushConsumer])

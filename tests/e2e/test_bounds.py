@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mqcommon.wire.bodies.groups import SubscriptionGroupConfig
+from mqcommon.wire.bodies.groups import GroupConfig
 from mqcommon.wire.frame import Frame
 from mqserver.embedded.raw_client import Probe, ask
 from mqserver.embedded.standalone import Standalone
@@ -273,7 +273,7 @@ def test_a_new_group_has_a_retry_topic_that_fits_a_folder(
 def test_a_group_of_a_long_name_that_is_there_goes_on(mq: Standalone, broker: Probe) -> None:
     """RocketMQ's files accept such a name. Its retry topic fits no record: send-backs fail."""
     name = "g" * 255
-    context_of(mq).groups.put(SubscriptionGroupConfig(name))
+    context_of(mq).groups.put(GroupConfig(name))
     assert beat(broker, name).code == 0
     assert members(broker, name) == 0
     assert commit(broker, name).code == 0

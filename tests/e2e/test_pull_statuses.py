@@ -92,7 +92,8 @@ def write(path: Path) -> None:
         min_free_bytes=1,
     )
     topics = {
-        name: TopicConfig(name, 2, 2, 6) for name in ("Trimmed", "Gone", "Full", "Hole", UNLIKELY)
+        name: TopicConfig(name, read_queue_nums=2, write_queue_nums=2, perm=6)
+        for name in ("Trimmed", "Gone", "Full", "Hole", UNLIKELY)
     }
     with Store(path, settings, create=True) as store:
         for _ in range(3):

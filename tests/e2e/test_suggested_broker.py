@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mqcommon.wire.bodies.groups import SubscriptionGroupConfig
+from mqcommon.wire.bodies.groups import GroupConfig
 from mqcommon.wire.codes import RequestCode as Code
 from mqcommon.wire.frame import Frame, encode
 from mqserver.broker.context import StoreDoor
@@ -16,7 +16,7 @@ from mqserver.embedded.standalone import Standalone
 from tests.inside import context_of
 from tests.waiting import until
 
-GROUP = SubscriptionGroupConfig("suggested", broker_id=2, which_broker_when_consume_slowly=3)
+GROUP = GroupConfig("suggested", broker_id=2, which_broker_when_consume_slowly=3)
 INLINE, SUSPEND = 4, 2
 
 

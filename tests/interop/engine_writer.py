@@ -96,7 +96,9 @@ def item(text: str) -> bytes:
 
 def fill(store: Store) -> None:
     """Everything, and the topics file a broker needs to serve it."""
-    table = {name: TopicConfig(name, QUEUES, QUEUES) for name in TOPICS}
+    table = {
+        name: TopicConfig(name, read_queue_nums=QUEUES, write_queue_nums=QUEUES) for name in TOPICS
+    }
     text = fastjson.dumps(TopicConfigSerializeWrapper(table).to_plain(), pretty=True)
     store.save_state("topics.json", text.encode())
     singles(store)

@@ -9,7 +9,7 @@ import pytest
 
 import mqstore
 from mqcommon.message import decode_messages
-from mqcommon.wire.bodies.groups import SubscriptionGroupConfig
+from mqcommon.wire.bodies.groups import GroupConfig
 from mqcommon.wire.calls import group_calls, topic_calls
 from mqcommon.wire.headers.admin import CreateTopicRequestHeader
 from tests.interop.clusters import Maker
@@ -22,7 +22,7 @@ BEFORE_END = 400
 """Acknowledged messages before the broker ends: several files of the log."""
 TOPIC, ODD_TOPIC = "TopicLoad", "TopicOdd"
 GROUP = "load_readers"
-ODD_GROUP = SubscriptionGroupConfig(
+ODD_GROUP = GroupConfig(
     "odd_group", consume_broadcast_enable=False, retry_queue_nums=3, retry_max_times=5
 )
 

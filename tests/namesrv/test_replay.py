@@ -54,7 +54,10 @@ def prepared(tmp_path: Path, recording: list[tuple[str, Frame, Frame | None]]) -
         names.names.kv.delete("NS", "k")
     listed = next(reply for label, _, reply in recording if label == "all topics")
     assert listed is not None
-    topics = {name: TopicConfig(name, 4, 4) for name in plain(listed.body)["topicList"]}
+    topics = {
+        name: TopicConfig(name, read_queue_nums=4, write_queue_nums=4)
+        for name in plain(listed.body)["topicList"]
+    }
     body = RegisterBrokerBody(TopicConfigSerializeWrapper(topics, DataVersion(1, 1)))
     fields = {
         "brokerName": "broker-a",

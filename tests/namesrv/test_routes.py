@@ -30,7 +30,10 @@ def registration(
     compressed: bool = False,
     **request: object,
 ) -> FakeRequest:
-    configs = {topic: TopicConfig(topic, queues, queues) for topic in topics}
+    configs = {
+        topic: TopicConfig(topic, read_queue_nums=queues, write_queue_nums=queues)
+        for topic in topics
+    }
     body = RegisterBrokerBody(TopicConfigSerializeWrapper(configs, DataVersion(counter, 5)))
     fields = {
         "brokerName": "a",

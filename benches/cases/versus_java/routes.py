@@ -57,7 +57,9 @@ class Routes:
 def register(probe: Probe, brokers: int) -> None:
     """Register `brokers` brokers that have the topic."""
     # RocketMQ 5 takes a registration of one topic as a change, and refuses it for a new broker.
-    topics = TopicConfigSerializeWrapper({name: TopicConfig(name, 8, 8) for name in (TOPIC, OTHER)})
+    topics = TopicConfigSerializeWrapper(
+        {name: TopicConfig(name, read_queue_nums=8, write_queue_nums=8) for name in (TOPIC, OTHER)}
+    )
     for number in range(brokers):
         tell(probe, registration(number, topics))
     route = namesrv_calls.route(TOPIC)

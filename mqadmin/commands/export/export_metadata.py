@@ -10,7 +10,7 @@ from mqadmin.java_order import properties_order
 from mqadmin.report import Report
 from mqadmin.targets import where
 from mqclient.admin import Admin
-from mqcommon.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from mqcommon.wire.bodies.groups import GroupConfig, SubscriptionGroupWrapper
 from mqcommon.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 
 
@@ -72,10 +72,10 @@ async def _groups(admin: Admin, broker: str) -> SubscriptionGroupWrapper:
 
 async def _of_cluster(
     admin: Admin, arguments: Arguments, masters: list[str]
-) -> tuple[dict[str, TopicConfig], dict[str, SubscriptionGroupConfig]]:
+) -> tuple[dict[str, TopicConfig], dict[str, GroupConfig]]:
     """The topics and groups of all masters; the numbers of their queues are added up."""
     topics: dict[str, TopicConfig] = {}
-    groups: dict[str, SubscriptionGroupConfig] = {}
+    groups: dict[str, GroupConfig] = {}
     for address in masters:
         found = (await _topics(admin, arguments, address)).topic_config_table
         for name, config in found.items():

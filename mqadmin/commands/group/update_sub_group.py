@@ -7,9 +7,9 @@ from mqadmin.java_text import hash_order
 from mqadmin.report import Report
 from mqadmin.targets import where
 from mqclient.admin import Admin
-from mqcommon.wire.bodies.groups import SubscriptionGroupConfig
+from mqcommon.wire.bodies.groups import GroupConfig
 
-DEFAULTS = SubscriptionGroupConfig("")
+DEFAULTS = GroupConfig("")
 
 
 async def run(admin: Admin, arguments: Arguments) -> Report:
@@ -23,12 +23,12 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
     )
 
 
-def _config(arguments: Arguments) -> SubscriptionGroupConfig:
+def _config(arguments: Arguments) -> GroupConfig:
     """The whole configuration: an absent option sets RocketMQ's default, not the present value.
 
     Broadcasting and reading from the start are off unless their options are given.
     """
-    return SubscriptionGroupConfig(
+    return GroupConfig(
         arguments.required("groupName"),
         consume_enable=_switch(arguments, "consumeEnable", default=True),
         consume_from_min_enable=arguments.is_true("consumeFromMinEnable"),
@@ -49,7 +49,7 @@ def _switch(arguments: Arguments, name: str, *, default: bool) -> bool:
     return default if arguments.text(name) is None else arguments.is_true(name)
 
 
-def group_fields(config: SubscriptionGroupConfig) -> dict[str, str]:
+def group_fields(config: GroupConfig) -> dict[str, str]:
     """The fields of a group as Java prints them, in the order of RocketMQ's class."""
     plain = config.to_plain()
     names = (
@@ -63,7 +63,7 @@ def group_fields(config: SubscriptionGroupConfig) -> dict[str, str]:
     }
 
 
-def group_text(config: SubscriptionGroupConfig) -> str:
+def group_text(config: GroupConfig) -> str:
     """A group's configuration as Java prints it."""
     fields = ", ".join(f"{name}={value}" for name, value in group_fields(config).items())
     return f"SubscriptionGroupConfig [{fields}]"

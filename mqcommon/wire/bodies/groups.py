@@ -9,14 +9,19 @@ from mqcommon.wire.bodies.heartbeat import SubscriptionData
 from mqcommon.wire.headers.base import Int32, Name
 
 
-class SubscriptionGroupConfig(Body):
+class _GroupName(Body):
+    """The only field of a GroupConfig that may be given by position."""
+
+    group_name: Name
+
+
+class GroupConfig(_GroupName, kw_only=True):
     """A consumer group as its broker keeps it.
 
     retry_max_times: redeliveries before the dead-letter topic. broker_id: which broker id serves
     reads; which_broker_when_consume_slowly: the same while the group lags.
     """
 
-    group_name: Name
     consume_enable: bool = True
     consume_from_min_enable: bool = True
     consume_broadcast_enable: bool = True
@@ -30,7 +35,7 @@ class SubscriptionGroupConfig(Body):
 class SubscriptionGroupWrapper(Body):
     """All groups of a broker: the answer to 201."""
 
-    subscription_group_table: dict[Name, SubscriptionGroupConfig] = field(default_factory=dict)
+    subscription_group_table: dict[Name, GroupConfig] = field(default_factory=dict)
     data_version: DataVersion = field(default_factory=DataVersion)
 
 

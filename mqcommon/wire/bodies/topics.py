@@ -17,10 +17,15 @@ from mqcommon.wire.headers.base import Int32, Name, java_number, named
 _INT32 = struct.Struct(">i")
 
 
-class TopicConfig(Body):
-    """A topic as its broker keeps it. perm: 4 read + 2 write + 1 inherit."""
+class _TopicName(Body):
+    """The only field of a TopicConfig that may be given by position."""
 
     topic_name: Name
+
+
+class TopicConfig(_TopicName, kw_only=True):
+    """A topic as its broker keeps it. perm: 4 read + 2 write + 1 inherit."""
+
     read_queue_nums: Int32 = 16
     write_queue_nums: Int32 = 16
     perm: Int32 = 6
@@ -46,7 +51,16 @@ class TopicConfig(Body):
         if type(plain) is dict and plain.keys() == _TOPIC_KEYS:
             values = _topic_values(plain)
             if tuple(map(type, values)) == _TOPIC_TYPES and all(map(_fits, _numbers(values))):
-                return cls(*values)
+                name, reads, writes, perm, kind, flag, order = values
+                return cls(
+                    name,
+                    read_queue_nums=reads,
+                    write_queue_nums=writes,
+                    perm=perm,
+                    topic_filter_type=kind,
+                    topic_sys_flag=flag,
+                    order=order,
+                )
         return super().from_plain(plain)
 
 
@@ -155,8 +169,13 @@ def _topic_line(config: TopicConfig) -> bytes:
 def _topic_of(line: str) -> TopicConfig:
     """Read a topic's line; 5.x appends a sixth word of attributes, which we ignore."""
     name, reads, writes, perm, kind = line.split(" ")[:5]
-    queues = java_number(reads, 32), java_number(writes, 32)
-    return TopicConfig(named(name), *queues, java_number(perm, 32), kind)
+    return TopicConfig(
+        named(name),
+        read_queue_nums=java_number(reads, 32),
+        write_queue_nums=java_number(writes, 32),
+        perm=java_number(perm, 32),
+        topic_filter_type=kind,
+    )
 
 
 def _with_length(piece: bytes) -> bytes:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from mqcommon.wire.bodies.groups import (
     ConsumerConnection,
     ConsumeStats,
+    GroupConfig,
     ProducerConnection,
     ProducerTableInfo,
-    SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
 )
 from mqcommon.wire.bodies.heartbeat import (
@@ -85,7 +85,7 @@ def all_subscription_groups() -> Call[SubscriptionGroupWrapper]:
     )
 
 
-def create_subscription_group(config: SubscriptionGroupConfig) -> Call[None]:
+def create_subscription_group(config: GroupConfig) -> Call[None]:
     """Create or change a consumer group on one broker."""
     code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
     return Call(request_frame(code, None, config.to_json()), nothing)

@@ -10,11 +10,11 @@ from mqcommon.wire.bodies.common import GroupList
 from mqcommon.wire.bodies.groups import (
     ConsumeStats,
     ConsumeStatsList,
+    GroupConfig,
     OffsetWrapper,
     ProducerConnection,
     ProducerInfo,
     ProducerTableInfo,
-    SubscriptionGroupConfig,
 )
 from mqcommon.wire.bodies.heartbeat import SubscriptionData
 from mqcommon.wire.bodies.route_bounds import QUEUES_MAX
@@ -45,7 +45,7 @@ def create_group(broker: BrokerContext, request: Request) -> Reply:
     """
     if request.attempt:  # the group is saved
         return Response()
-    config = SubscriptionGroupConfig.from_json(request.body)
+    config = GroupConfig.from_json(request.body)
     name = config.group_name
     if broker.groups.get(name) is None and not names.is_legal_group(name):
         raise system_error(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mqcommon.names import RETRY_PREFIX, tag_hash, tags_of
-from mqcommon.wire.bodies.groups import SubscriptionGroupConfig
+from mqcommon.wire.bodies.groups import GroupConfig
 from mqcommon.wire.bodies.heartbeat import SUBSCRIBE_ALL
 from mqcommon.wire.codes import PullSysFlag, ResponseCode
 from mqcommon.wire.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
@@ -116,9 +116,7 @@ class _Filter(NamedTuple):
     retried: dict[str, str] | None = None
 
 
-def _filter(
-    broker: BrokerContext, header: PullMessageRequestHeader, group: SubscriptionGroupConfig
-) -> _Filter:
+def _filter(broker: BrokerContext, header: PullMessageRequestHeader, group: GroupConfig) -> _Filter:
     """The filter of a pull, from the request or from the group's heartbeats."""
     is_inline = bool(header.sys_flag & PullSysFlag.SUBSCRIPTION)
     if is_inline:
@@ -160,7 +158,7 @@ def _retried(broker: BrokerContext, topic: str) -> dict[str, str] | None:
 
 
 def _subscribed(
-    broker: BrokerContext, header: PullMessageRequestHeader, group: SubscriptionGroupConfig
+    broker: BrokerContext, header: PullMessageRequestHeader, group: GroupConfig
 ) -> tuple[str | None, str, list[int]]:
     online = broker.consumers.get(header.consumer_group)
     if online is None:
@@ -186,7 +184,7 @@ def _code_of(found: GetResult, offset: int) -> ResponseCode:
 
 
 def _answer(
-    broker: BrokerContext, group: SubscriptionGroupConfig, code: ResponseCode, found: GetResult
+    broker: BrokerContext, group: GroupConfig, code: ResponseCode, found: GetResult
 ) -> Response:
     suggested = 0
     if broker.settings.slave_read_enable:

@@ -8,7 +8,7 @@ import random
 from mqcommon import names
 from mqcommon.message import ReceivedMessage, decode_messages, encode_properties
 from mqcommon.property_text import PROPERTIES_BYTES_MAX
-from mqcommon.wire.bodies.groups import SubscriptionGroupConfig
+from mqcommon.wire.bodies.groups import GroupConfig
 from mqcommon.wire.bodies.topics import TopicConfig
 from mqcommon.wire.codes import ResponseCode
 from mqcommon.wire.headers.send import ConsumerSendMsgBackRequestHeader
@@ -105,7 +105,7 @@ def _destination(
     broker: BrokerContext,
     request: Request,
     header: ConsumerSendMsgBackRequestHeader,
-    group: SubscriptionGroupConfig,
+    group: GroupConfig,
     message: ReceivedMessage,
     retry: TopicConfig,
 ) -> tuple[TopicConfig, int, int]:

@@ -40,11 +40,11 @@ def create_topic(broker: BrokerContext, request: Request) -> Reply:
     broker.topics.put(
         TopicConfig(
             header.topic,
-            header.read_queue_nums,
-            header.write_queue_nums,
-            header.perm,
-            header.topic_filter_type,
-            header.topic_sys_flag or 0,
+            read_queue_nums=header.read_queue_nums,
+            write_queue_nums=header.write_queue_nums,
+            perm=header.perm,
+            topic_filter_type=header.topic_filter_type,
+            topic_sys_flag=header.topic_sys_flag or 0,
         ),
         request.remote,
     )

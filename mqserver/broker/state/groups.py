@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from mqcommon import names
 from mqcommon.wire.bodies.common import DataVersion
-from mqcommon.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from mqcommon.wire.bodies.groups import GroupConfig, SubscriptionGroupWrapper
 from mqcommon.wire.codes import ResponseCode
 from mqserver.broker.state.bounds import Bounds
 from mqserver.broker.state.table_text import TableText
@@ -69,7 +69,7 @@ class Groups:
         self._lock = threading.Lock()
         self._bounds = bounds or Bounds()
         self._unasked = unasked or Unasked(self._bounds, now_ms, save)
-        self._rows = {name: SubscriptionGroupConfig(name) for name in names.SYSTEM_GROUPS}
+        self._rows = {name: GroupConfig(name) for name in names.SYSTEM_GROUPS}
         self._text = TableText("subscriptionGroupTable")
         self._tables = tables
         self._now_ms = now_ms
@@ -91,13 +91,13 @@ class Groups:
         wrapper = self.all()
         return self._text.render(wrapper.subscription_group_table, wrapper.data_version)
 
-    def get(self, group: str) -> SubscriptionGroupConfig | None:
+    def get(self, group: str) -> GroupConfig | None:
         """A group, None if it does not exist."""
         if self._light and group.startswith(names.LIGHT_PREFIX):
-            return SubscriptionGroupConfig(group)
+            return GroupConfig(group)
         return self._rows.get(group)
 
-    def find(self, group: str, by: str = OURSELVES) -> SubscriptionGroupConfig | None:
+    def find(self, group: str, by: str = OURSELVES) -> GroupConfig | None:
         """A group, created with defaults if that is allowed; None if it is not.
 
         Raises Refused if clients have created too many groups, or if the name is too long for a
@@ -115,7 +115,7 @@ class Groups:
         with self._lock:
             if group not in self._rows:
                 self._check_room(group, by)
-                self._change(SubscriptionGroupConfig(group))
+                self._change(GroupConfig(group))
                 self._unasked.note("groups", group, by)
                 log.info("group %r was created for %s", group, by)
                 self._save(FILE)
@@ -134,7 +134,7 @@ class Groups:
         code = ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
         raise self._bounds.refused(code, "autoCreateGroupMax", remark)
 
-    def put(self, config: SubscriptionGroupConfig, by: str = OURSELVES) -> None:
+    def put(self, config: GroupConfig, by: str = OURSELVES) -> None:
         """Create or replace a group (code 200); the caller saves."""
         if self._light and config.group_name.startswith(names.LIGHT_PREFIX):
             return
@@ -170,19 +170,17 @@ class Groups:
                 self._tables.publish("groups", {group: None})
                 self._tables.forget_heartbeats()
 
-    def _change(self, config: SubscriptionGroupConfig) -> None:
+    def _change(self, config: GroupConfig) -> None:
         self._rows[config.group_name] = config
         self.version = DataVersion(self.version.counter + 1, self._now_ms())
         self._publish({config.group_name: config})
 
-    def _publish(
-        self, rows: Mapping[str, SubscriptionGroupConfig], replace_all: bool = False
-    ) -> None:
+    def _publish(self, rows: Mapping[str, GroupConfig], replace_all: bool = False) -> None:
         published = {name: _row(config) for name, config in rows.items()}
         self._tables.publish("groups", published, replace=replace_all)
 
 
-def _row(config: SubscriptionGroupConfig) -> tuple[bool, bool, int, int, int, int]:
+def _row(config: GroupConfig) -> tuple[bool, bool, int, int, int, int]:
     return (
         config.consume_enable,
         config.consume_broadcast_enable,

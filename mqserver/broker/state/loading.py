@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from mqcommon import names
 from mqcommon.wire.bodies.common import DataVersion
 from mqcommon.wire.bodies.filters import ConsumerFilterData
-from mqcommon.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from mqcommon.wire.bodies.groups import GroupConfig, SubscriptionGroupWrapper
 from mqcommon.wire.bodies.route_bounds import QUEUES_MAX
 from mqcommon.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from mqserver.broker.state import filters, groups, reading, topics, unasked
@@ -159,10 +159,12 @@ class Loading:
             is_listed = topic not in self._built_in and not topic.startswith(names.LIGHT_PREFIX)
             if is_listed and reading.bad_name(topic) is None:
                 queues = min(max(queue_ids) + 1, QUEUES_MAX)
-                rows[topic] = TopicConfig(topic, queues, queues, topics.READ_WRITE)
+                rows[topic] = TopicConfig(
+                    topic, read_queue_nums=queues, write_queue_nums=queues, perm=topics.READ_WRITE
+                )
         return rows
 
-    def _groups_of_offsets(self) -> dict[str, SubscriptionGroupConfig]:
+    def _groups_of_offsets(self) -> dict[str, GroupConfig]:
         found = {key.partition("@")[2] for key in self._store.committed_all()}
         for topic in self._store.queues():
             group = names.group_of(topic)
@@ -170,7 +172,7 @@ class Loading:
                 found.add(group)
         wanted = (g for g in found if g not in names.SYSTEM_GROUPS and not reading.bad_name(g))
         is_light = names.LIGHT_PREFIX
-        return {g: SubscriptionGroupConfig(g) for g in sorted(wanted) if not g.startswith(is_light)}
+        return {g: GroupConfig(g) for g in sorted(wanted) if not g.startswith(is_light)}
 
 
 def _warn(file: str, what: str, rows: Mapping[str, object]) -> None:

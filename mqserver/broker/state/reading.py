@@ -9,7 +9,7 @@ from mqcommon import fastjson
 from mqcommon.wire.bodies.base import Body, BodyError
 from mqcommon.wire.bodies.common import DataVersion
 from mqcommon.wire.bodies.filters import ConsumerFilterData
-from mqcommon.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from mqcommon.wire.bodies.groups import GroupConfig, SubscriptionGroupWrapper
 from mqcommon.wire.bodies.route_bounds import QUEUES_MAX, queues_flaw
 from mqcommon.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from mqcommon.wire.headers.base import named
@@ -43,7 +43,7 @@ def read_topics(text: bytes) -> Read[TopicConfigSerializeWrapper]:
 def read_groups(text: bytes) -> Read[SubscriptionGroupWrapper]:
     """Parse `subscriptionGroup.json`. Raises BodyError if nothing in it can be used."""
     plain = _object(text)
-    found = _rows(plain, "subscriptionGroupTable", SubscriptionGroupConfig, _group_flaw)
+    found = _rows(plain, "subscriptionGroupTable", GroupConfig, _group_flaw)
     version = _version(plain, found.aside)
     return Read(SubscriptionGroupWrapper(found.content, version), found.aside)
 
@@ -99,7 +99,7 @@ def _topic_flaw(name: str, row: TopicConfig) -> str | None:
     return None
 
 
-def _group_flaw(name: str, row: SubscriptionGroupConfig) -> str | None:
+def _group_flaw(name: str, row: GroupConfig) -> str | None:
     if row.group_name != name:
         return f"its groupName is {row.group_name!r}"
     if not 0 <= row.retry_queue_nums <= QUEUES_MAX:

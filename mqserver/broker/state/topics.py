@@ -70,7 +70,7 @@ def built_in(settings: BrokerSettings) -> dict[str, TopicConfig]:
 
 
 def _config(name: str, queues: int, perm: int = READ_WRITE) -> TopicConfig:
-    return TopicConfig(name, queues, queues, perm)
+    return TopicConfig(name, read_queue_nums=queues, write_queue_nums=queues, perm=perm)
 
 
 class Topics:
@@ -263,7 +263,13 @@ class Topics:
             found = self._rows.get(topic)
             if found is None:
                 what = "created"
-                row = TopicConfig(topic, queues, queues, READ_WRITE, topic_sys_flag=sys_flag)
+                row = TopicConfig(
+                    topic,
+                    read_queue_nums=queues,
+                    write_queue_nums=queues,
+                    perm=READ_WRITE,
+                    topic_sys_flag=sys_flag,
+                )
             elif _has_queues(found, queues):
                 return found, False
             else:

@@ -43,7 +43,10 @@ def test_a_message_is_found_after_its_broker_moved(tmp_path: Path) -> None:
 def test_a_topic_that_may_not_be_read_says_so(mq: Standalone) -> None:
     topic = mq.topic("WriteOnly", queues=1)
     with Admin(mq.namesrv) as admin, LitePullConsumer(None, mq.namesrv) as consumer:
-        admin.topics.update(TopicConfig(topic, 1, 1, perm=2), cluster="DefaultCluster")
+        admin.topics.update(
+            TopicConfig(topic, read_queue_nums=1, write_queue_nums=1, perm=2),
+            cluster="DefaultCluster",
+        )
         until(lambda: not admin.topics.route(topic).queue_datas[0].perm & 4)
         with pytest.raises(NoRouteError, match="no broker lets its queues be read"):
             consumer.queues(topic)

@@ -17,7 +17,10 @@ DEAD_LETTERS = "%DLQ%unreadable"
 def unreadable(mq: Standalone, topic: str) -> None:
     """Create a topic without read permission, as the broker creates dead-letter topics."""
     with Admin(mq.namesrv) as admin:
-        admin.topics.update(TopicConfig(topic, 1, 1, perm=2), cluster="DefaultCluster")
+        admin.topics.update(
+            TopicConfig(topic, read_queue_nums=1, write_queue_nums=1, perm=2),
+            cluster="DefaultCluster",
+        )
         until(lambda: not admin.topics.route(topic).queue_datas[0].perm & 4)
 
 
@@ -46,6 +49,9 @@ def test_a_subscriber_says_that_a_topic_may_not_be_read(
             (line,) = said()
             assert f"topic {topic!r} exists" in line
             with Admin(mq.namesrv) as admin:
-                admin.topics.update(TopicConfig(topic, 1, 1), cluster="DefaultCluster")
+                admin.topics.update(
+                    TopicConfig(topic, read_queue_nums=1, write_queue_nums=1),
+                    cluster="DefaultCluster",
+                )
             assert len(consumer.wait_assigned(60)) == 1
             assert len(said()) == 1

@@ -10,7 +10,7 @@ from mqclient.settings.producers import ProducerOptions
 from mqcommon.message import encode_properties, offset_msg_id
 from mqcommon.property_text import PROPERTIES_BYTES_MAX
 from mqcommon.wire import Frame, RequestCode
-from mqcommon.wire.bodies.groups import SubscriptionGroupConfig
+from mqcommon.wire.bodies.groups import GroupConfig
 from tests.client.cluster import Cluster, record
 from tests.client.reading import Q0, RETRY, reading
 from tests.waiting import until, until_async
@@ -109,7 +109,7 @@ def test_retries_of_a_group_count_where_the_consumer_set_none(mq):
     topic = mq.topic(queues=1)
 
     with Admin(mq.namesrv) as admin:
-        config = SubscriptionGroupConfig("g_limited", retry_max_times=1)
+        config = GroupConfig("g_limited", retry_max_times=1)
         admin.groups.update(config, broker=mq.broker_address)
     tries = []
 

@@ -98,7 +98,7 @@ REQUEST_BODIES: dict[str, type[Body]] = {
     "LOCK_BATCH_MQ": offsets.LockBatchRequestBody,
     "UNLOCK_BATCH_MQ": offsets.LockBatchRequestBody,
     "RESET_CONSUMER_CLIENT_OFFSET": offsets.ResetOffsetBody,
-    "UPDATE_AND_CREATE_SUBSCRIPTIONGROUP": groups.SubscriptionGroupConfig,
+    "UPDATE_AND_CREATE_SUBSCRIPTIONGROUP": groups.GroupConfig,
 }
 RESPONSE_BODIES: dict[str, type[Body]] = {
     "GET_ROUTEINFO_BY_TOPIC": route.TopicRouteData,

@@ -28,7 +28,15 @@ ODD = ["plain", "%RETRY%g", 'quote"back\\slash', "Überweisung", "line\nend", "\
 
 def body_of(names: list[str]) -> RegisterBrokerBody:
     rows = {
-        name: TopicConfig(name, number, number + 1, 6, "MULTI_TAG", number % 4, bool(number % 2))
+        name: TopicConfig(
+            name,
+            read_queue_nums=number,
+            write_queue_nums=number + 1,
+            perm=6,
+            topic_filter_type="MULTI_TAG",
+            topic_sys_flag=number % 4,
+            order=bool(number % 2),
+        )
         for number, name in enumerate(names)
     }
     return RegisterBrokerBody(TopicConfigSerializeWrapper(rows, DataVersion(3, 1_700_000_000_000)))
@@ -65,7 +73,7 @@ def test_what_a_java_broker_recorded_is_read_the_short_way(compressed: bool) -> 
 
 
 def test_equal_rows_are_one_object() -> None:
-    rows = {name: TopicConfig(name, 4, 4) for name in ("a", "b")}
+    rows = {name: TopicConfig(name, read_queue_nums=4, write_queue_nums=4) for name in ("a", "b")}
     found = registration.read(RegisterBrokerBody(TopicConfigSerializeWrapper(rows)).encode())
     assert found is not None
     assert found.topics["a"] is found.topics["b"]
@@ -123,7 +131,7 @@ def test_what_is_compressed_and_unusual_is_left_to_it_too(body: bytes) -> None:
 
 def test_a_field_of_another_type_is_an_error() -> None:
     with pytest.raises(TypeError):
-        registration.topic_table({"T": TopicConfig("T", "four")})  # type: ignore[arg-type]
+        registration.topic_table({"T": TopicConfig("T", read_queue_nums="four")})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["perm", "readQueueNums", "writeQueueNums", "topicSysFlag"])
