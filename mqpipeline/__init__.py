@@ -2,7 +2,7 @@
 
     from mqpipeline import to_lake
 
-    report = to_lake("/data/lake", ["Orders"], {"nameserver": "127.0.0.1:9876"})
+    report = to_lake("/data/lake", ["Orders"], {"namesrv": "127.0.0.1:9876"})
 
 A lake is a folder of Parquet files, partitioned by topic, day and hour. The names are imported at
 their first use, because each job needs PySpark and pyarrow.

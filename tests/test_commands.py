@@ -81,12 +81,12 @@ def test_the_page_of_jobs_has_every_command() -> None:
 
 
 SHORT = {"--topic": "-t", "--group": "-g", "--namesrv": "-n"}
-OLD = {"--tag", "--begin", "--end", "--since", "--to-time", "--expression", "--namesrvAddr"}
-"""Spellings that only hidden aliases have."""
+SYNONYMS = {"--tag", "--begin", "--end", "--since", "--to-time", "--expression", "--namesrvAddr"}
+"""Other words for --tags, --from, --until and --namesrv."""
 
 
 def options() -> list[tuple[str, click.Option]]:
-    """Every visible option of every command, with the words that lead to it."""
+    """Every option of every command, with the words that lead to it."""
     found: list[tuple[str, click.Option]] = []
 
     def walk(words: str, command: click.Command) -> None:
@@ -100,7 +100,7 @@ def options() -> list[tuple[str, click.Option]]:
 
     for program, cli in PROGRAMS.items():
         walk(program, cli)
-    return [(words, option) for words, option in found if not option.hidden]
+    return found
 
 
 PROGRAMS = {
@@ -116,10 +116,10 @@ def test_options_mean_the_same_in_every_command() -> None:
     assert len(every) > 150
     for words, option in every:
         where = f"{words} {'/'.join(option.opts)}"
-        assert not OLD & {*option.opts}, f"{where}: an older spelling is a hidden alias"
+        assert not SYNONYMS & {*option.opts}, f"{where}: one word for one thing"
         for name, short in SHORT.items():
             assert (name in option.opts) == (short in option.opts), f"{where}: {name} is {short}"
-        if {"--from", "--until"} & {*option.opts} and words != "mqclient send":
+        if {"--from", "--until"} & {*option.opts}:
             assert option.metavar == "TIME", f"{where}: take it from mqcommon.cli.options"
 
 

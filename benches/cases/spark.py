@@ -157,7 +157,7 @@ class Bench:
 
     def _options(self) -> dict[str, str]:
         topic = {"topic": BACKLOG_TOPIC, "partitions": str(TASKS)}
-        return {"nameserver": self.cluster.namesrv, **topic}
+        return {"namesrv": self.cluster.namesrv, **topic}
 
     def _read(self, schema: str | None = None) -> Any:
         reader = self.spark.read.format("rocketmq").options(**self._options())
@@ -183,7 +183,7 @@ class Bench:
 
     def _write(self, frame: Any) -> int:
         sink = frame.select("body", "tags", "keys").write.format("rocketmq")
-        sink.option("nameserver", self.cluster.namesrv).option("topic", SINK_TOPIC)
+        sink.option("namesrv", self.cluster.namesrv).option("topic", SINK_TOPIC)
         sink.mode("append").save()
         return MESSAGES[self.mode.name]
 

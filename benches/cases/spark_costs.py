@@ -36,7 +36,7 @@ METHOD = "1 KiB, broker and Spark on the same cores, medians of {} rounds"
 MEMORY_OF_A_TASK = """
 import resource, sys
 from mqpipeline.spark.topics.source import RocketMQDataSource
-options = {"nameserver": sys.argv[1], "topic": sys.argv[2], "partitions": sys.argv[3]}
+options = {"namesrv": sys.argv[1], "topic": sys.argv[2], "partitions": sys.argv[3]}
 source = RocketMQDataSource(options)
 reader = source.reader(source.schema())
 task = reader.partitions()[0]
@@ -86,7 +86,7 @@ def _planning(cluster: Ours, mode: Mode) -> float:
     taken = []
     for _ in range(mode.rounds):
         source = RocketMQDataSource(
-            {"nameserver": cluster.namesrv, "topics": ",".join(topics), "partitions": str(TASKS)}
+            {"namesrv": cluster.namesrv, "topics": ",".join(topics), "partitions": str(TASKS)}
         )
         started = time.monotonic()
         source.reader(source.schema()).partitions()
@@ -108,7 +108,7 @@ def _memory(cluster: Ours, mode: Mode) -> float:
 
 def _batch_rate(spark: Any, cluster: Ours, mode: Mode) -> float:
     """Messages per second of a batch read with all columns; the first read does not count."""
-    reader = spark.read.format("rocketmq").option("nameserver", cluster.namesrv)
+    reader = spark.read.format("rocketmq").option("namesrv", cluster.namesrv)
     frame = reader.options(topic=BACKLOG_TOPIC, partitions=str(TASKS)).load()
     taken = []
     for _ in range(mode.rounds + 1):
@@ -125,7 +125,7 @@ def _micro_batch(spark: Any, cluster: Ours, mode: Mode, scratch: Path) -> float:
     with Producer(cluster.namesrv) as producer:
         for number in range(count):
             producer.send(Message(MICRO_BATCH_TOPIC, b"%d" % number))
-    reader = spark.readStream.format("rocketmq").option("nameserver", cluster.namesrv)
+    reader = spark.readStream.format("rocketmq").option("namesrv", cluster.namesrv)
     reader = reader.options(topic=MICRO_BATCH_TOPIC, startingOffsets="earliest")
     with tempfile.TemporaryDirectory(dir=scratch) as checkpoint:
         writer = reader.option("maxRowsPerTrigger", "1").load().writeStream.format("noop")

@@ -142,7 +142,7 @@ def produce(rate: float, name: str | None, save: str | None, output: str | None,
     "--groups", type=WHOLE, default=1, show_default=True, help="groups that each read everything"
 )
 @click.option("--pull-max", type=WHOLE, default=32, show_default=True, help="messages per request")
-@tags_option("--expression", default="*", show_default=True)
+@tags_option(default="*", show_default=True)
 @click.option("--repeat", is_flag=True, help="start again after the end of the backlog")
 @click.option("--tail", is_flag=True, help="start at the end and wait for new messages")
 @click.option("--commit", is_flag=True, help="commit the groups' offsets, as consumers do")

@@ -13,7 +13,7 @@ from mqclient.cli.connection import connection_options
 from mqclient.engine.address_server import fetch_addresses
 from mqclient.engine.tls import TlsConfig
 from mqclient.settings.checks import is_address_server
-from mqcommon.cli.options import AliasedOption, all_options, topic_option
+from mqcommon.cli.options import all_options, topic_option
 from mqcommon.cli.output import output_option
 from mqcommon.names import BENCHMARK_TOPIC
 
@@ -167,8 +167,6 @@ def send_options(command: F) -> F:
         click.option(
             "--tags",
             "tag",
-            cls=AliasedOption,
-            aliases=["--tag"],
             default="",
             help="tag of every message",
         ),

@@ -15,7 +15,7 @@ from mqclient.engine.credentials import read_credentials
 from mqclient.engine.tls import ENVIRONMENT, TlsConfig, read_tls
 from mqclient.settings.checks import read_address_map
 from mqclient.settings.values import Credentials
-from mqcommon.cli.options import AliasedOption, all_options
+from mqcommon.cli.options import all_options
 
 __all__ = [
     "NAMESRV_OPTION",
@@ -79,8 +79,6 @@ OPTIONS = (
 NAMESRV_OPTION = click.option(
     "-n",
     "--namesrv",
-    cls=AliasedOption,
-    aliases=["--namesrvAddr"],
     envvar="NAMESRV_ADDR",
     help="NameServers HOST:PORT, several by ';' [NAMESRV_ADDR, else 127.0.0.1:9876]",
 )

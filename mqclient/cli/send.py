@@ -15,7 +15,7 @@ from mqclient.cli.connection import connection_of, connection_options, run_async
 from mqclient.cli.lines import Lines
 from mqclient.cli.message_options import message_of, message_options
 from mqclient.cli.send_file import Resend, send_file
-from mqcommon.cli.options import AliasedOption, topic_option
+from mqcommon.cli.options import topic_option
 from mqcommon.cli.output import chosen_format, output_option, write_rows
 from mqcommon.cli.running import drop_output, refusing_arguments
 from mqcommon.export_formats import FORMATS
@@ -34,8 +34,6 @@ COLUMNS = ("status", "msgId", "offsetMsgId", "topic", "brokerName", "queueId", "
 @topic_option("the same as TOPIC; all arguments are then BODIES", argument="named")
 @click.option(
     "--file",
-    cls=AliasedOption,
-    aliases=["--from"],
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="send the messages of an `mqstore export` file",
 )

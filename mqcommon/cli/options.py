@@ -1,12 +1,11 @@
 """Options with the same meaning in every command, and decorators to add them.
 
-Each option is declared once, here or in `mqclient.cli.connection` if it needs a connection. An
-older spelling stays as an alias that `--help` does not show.
+Each option is declared once, here or in `mqclient.cli.connection` if it needs a connection.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
@@ -16,7 +15,6 @@ from mqcommon.cli.moments import read_milliseconds, read_start
 
 __all__ = [
     "DEBUG",
-    "AliasedOption",
     "all_options",
     "milliseconds_option",
     "read_by",
@@ -28,22 +26,6 @@ __all__ = [
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 TIME = "TIME"
-
-
-class AliasedOption(click.Option):
-    """An option with older spellings, `aliases`, which help and errors do not show."""
-
-    def __init__(self, names: Sequence[str], aliases: Sequence[str] = (), **more: Any) -> None:
-        super().__init__(names, **more)
-        self._aliases = list(aliases)
-
-    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        """Add the aliases to the parser too."""
-        shown, self.opts = self.opts, self.opts + self._aliases
-        try:
-            super().add_to_parser(parser, ctx)
-        finally:
-            self.opts = shown
 
 
 def all_options(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -74,11 +56,10 @@ def topic_option(text: str = "topic", *, argument: str = "topic", **more: Any) -
     return click.option("-t", "--topic", argument, help=text, **more)
 
 
-def tags_option(*aliases: str, **more: Any) -> Callable[[F], F]:
+def tags_option(**more: Any) -> Callable[[F], F]:
     """The option --tags, to select messages by tag."""
     return click.option(
-        "--tags", cls=AliasedOption, aliases=aliases,
-        help="only messages with one of these tags: 'TagA || TagB'", **more,
+        "--tags", help="only messages with one of these tags: 'TagA || TagB'", **more,
     )  # fmt: skip
 
 
@@ -90,11 +71,10 @@ def start_option(text: str, *, default: str = "latest") -> Callable[[F], F]:
     )  # fmt: skip
 
 
-def milliseconds_option(flag: str, argument: str, text: str, *aliases: str) -> Callable[[F], F]:
+def milliseconds_option(flag: str, argument: str, text: str) -> Callable[[F], F]:
     """An option for a time; its value is milliseconds since 1970, or None if it is not given."""
     return click.option(
-        flag, argument, cls=AliasedOption, aliases=aliases, callback=read_by(read_milliseconds),
-        metavar=TIME, help=text,
+        flag, argument, callback=read_by(read_milliseconds), metavar=TIME, help=text,
     )  # fmt: skip
 
 

@@ -88,7 +88,7 @@ def namesrv_options(command: F) -> F:
     option = click.option(
         "--option", "options", multiple=True, metavar="KEY=VALUE",
         callback=lambda context, _option, pairs: _texts(context) | _pairs(pairs, "--option"),
-        help="an option of format(\"rocketmq\"), such as tag=A; may be repeated",
+        help="an option of format(\"rocketmq\"), such as tags=A; may be repeated",
     )  # fmt: skip
     return all_options(NAMESRV_OPTION, *map(_connection_option, OPTIONS), option)(command)
 

@@ -24,7 +24,7 @@ PLAN_COLUMNS = ("unit", "file", "first", "last")
     "--of", "topics", multiple=True, help="replay only this topic of the lake; may be repeated"
 )
 @milliseconds_option("--from", "start_ms", "only messages stored at this time or later")
-@milliseconds_option("--until", "end_ms", "only messages stored before this time", "--to")
+@milliseconds_option("--until", "end_ms", "only messages stored before this time")
 @tags_option()
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="messages per second")
 @click.option(

@@ -110,7 +110,7 @@ def dlq(
 def _topics(options: Options, groups: Sequence[str]) -> list[str]:
     """The dead-letter topics of these groups, or of all groups; UsageError for a missing one."""
     with Admin(
-        options.nameserver,
+        options.namesrv,
         address_map=options.address_map,
         tls=options.tls,
         credentials=options.account,

@@ -119,7 +119,7 @@ def replay(
     _check(opened_lake, chosen)
     with Cluster(parse_options(namesrv, options or {})) as cluster:
         cluster.queues(target)  # raises an error if the topic does not exist
-    to = {**(options or {}), **({"nameserver": namesrv} if namesrv else {}), "topic": target}
+    to = {**(options or {}), **({"namesrv": namesrv} if namesrv else {}), "topic": target}
     report = ReplayReport(topic=target)
     with opened(opened_lake, name, JOB, chosen.settings(target), on_step) as run:
         units = list(_units(opened_lake, chosen, run.state.done, bool(speed)))

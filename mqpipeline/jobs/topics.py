@@ -21,7 +21,7 @@ Moment = Literal["earliest", "latest"] | int
 
 _OF_THE_JOB = (
     *("topic", "topics", "topicPattern", "queues", "startingOffsets", "startingTimestamp"),
-    *("endingOffsets", "endingTimestamp", "nameserver", "namesrv"),
+    *("endingOffsets", "endingTimestamp", "namesrv"),
 )
 """Options of the source that a job sets itself."""
 
@@ -78,7 +78,7 @@ def parse_options(namesrv: str | None, given: Mapping[str, str]) -> Options:
         if name.lower() in {word.lower() for word in _OF_THE_JOB}:
             raise UsageError(f"--option {name}: the job sets this itself, see its other options")
     try:
-        return Options.parse(_lower(given) | ({"nameserver": namesrv} if namesrv else {}))
+        return Options.parse(_lower(given) | ({"namesrv": namesrv} if namesrv else {}))
     except ValueError as error:
         raise UsageError(str(error)) from None
 
@@ -179,7 +179,7 @@ def source_options(
 
     return {
         **given,
-        **({"nameserver": namesrv} if namesrv else {}),
+        **({"namesrv": namesrv} if namesrv else {}),
         "topic": ",".join(dict.fromkeys(piece.queue.topic for piece in pieces)),
         "startingOffsets": json.dumps({piece.key: piece.first for piece in pieces}),
         "endingOffsets": json.dumps({piece.key: piece.end for piece in pieces}),

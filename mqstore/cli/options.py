@@ -8,11 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
-from mqcommon.cli.moments import read_milliseconds
 from mqcommon.cli.options import (
     all_options,
     milliseconds_option,
-    read_by,
     tags_option,
     topic_option,
 )
@@ -44,17 +42,12 @@ def filter_options(command: F) -> F:
             "--from", "begin",
             "only messages stored at this time or later: 2026-01-31T12:00 (UTC without a zone), "
             "-1h, or ms",
-            "--begin",
         ),
         milliseconds_option("--until", "until", "only stored before"),
-        click.option(
-            "--end", "end", callback=read_by(read_milliseconds), hidden=True,
-            help="only messages stored at this time or earlier",
-        ),
         click.option("--count", type=click.IntRange(0), help="at most this many messages"),
         topic_option("only this topic"),
         click.option("--queue", type=int, help="only this queue id"),
-        tags_option("--tag"),
+        tags_option(),
     )  # fmt: skip
     return all_options(*options)(command)
 
@@ -73,10 +66,9 @@ def wanted_of(chosen: dict[str, Any], *, check_crc: bool = False) -> Wanted:
 
 
 def _end_ms(chosen: dict[str, Any]) -> int | None:
-    """The last store time: just before --until, or equal to the older option --end."""
+    """The last store time: just before --until."""
     until: int | None = chosen["until"]
-    end: int | None = chosen["end"]
-    return end if until is None else until - 1
+    return None if until is None else until - 1
 
 
 def check_stored_topic(reader: StoreReader, topic: str | None) -> None:

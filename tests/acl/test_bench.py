@@ -42,7 +42,7 @@ def keys_file(tmp_path: Path, account: tuple[str, str]) -> Path:
     "mode",
     [
         "--in-flight 8",
-        "--in-flight 8 --headers rocketmq --tag TagA",
+        "--in-flight 8 --headers rocketmq --tags TagA",
         "--batch 5 --topics 3",
         "--oneway --in-flight 8 --rate 5000",
     ],

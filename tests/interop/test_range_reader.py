@@ -56,7 +56,7 @@ def pair(namesrv: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pai
 
 
 def options(namesrv: str, topic: str, **given: str) -> Options:
-    return Options.parse({"nameserver": namesrv, "topic": topic, **given})
+    return Options.parse({"namesrv": namesrv, "topic": topic, **given})
 
 
 def send(namesrv: str, messages: list[Message]) -> list[SendResult]:

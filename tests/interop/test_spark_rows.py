@@ -37,7 +37,7 @@ def test_rows_at_a_java_broker(java_cluster: Cluster, java_driver: JavaDriver) -
         }
     )
     # A Java broker loses batches that are larger than a file of its log; here they have 64 KiB.
-    options = {"nameserver": java_cluster.namesrv, "topic": topic, "maxMessageSize": "30000"}
+    options = {"namesrv": java_cluster.namesrv, "topic": topic, "maxMessageSize": "30000"}
     sink = RowSink(Options.parse(options))
     sink.start("job/0/")
     sink.write(batch)

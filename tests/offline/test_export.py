@@ -178,7 +178,7 @@ def test_a_full_disk_leaves_nothing(golden_store: Any, tmp_path: Path) -> None:
 
 def test_the_command_chooses(golden_store: Any, tmp_path: Path) -> None:
     store, file = str(golden_store("store")), tmp_path / "out.csv"
-    words = ["--topic", "TopicTest", "--tag", "TagA", "--count", "4"]
+    words = ["--topic", "TopicTest", "--tags", "TagA", "--count", "4"]
     assert main(["export", store, "--to", str(file), *words, "--output", "table"]) == 0
     with file.open(newline="") as opened:
         rows = list(csv.DictReader(opened))
@@ -197,8 +197,8 @@ def test_the_command_chooses(golden_store: Any, tmp_path: Path) -> None:
         (["--to", "{}/out.txt"], 2, "end it with .jsonl, .jsonl.zst, .csv or .parquet"),
         (["--to", "{}/none/out.csv"], 1, "none: the directory does not exist"),
         (["--to", "{}/out.csv", "--offset", "5"], 1, "no record starts at offset 5"),
-        (["--to", "{}/out.csv", "--begin", "today"], 2, "'today' is not a time"),
-        (["--to", "{}/out.csv", "--begin", "2026-01-02", "--end", "2026-01-01"], 2, "later than"),
+        (["--to", "{}/out.csv", "--from", "today"], 2, "'today' is not a time"),
+        (["--to", "{}/out.csv", "--from", "2026-01-02", "--until", "2026-01-01"], 2, "later than"),
         ([], 2, "--to"),
     ],
 )

@@ -62,7 +62,7 @@ def test_every_message_comes_back(
     mq: Standalone, run: Run, exported: Path, golden_store: Any
 ) -> None:
     before = mqstore.open(mq.data).end_physical_offset()
-    code, rows, err = run("--from", exported)  # the older spelling
+    code, rows, err = run("--file", exported)
     assert (code, err) == (0, "")
     assert rows == [
         {"file": str(exported), "read": 576, "sent": 576, "notDurable": 0, "leftOut": 0}

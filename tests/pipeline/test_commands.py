@@ -61,7 +61,7 @@ def test_to_lake_from_plan_to_summary(run, mq, topic, tmp_path):
     [
         (("Missing",), 1, "mqpipeline: no route for topic 'Missing'"),
         (("TOPIC", "--option", "x"), 2, "--option 'x': give KEY=VALUE"),
-        (("TOPIC", "--option", "tags_=x"), 2, "no option 'tags_'; did you mean tag"),
+        (("TOPIC", "--option", "tags_=x"), 2, "no option 'tags_'; did you mean tags"),
         (("TOPIC", "--address-map", "x"), 2, "address map 'x' must be HOST:PORT=HOST:PORT"),
         (("TOPIC", "--credentials", "/no/file.yml"), 1, "/no/file.yml: No such file"),
         (("TOPIC", "--conf", "x"), 2, "--conf 'x': give KEY=VALUE"),

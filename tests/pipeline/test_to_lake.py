@@ -190,7 +190,7 @@ def test_where_to_begin_and_a_tag(mq, plain, tmp_path):
     plan = plan_to_lake(str(tmp_path / "t"), [topic], namesrv=mq.namesrv, start=middle)
     assert 0 < plan.backlog.rows <= 10
     assert not (tmp_path / "t").exists()
-    to_lake(str(tmp_path / "a"), [topic], {"tag": "A"}, **job)
+    to_lake(str(tmp_path / "a"), [topic], {"tags": "A"}, **job)
     assert sorted(bodies_of(tmp_path / "a")) == ["0", "2", "4", "6", "8"]
 
 

@@ -32,7 +32,7 @@ def main(namesrv: str, topic: str, rows: int, marker: str) -> None:
     )
     numbers = spark.sparkContext.parallelize(range(rows), 1)
     frame = spark.createDataFrame(numbers.mapPartitions(dying_once), "body binary")
-    sink = frame.write.format("rocketmq").options(nameserver=namesrv, topic=topic)
+    sink = frame.write.format("rocketmq").options(namesrv=namesrv, topic=topic)
     sink.mode("append").save()
     spark.stop()
 

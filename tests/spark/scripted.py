@@ -84,7 +84,7 @@ class Broker:
 
 
 def open_cluster(broker, **options):
-    options = Options.parse({"nameserver": "ns:9876", "topic": "T", **options})
+    options = Options.parse({"namesrv": "ns:9876", "topic": "T", **options})
     transport = MockTransport(broker.scripts())
     return Cluster(options, transport), transport
 
@@ -114,7 +114,7 @@ class Served:
         self._server.server_close()
 
     def options(self, **options):
-        return Options.parse({"nameserver": self.address, "topic": "T", **options})
+        return Options.parse({"namesrv": self.address, "topic": "T", **options})
 
     def _handler(self):
         scripts = self.broker.scripts() | self.changes

@@ -29,7 +29,7 @@ def guarded(tmp_path_factory):
 
 
 def options(guarded, **more):
-    return {"nameserver": guarded.namesrv, "topic": TOPIC, **more}
+    return {"namesrv": guarded.namesrv, "topic": TOPIC, **more}
 
 
 def write(spark, guarded, bodies, **more):

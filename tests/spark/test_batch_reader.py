@@ -17,7 +17,7 @@ from tests.spark.scripted import Broker, Served, record, use
 
 
 def options(**given):
-    return Options.parse({"nameserver": "ns:9876", "topic": "T", **given})
+    return Options.parse({"namesrv": "ns:9876", "topic": "T", **given})
 
 
 @pytest.mark.parametrize("at", [5, 201])

@@ -30,7 +30,7 @@ def hello(mq):
 
 
 def source(spark, mq, **options):
-    reader = spark.read.format("rocketmq").option("nameserver", mq.namesrv)
+    reader = spark.read.format("rocketmq").option("namesrv", mq.namesrv)
     return reader.options(**options)
 
 
@@ -48,7 +48,7 @@ def test_a_subset_of_columns_and_options(spark, mq, hello):
     schema = "queue_offset long, body binary"
     rows = source(spark, mq, topic=TOPIC, queues="0,2").schema(schema).load().collect()
     assert sorted(row.asDict()["queue_offset"] for row in rows) == [0, 0, 1, 1, 2]
-    assert source(spark, mq, topic=TOPIC, tag="TagB").load().count() == 0
+    assert source(spark, mq, topic=TOPIC, tags="TagB").load().count() == 0
     assert source(spark, mq, topic=TOPIC, startingOffsets="latest").load().count() == 0
     starts = f'{{"broker-a|{TOPIC}|0": 2, "broker-a|{TOPIC}|1": 1}}'
     assert source(spark, mq, topic=TOPIC, startingOffsets=starts).load().count() == 7
@@ -72,7 +72,7 @@ def test_what_spark_writes_is_consumed(spark, mq):
     df = spark.createDataFrame(
         rows, "body binary, tags string, keys string, properties map<string,string>"
     )
-    sink = df.write.format("rocketmq").option("nameserver", mq.namesrv)
+    sink = df.write.format("rocketmq").option("namesrv", mq.namesrv)
     sink.option("topic", topic).mode("append").save()
 
     got = []
@@ -101,12 +101,12 @@ def test_a_stream_in_three_micro_batches_and_on_from_there(spark, mq, tmp_path):
     def run():
         frame = (
             spark.readStream.format("rocketmq")
-            .option("nameserver", mq.namesrv)
+            .option("namesrv", mq.namesrv)
             .options(topic=topic, startingOffsets="earliest", maxRowsPerTrigger="200")
             .schema("body binary, keys string")
             .load()
         )
-        sink = frame.writeStream.format("rocketmq").option("nameserver", mq.namesrv)
+        sink = frame.writeStream.format("rocketmq").option("namesrv", mq.namesrv)
         query = (
             sink.option("topic", target)
             .option("checkpointLocation", str(tmp_path / "checkpoint"))
@@ -138,9 +138,9 @@ def test_a_tag_among_three_gives_each_message_once(spark, mq, tmp_path, streamin
             ]
             producer.send(messages)
     mq.wait_dispatched()
-    wanted = {"topic": topic, "tag": "TagB", "startingOffsets": "earliest"}
+    wanted = {"topic": topic, "tags": "TagB", "startingOffsets": "earliest"}
     if streaming:
-        reader = spark.readStream.format("rocketmq").option("nameserver", mq.namesrv)
+        reader = spark.readStream.format("rocketmq").option("namesrv", mq.namesrv)
         query = (
             reader.options(**wanted, maxRowsPerTrigger="400")
             .load()
@@ -161,7 +161,7 @@ def test_unknown_options_are_refused(spark, mq, hello, tmp_path):
     with pytest.raises(Exception, match="no option 'tagz'; did you mean tag"):
         source(spark, mq, topic=TOPIC, tagz="TagA").load().count()
     frame = spark.createDataFrame([(b"x",)], "body binary")
-    sink = frame.write.format("rocketmq").option("nameserver", mq.namesrv).mode("append")
+    sink = frame.write.format("rocketmq").option("namesrv", mq.namesrv).mode("append")
     with pytest.raises(Exception, match="option topics is for batch reads and streaming reads"):
         sink.options(topics=TOPIC).save()
     store = spark.read.format("rocketmq-store").option("tagz", "TagA")

@@ -100,7 +100,7 @@ def test_addresses_are_mapped_and_unknown_topics_named():
 
 def test_the_second_name_server_is_asked_when_the_first_is_away():
     broker = Broker(0, 1)
-    cluster, transport = open_cluster(broker, nameserver="away:9876;ns:9876")
+    cluster, transport = open_cluster(broker, namesrv="away:9876;ns:9876")
     route = broker.route
 
     def first_away(address, request):
@@ -113,7 +113,7 @@ def test_the_second_name_server_is_asked_when_the_first_is_away():
 
 def test_an_address_server_tells_the_name_servers():
     with AddressList("ns:9876") as servers:
-        cluster, transport = open_cluster(Broker(0, 1), nameserver=servers.url)
+        cluster, transport = open_cluster(Broker(0, 1), namesrv=servers.url)
         with cluster:
             assert cluster.extents([QUEUE]) == {QUEUE: Extent(0, 1)}
     assert servers.asked == ["/rocketmq/nsaddr"]

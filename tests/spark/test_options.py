@@ -41,14 +41,14 @@ def test_the_documentation_shows_every_option_as_it_is_declared():
 def test_options_have_rocketmqs_defaults(monkeypatch):
     monkeypatch.delenv("NAMESRV_ADDR", raising=False)
     plain = Options.parse({"topic": "A, B"})
-    assert (plain.nameserver, plain.topics) == (("127.0.0.1:9876",), ("A", "B"))
+    assert (plain.namesrv, plain.topics) == (("127.0.0.1:9876",), ("A", "B"))
     assert (plain.tags, plain.queues, plain.starting) == (None, None, None)
     assert (plain.group, plain.partitions, plain.retry_timeout) == (TOOLS_GROUP, 8, 60)
     monkeypatch.setenv("NAMESRV_ADDR", "ns:1")
     full = Options.parse(
         {
             "topic": "A",
-            "tag": "x || y",
+            "tags": "x || y",
             "queues": "0,3",
             "startingTimestamp": "2026-11-21T07:30:00Z",
             "endingOffsets": '{"b|A|0": 5}',
@@ -57,7 +57,7 @@ def test_options_have_rocketmqs_defaults(monkeypatch):
             "addressMap": "172.17.0.2:10911=localhost:1, b:2=c:3",
         }
     )
-    assert full.nameserver == ("ns:1",)
+    assert full.namesrv == ("ns:1",)
     assert (full.tags, full.queues) == ({"x", "y"}, {0, 3})
     assert (full.starting, full.ending) == (1795246200000, {"b|A|0": 5})
     assert (full.fail_on_data_loss, full.max_rows_per_trigger) == (False, 10)
@@ -65,18 +65,20 @@ def test_options_have_rocketmqs_defaults(monkeypatch):
 
 
 def test_each_alias_is_its_option():
-    for given, other in (
-        ({"nameserver": "ns:1"}, {"namesrv": "ns:1"}),
-        ({"tag": "a || b"}, {"tags": "a || b"}),
-    ):
-        assert read(**given) == read(**other)
     of_stream = [
         Options.parse({"topic": "T", name: "7"}, "stream")
         for name in ("maxRowsPerTrigger", "maxOffsetsPerTrigger")
     ]
     assert of_stream[0] == of_stream[1] and of_stream[0].max_rows_per_trigger == 7
-    with pytest.raises(ValueError, match="give option tags or tag, not both"):
-        read(tag="a", tags="b")
+    both = {"maxRowsPerTrigger": "7", "maxOffsetsPerTrigger": "8"}
+    with pytest.raises(ValueError, match="maxRowsPerTrigger or maxOffsetsPerTrigger, not both"):
+        Options.parse({"topic": "T", **both}, "stream")
+
+
+@pytest.mark.parametrize(("unknown", "near"), [("nameserver", "namesrv"), ("tag", "tags")])
+def test_an_unknown_option_names_the_nearest(unknown, near):
+    with pytest.raises(ValueError, match=f"no option '{unknown}'; did you mean {near}"):
+        Options.parse({"topic": "T", unknown: "x:1"})
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,7 @@ def test_more_tasks_raise_the_most():
         {"timeout": "-1"},
         {"retryTimeout": "soon"},
         {"addressMap": "somewhere"},
-        {"nameserver": "host:port"},
+        {"namesrv": "host:port"},
         {"namesrv": "host:port"},
         {"topicPattern": "a("},
         {"filter": "a >"},
@@ -171,7 +173,7 @@ def test_the_error_of_a_filter_says_what_is_wrong_with_it():
         ({"topics": "A", "topicPattern": "B"}, "give option topics or topicPattern, not both"),
         ({"topic": "A", "topics": "B"}, "give option topic or topics, not both"),
         ({"topic": "A", "tags": "B", "filter": "a = 1"}, "give option tags or filter, not both"),
-        ({"topic": "A", "tag": "B", "filter": "a = 1"}, "give option tag or filter, not both"),
+        ({"topic": "A", "tags": "B", "filter": "a = 1"}, "give option tags or filter, not both"),
         ({}, "say which topic to read"),
         ({"topics": " , "}, "say which topic to read"),
         ({"topic": "A", "startOffsets": "1"}, "no option 'startOffsets'; did you mean startingOff"),

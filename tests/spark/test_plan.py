@@ -24,7 +24,7 @@ QUEUES = [MessageQueue("T", "broker-a", i) for i in range(4)]
     ],
 )
 def test_a_nameserver_is_read_as_by_every_client(text, addresses):
-    assert Options.parse({"nameserver": text}).nameserver == addresses
+    assert Options.parse({"namesrv": text}).namesrv == addresses
 
 
 def test_offset_keys_there_and_back():

@@ -36,7 +36,7 @@ def planned(monkeypatch, filters, broker=None, **options):
     broker = broker or Broker(100, 200)
     changes = {RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: getattr(broker, "search", None)}
     use(monkeypatch, broker, changes)
-    parsed = Options.parse({"nameserver": "ns:9876", "topic": "T", **options}, "batch")
+    parsed = Options.parse({"namesrv": "ns:9876", "topic": "T", **options}, "batch")
     reader = PushdownReader(arrow_schema(["body"]), parsed)
     left = list(reader.pushFilters(filters))
     pieces = [piece for task in reader.partitions() for piece in task.ranges]

@@ -37,7 +37,7 @@ def bodies(values):
 
 
 def sink(mq, **options):
-    return RowSink(Options.parse({"nameserver": mq.namesrv, **options}, "write"))
+    return RowSink(Options.parse({"namesrv": mq.namesrv, **options}, "write"))
 
 
 def write(mq, *batches, **options):

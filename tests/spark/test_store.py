@@ -53,7 +53,7 @@ def test_every_record_of_a_java_broker(spark, golden):
 def test_options_and_a_subset_of_columns(spark, golden):
     lines = [line for line in expected("store") if line.get("topic") == "TopicTest"]
     schema = "queue_offset long, raw_properties string"
-    frame = source(spark, topic="TopicTest", queues="0,2", tag="TagA || TagB").schema(schema)
+    frame = source(spark, topic="TopicTest", queues="0,2", tags="TagA || TagB").schema(schema)
     rows = frame.load(str(golden)).collect()
     wanted = [
         line for line in lines
@@ -221,7 +221,6 @@ def test_entries_of_the_index_lead_to_their_records(spark, large):
         ({"table": "log"}, "messages, consumequeue, index"),
         ({"table": "index", "topic": "T"}, "topic does not apply to table=index"),
         ({"table": "consumequeue", "tags": "A"}, "tags does not apply"),
-        ({"tags": "A", "tag": "B"}, "not both: they are the same"),
         ({"minPartitions": "0"}, "from 1 to"),
         ({"failOnDataLoss": "no"}, "give true or false"),
         ({"path": "/none/of/*/these"}, "no directory matches"),

@@ -30,7 +30,7 @@ def broker(monkeypatch):
 
 
 def stream(**options):
-    given = {"nameserver": "ns:9876", "topic": "T", "retryTimeout": "0.01", **options}
+    given = {"namesrv": "ns:9876", "topic": "T", "retryTimeout": "0.01", **options}
     if "topicPattern" in given:
         del given["topic"]
     return StreamReader(arrow_schema(["body"]), Options.parse(given, "stream"))

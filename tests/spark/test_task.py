@@ -216,7 +216,7 @@ def test_any_split_gives_each_match_once(end, cuts, every, scan):
         for queue, inner in zip(QUEUES, cuts, strict=True):
             edges = [0, *sorted(min(cut, end) for cut in inner), end]
             pieces = [(queue, a, b) for a, b in pairwise(edges) if a < b]
-            assert offsets(served, *pieces, tag=TAG) == list(range(0, end, every))
+            assert offsets(served, *pieces, tags=TAG) == list(range(0, end, every))
 
 
 def test_an_empty_plan_has_no_batches():

@@ -36,7 +36,7 @@ def send(mq, topic, messages, queues=2):
 
 
 def batches(mq, topic, columns=("queue_id", "queue_offset", "body"), **options):
-    parsed = Options.parse({"nameserver": mq.namesrv, "topic": topic, **options})
+    parsed = Options.parse({"namesrv": mq.namesrv, "topic": topic, **options})
     reader = BatchReader(arrow_schema(columns), parsed)
     for task in reader.partitions():
         yield from reader.read(task)
@@ -77,7 +77,7 @@ def test_tags_and_sql_leave_the_others_at_the_broker(mq):
         for at in range(900)
     ]
     send(mq, topic, sent, queues=1)
-    tagged = rows(batches(mq, topic, tag="Tag0 || Tag2"))
+    tagged = rows(batches(mq, topic, tags="Tag0 || Tag2"))
     assert [int(row["body"]) for row in tagged] == [at for at in range(900) if at % 3 != 1]
     plan = {
         "master": mq.broker_address,

@@ -27,13 +27,13 @@ def test_reads_and_writes(spark, tmp_path: Path):
     file.write_text(f"tls.client.trustCertPath={authority.ca}\n")
     with Standalone(settings=settings, namesrv_settings=names) as mq:
         mq.topic(TOPIC)
-        options = {"nameserver": mq.namesrv, "topic": TOPIC, "tlsConfig": str(file)}
+        options = {"namesrv": mq.namesrv, "topic": TOPIC, "tlsConfig": str(file)}
         frame = spark.createDataFrame([(b"%d" % number,) for number in range(20)], "body binary")
         frame.write.format("rocketmq").options(**options).mode("append").save()
         rows = spark.read.format("rocketmq").options(**options).load().collect()
         assert sorted(int(bytes(row.body)) for row in rows) == list(range(20))
         with pytest.raises(Exception, match="if it takes only TLS"):
-            plain = {"nameserver": mq.namesrv, "topic": TOPIC, "retryTimeout": "0.5"}
+            plain = {"namesrv": mq.namesrv, "topic": TOPIC, "retryTimeout": "0.5"}
             spark.read.format("rocketmq").options(**plain).load().count()
 
 

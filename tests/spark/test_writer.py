@@ -25,7 +25,7 @@ def mq():
 
 
 def sink(frame, mq, **options):
-    writer = frame.write.format("rocketmq").option("nameserver", mq.namesrv)
+    writer = frame.write.format("rocketmq").option("namesrv", mq.namesrv)
     return writer.options(**options).mode("append")
 
 

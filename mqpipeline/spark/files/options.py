@@ -55,7 +55,7 @@ DECLARED = (
     ),
     Option("topic", str, "only this topic", shown="all"),
     Option("queues", queue_numbers, "only these queue ids, `0,2`", shown="all"),
-    Option("tags", tag_names, "only these tags, `TagA || TagB`", shown="all", aliases=("tag",)),
+    Option("tags", tag_names, "only these tags, `TagA || TagB`", shown="all"),
     Option(
         "startingOffset",
         _physical_offset,

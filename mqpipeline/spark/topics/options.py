@@ -76,7 +76,6 @@ DECLARED = (
         "NameServers: `host:port` (9876 unless given), several separated by `;` or `,`, or the "
         "URL of an address server",
         shown="`NAMESRV_ADDR`, else 127.0.0.1:9876",
-        aliases=("nameserver",),
     ),
     Option("topic", _topics, "the topic to read; the topic of rows that a write does not name"),
     Option("topics", _topics, "topics to read, separated by `,`", uses=READ),
@@ -127,9 +126,7 @@ DECLARED = (
         uses=("batch",),
     ),
     Option("queues", queue_numbers, "only these queue ids, `0,2`", shown="all", uses=READ),
-    Option(
-        "tags", _tags, "only these tags, `TagA || TagB`", shown="all", aliases=("tag",), uses=READ
-    ),
+    Option("tags", _tags, "only these tags, `TagA || TagB`", shown="all", uses=READ),
     Option(
         "filter",
         _filter,
@@ -272,7 +269,7 @@ DECLARED = (
 class Options:
     """The values of the options; DECLARED says what each means."""
 
-    nameserver: tuple[str, ...]
+    namesrv: tuple[str, ...]
     topics: tuple[str, ...] = ()
     topic_pattern: re.Pattern[str] | None = None
     queues: frozenset[int] | None = None
@@ -311,7 +308,7 @@ class Options:
             for topic in values["topic"] or ():
                 check_topic(topic)
         options = cls(
-            nameserver=values["namesrv"] or namesrv_addresses(None),
+            namesrv=values["namesrv"] or namesrv_addresses(None),
             topics=values["topic"] or values["topics"] or (),
             topic_pattern=values["topicPattern"],
             queues=values["queues"],
@@ -355,7 +352,7 @@ class Options:
     def client_settings(self, transport: TransportLike | None = None) -> ConnectionOptions:
         """The options for the client's engine."""
         return ConnectionOptions(
-            namesrv=self.nameserver,
+            namesrv=self.namesrv,
             address_map=self.address_map,
             request_timeout=self.timeout,
             tls=self.tls,
@@ -373,7 +370,6 @@ _ONE_OF = (
     ("startingOffsets", "startingTimestamp"),
     ("endingOffsets", "endingTimestamp"),
     ("tags", "filter"),
-    ("tag", "filter"),
 )
 """Options of which at most one is given."""
 

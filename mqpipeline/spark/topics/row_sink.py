@@ -187,7 +187,7 @@ class Sinks:
 def _digest(options: Options) -> bytes:
     """Equal for equal options of a sink. It contains no secret, so it may stay in memory."""
     facts = (
-        *(options.nameserver, options.producer_group, options.topic),
+        *(options.namesrv, options.producer_group, options.topic),
         *(options.timeout, options.retry_timeout, options.max_rate, options.max_message_size),
         options.tls and astuple(options.tls),
         sorted(options.address_map.items()),

@@ -50,7 +50,7 @@ def patiently(options: Options, ask: Callable[[Cluster], T]) -> T:
                     if cluster.has_brokers():
                         raise
                     raise UnreachableError(
-                        f"no broker is registered at NameServer {', '.join(options.nameserver)}"
+                        f"no broker is registered at NameServer {', '.join(options.namesrv)}"
                     ) from None
         except (UnreachableError, ClientTimeout) as error:
             if time.monotonic() + backoff.pause_s > deadline:

@@ -44,7 +44,7 @@ def place(mq: Standalone, topic: str) -> tuple[str, ...]:
         "--threads 4",
         "--batch 10 --in-flight 2",
         "--oneway --in-flight 8",
-        "--no-wait --tag TagA",
+        "--no-wait --tags TagA",
         "--rate 5000",
     ],
 )
