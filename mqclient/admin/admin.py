@@ -40,7 +40,7 @@ class Admin(AsyncClient):
     def __init__(self, options: AdminOptions) -> None:
         self._options = options
         self._client = Client(options)
-        self._namesrv = ";".join(options.servers)
+        self._namesrv = ";".join(self._client.settings.servers)
         channel = Channel(self._client, options.timeout, self._namesrv)
         self.access = Access(channel)
         self.brokers = Brokers(channel)

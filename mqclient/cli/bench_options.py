@@ -11,8 +11,9 @@ import click
 
 from mqclient.cli.connection import connection_options
 from mqclient.engine.address_server import fetch_addresses
-from mqclient.engine.tls import TlsConfig
+from mqclient.engine.tls import TlsConfig, connector_tls
 from mqclient.settings.checks import is_address_server
+from mqclient.settings.values import account_of
 from mqcommon.cli.options import all_options, topic_option
 from mqcommon.cli.output import output_option
 from mqcommon.names import BENCHMARK_TOPIC
@@ -194,7 +195,7 @@ def load_of(options: dict[str, Any], warmup: float = 0.0) -> dict[str, object]:
     """
     tls: TlsConfig | None = options["tls"]
     try:
-        options["tls"] = tls.settings() if tls else None
+        options["tls"] = connector_tls(tls) if tls else None
     except ValueError as error:  # a file that is not there
         raise click.UsageError(str(error)) from error
     given = options.pop("warmup", None)
@@ -205,7 +206,7 @@ def load_of(options: dict[str, Any], warmup: float = 0.0) -> dict[str, object]:
     namesrv = options["namesrv"] or "127.0.0.1:9876"
     known = fetch_addresses(namesrv) if is_address_server(namesrv) else (namesrv,)
     options["namesrv"] = ";".join(known)
-    options["credentials"] = options["credentials"] and options["credentials"].account()
+    options["credentials"] = options["credentials"] and account_of(options["credentials"])
     return {**options, "warmup_s": warmup if given is None else given}
 
 

@@ -1,5 +1,7 @@
 """Backpressure: when pulling pauses because enough messages are held. Pure."""
 
+from typing import NamedTuple
+
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.settings.consumers import LitePullOptions, PushOptions
 
@@ -9,6 +11,15 @@ FLOW_CONTROL_DELAY = 0.05
 """Seconds until a paused queue is checked again."""
 
 
+class QueueLimits(NamedTuple):
+    """What may be held of one queue: messages, bytes, and the span of their offsets."""
+
+    messages: int
+    size: int
+    span: int | None = None
+    """None: not limited."""
+
+
 def too_much_held(
     held: ProcessQueue, settings: PushOptions | LitePullOptions, queues: int = 1
 ) -> str | None:
@@ -16,7 +27,7 @@ def too_much_held(
 
     queues: how many the consumer reads.
     """
-    limits = settings.queue_limits(queues)
+    limits = _limits(settings, queues)
     if len(held) > limits.messages:
         return f"{len(held)} messages held, limit {limits.messages}"
     if held.bytes_held > limits.size:
@@ -24,3 +35,17 @@ def too_much_held(
     if limits.span is not None and held.span > limits.span:
         return f"offsets span {held.span}, limit {limits.span}"
     return None
+
+
+def _limits(settings: PushOptions | LitePullOptions, queues: int) -> QueueLimits:
+    """Rules: RocketMQ 4.9 `RebalancePushImpl.messageQueueChanged`."""
+    if isinstance(settings, LitePullOptions):
+        own = settings.limits
+        return QueueLimits(own.queue_messages, own.queue_bytes, own.queue_offset_span)
+    limits = settings.limits
+    count, size = limits.queue_messages, limits.queue_bytes
+    if limits.total_messages is not None:
+        count = max(1, limits.total_messages // max(1, queues))
+    if limits.total_bytes is not None:
+        size = max(1, limits.total_bytes // max(1, queues))
+    return QueueLimits(count, size, None if settings.orderly else limits.queue_offset_span)

@@ -17,7 +17,7 @@ from mqclient.engine.process import forked, process_id
 from mqclient.engine.routes import TopicRoute
 from mqclient.engine.transport_like import RequestHandler
 from mqclient.errors import ClientTimeout, ClosedError, UnreachableError
-from mqclient.settings.clients import ClientOptions
+from mqclient.settings.clients import ClientOptions, connection_of
 from mqcommon.message import MessageQueue, ReceivedMessage
 from mqcommon.wire.bodies.heartbeat import ConsumerData
 from mqcommon.wire.bodies.route import MASTER_ID
@@ -39,7 +39,7 @@ class Client:
     every = staticmethod(every)
 
     def __init__(self, options: ClientOptions) -> None:
-        self.settings = settings = options.connection()
+        self.settings = settings = connection_of(options)
         self._given_transport = options.transport
         self.namespace = Namespace(settings.namespace)
         self._pid = process_id()

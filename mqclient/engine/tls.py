@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypedDict
 from mqclient.settings.declare import Declared, Option, declared
 from mqcommon import java_properties
 
-__all__ = ["TlsConfig", "read_tls", "tls_from_environment"]
+__all__ = ["TlsConfig", "connector_tls", "read_tls", "tls_from_environment"]
 
 Verify = Literal["full", "ca", "none"]
 
@@ -80,15 +80,16 @@ class TlsConfig(Declared):
         if (self.cert_file is None) != (self.key_file is None):
             raise ValueError("cert_file and key_file go together: give both or neither")
 
-    def settings(self) -> ConnectorTls:
-        """Settings for the transport. Raises ValueError for a missing file."""
-        return {
-            "verify": self.verify,
-            "trust": _checked("ca_file", self.ca_file),
-            "cert": _checked("cert_file", self.cert_file),
-            "key": _checked("key_file", self.key_file),
-            "key_password": self.key_password,
-        }
+
+def connector_tls(config: TlsConfig) -> ConnectorTls:
+    """Settings for the transport. Raises ValueError for a missing file."""
+    return {
+        "verify": config.verify,
+        "trust": _checked("ca_file", config.ca_file),
+        "cert": _checked("cert_file", config.cert_file),
+        "key": _checked("key_file", config.key_file),
+        "key_password": config.key_password,
+    }
 
 
 def tls_from_environment() -> TlsConfig | None:

@@ -97,8 +97,9 @@ class LingeringBatches:
         """Most bytes that a message takes in a batch; a full batch if it must leave alone."""
         size = len(message.body)
         properties = message.properties
-        compresses = 0 < self._settings.compress_from <= size
-        if compresses or not size or message.topic.startswith(RETRY_PREFIX):
+        compression = self._settings.compression
+        is_compressed = compression is not None and size >= compression.threshold
+        if is_compressed or not size or message.topic.startswith(RETRY_PREFIX):
             return self._bytes_max
         if len(properties) > 1 and any(name in properties for name in ALONE):
             return self._bytes_max

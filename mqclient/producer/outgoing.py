@@ -11,7 +11,6 @@ from mqclient.engine.namespace import Namespace
 from mqclient.producer.compression import compress
 from mqclient.settings.checks import check_sendable, check_topic
 from mqclient.settings.producers import SendOptions
-from mqclient.settings.values import Compression
 from mqcommon.message import (
     DELIVER_AT,
     Message,
@@ -60,8 +59,9 @@ def prepare(message: Message, settings: SendOptions) -> Outgoing:
         msg_id, text = _identified(properties, room)
     result = Outgoing(topic, body, text, msg_id, message.flag)
     result.born_timestamp_ms = message.born_timestamp_ms
-    if 0 < settings.compress_from <= size:
-        result.body, result.sys_flag = compress(body, settings.compression or Compression())
+    compression = settings.compression
+    if compression is not None and size >= compression.threshold:
+        result.body, result.sys_flag = compress(body, compression)
     if topic.startswith(RETRY_PREFIX):
         result.reconsume_times = int(properties.get("RECONSUME_TIME", "0"))
         most = properties.get("MAX_RECONSUME_TIMES")

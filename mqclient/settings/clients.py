@@ -7,15 +7,15 @@ from dataclasses import KW_ONLY
 from typing import Annotated, Any, cast
 
 from mqclient.engine.namespace import check_namespace
-from mqclient.engine.tls import TlsConfig
+from mqclient.engine.tls import TlsConfig, connector_tls
 from mqclient.engine.transport_like import TransportLike
 from mqclient.settings.checks import checked_map, namesrv_addresses
 from mqclient.settings.declare import DAY_S, Declared, Option, declared, narrowed
-from mqclient.settings.values import Account, ClientId, Credentials
+from mqclient.settings.values import Account, ClientId, Credentials, account_of
 from mqcommon.own_address import own_address
 from mqcommon.wire.codes import SerializeType
 
-__all__ = ["AdminOptions", "ClientOptions", "ConnectionOptions", "Namesrv"]
+__all__ = ["AdminOptions", "ClientOptions", "ConnectionOptions", "Namesrv", "connection_of"]
 
 
 def _namesrv(_name: str, given: str | Iterable[str] | None) -> tuple[str, ...]:
@@ -113,16 +113,6 @@ class ClientOptions(Declared):
         ),
     ] = None
 
-    @property
-    def servers(self) -> tuple[str, ...]:
-        """The NameServers' addresses, or the URL of an address server."""
-        namesrv = getattr(self, "namesrv")  # noqa: B009 - each kind of client declares its own
-        return cast(tuple[str, ...], namesrv)
-
-    def connection(self) -> "ConnectionOptions":
-        """The options that clients must have in common to share connections."""
-        return narrowed(self, ConnectionOptions)
-
 
 @declared
 class ConnectionOptions(ClientOptions):
@@ -130,13 +120,18 @@ class ConnectionOptions(ClientOptions):
 
     namesrv: Namesrv = None
 
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """The NameServers' addresses, or the URL of an address server."""
+        return cast(tuple[str, ...], self.namesrv)
+
     def transport_arguments(self) -> dict[str, Any]:
         """Arguments of a transport: the account, and TLS."""
-        return {**self.account(), **({"tls": self.tls.settings()} if self.tls else {})}
+        return {**self.account(), **({"tls": connector_tls(self.tls)} if self.tls else {})}
 
     def account(self) -> Account:
         """The account that a transport signs with; empty without an account."""
-        return self.credentials.account() if self.credentials else {}
+        return account_of(self.credentials) if self.credentials else {}
 
     def new_client_id(self) -> str:
         """Make the id under which brokers know a client; call it once per client."""
@@ -144,6 +139,11 @@ class ConnectionOptions(ClientOptions):
         instance = parts.instance or f"{os.getpid()}#{time.monotonic_ns()}"
         made = [parts.ip or own_address(), instance]
         return "@".join([*made, parts.unit] if parts.unit else made)
+
+
+def connection_of(options: ClientOptions) -> ConnectionOptions:
+    """The options that clients must have in common to share connections."""
+    return narrowed(options, ConnectionOptions)
 
 
 @declared

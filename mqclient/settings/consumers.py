@@ -3,7 +3,7 @@
 import os
 from dataclasses import KW_ONLY
 from datetime import datetime
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from mqclient.consumer.allocation import Allocation, strategy_of
 from mqclient.engine.namespace import Namespace
@@ -16,15 +16,6 @@ from mqcommon import names
 __all__ = ["LitePullOptions", "PushOptions"]
 
 ConsumeFrom = Literal["latest", "earliest"] | datetime
-
-
-class QueueLimits(NamedTuple):
-    """What may be held of one queue: messages, bytes, and the span of their offsets."""
-
-    messages: int
-    size: int
-    span: int | None = None
-    """None: not limited."""
 
 
 def check_start(start: Any, name: str = "consume_from") -> Any:
@@ -174,19 +165,6 @@ class PushOptions(ClientOptions):
             )
         object.__setattr__(self, "group", _group("", Namespace(self.namespace).wrap(self.group)))
 
-    def queue_limits(self, queues: int = 1) -> QueueLimits:
-        """What may be held of one queue. queues: how many the consumer reads, of all topics.
-
-        Rules: RocketMQ 4.9 `RebalancePushImpl.messageQueueChanged`.
-        """
-        limits = self.limits
-        count, size = limits.queue_messages, limits.queue_bytes
-        if limits.total_messages is not None:
-            count = max(1, limits.total_messages // max(1, queues))
-        if limits.total_bytes is not None:
-            size = max(1, limits.total_bytes // max(1, queues))
-        return QueueLimits(count, size, None if self.orderly else limits.queue_offset_span)
-
 
 @declared
 class LitePullOptions(ClientOptions):
@@ -230,8 +208,3 @@ class LitePullOptions(ClientOptions):
     def model(self) -> Literal["clustering"]:
         """The members of a group share the queues; to read every queue, assign them all."""
         return "clustering"
-
-    def queue_limits(self, _queues: int = 1) -> QueueLimits:
-        """What may be held of one queue."""
-        limits = self.limits
-        return QueueLimits(limits.queue_messages, limits.queue_bytes, limits.queue_offset_span)

@@ -1,14 +1,14 @@
 """Options of producers."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import KW_ONLY, field
+from dataclasses import KW_ONLY
 from typing import Annotated, Any
 
 from mqclient.engine.callables import check_takes
 from mqclient.engine.namespace import Namespace
 from mqclient.producer.transactions.state import CheckHandler
 from mqclient.settings.checks import check_group, check_topic
-from mqclient.settings.clients import ClientOptions, ConnectionOptions, Namesrv
+from mqclient.settings.clients import ClientOptions, ConnectionOptions, Namesrv, connection_of
 from mqclient.settings.declare import Option, changed, declared, rows
 from mqclient.settings.values import Compression, Linger, Retry, SendLimits, Trace
 
@@ -93,12 +93,8 @@ class SendOptions(ClientOptions):
             1 << 31,
         ),
     ] = None
-    compress_from: int = field(init=False, default=0)
-    """Smallest body that is compressed; 0 if none is. For the code that prepares each message."""
 
     def _check(self) -> None:
-        threshold = self.compression.threshold if self.compression else 0
-        object.__setattr__(self, "compress_from", threshold)
         object.__setattr__(self, "group", check_group(Namespace(self.namespace).wrap(self.group)))
 
 
@@ -113,7 +109,7 @@ def producer_options(
     client: ClientOptions, group: str, *, trace: bool, unit: str | None
 ) -> ProducerOptions:
     """The options of a producer that connects as another client does."""
-    shared = client.connection()
+    shared = connection_of(client)
     values = {row.name: getattr(shared, row.name) for row in rows(ConnectionOptions)}
     values["client_id"] = changed(shared.client_id, unit=unit)
     return ProducerOptions(group=group, trace=Trace() if trace else None, **values)

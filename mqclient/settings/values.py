@@ -52,12 +52,16 @@ class Credentials(Declared):
         if not self.access_key or not self.secret_key:
             raise ValueError("access_key and secret_key must not be empty")
 
-    def account(self) -> Account:
-        """The keys, as arguments of a transport."""
-        account: Account = {"access_key": self.access_key, "secret_key": self.secret_key}
-        if self.security_token:
-            account["security_token"] = self.security_token
-        return account
+
+def account_of(credentials: Credentials) -> Account:
+    """The keys, as arguments of a transport."""
+    account: Account = {
+        "access_key": credentials.access_key,
+        "secret_key": credentials.secret_key,
+    }
+    if credentials.security_token:
+        account["security_token"] = credentials.security_token
+    return account
 
 
 @declared
