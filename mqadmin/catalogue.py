@@ -2,7 +2,8 @@
 
 A command is a module `commands/SUBJECT/NAME.py`, with its name in snake case. The module defines
 one `Command` of that name; MODULES lists the modules that define several. A module that is not
-named after one of RocketMQ's commands defines one of our own.
+named after one of RocketMQ's commands defines one of our own: `dlq_list.py` defines "dlq list".
+A command's module is imported when the command is used.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import os
 import pkgutil
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
@@ -125,8 +126,8 @@ DESCRIPTIONS: dict[str, str] = {
 }
 """RocketMQ's name and description of each command, in RocketMQ's order."""
 
-OWN: dict[str, str] = {}
-"""Name and description of each command that RocketMQ lacks; `_add_own` finds them."""
+OWN: list[str] = []
+"""The name of each command that RocketMQ lacks; `_add_own` finds them."""
 
 ALIASES = {"deleteaccessconfig": "deleteAclConfig"}
 """Other names that RocketMQ accepts, in lower case."""
@@ -166,7 +167,7 @@ def nearest(word: str) -> list[str]:
 
 def description(name: str) -> str:
     """The purpose of a command, in one line."""
-    return DESCRIPTIONS.get(name) or OWN[name]
+    return DESCRIPTIONS.get(name) or command_of(name).description
 
 
 def is_rocketmqs(name: str) -> bool:
@@ -199,11 +200,12 @@ def _snake_case(name: str) -> str:
 
 def listing() -> str:
     """What `mqadmin` prints without arguments: RocketMQ's text, then our own commands if any."""
+    own = _lines(_described(OWN))
     return "\n".join(
         [
             "The most commonly used mqadmin commands are:",
             *_lines(DESCRIPTIONS),
-            *(["", "Commands that RocketMQ does not have:", *_lines(OWN)] if OWN else []),
+            *(["", "Commands that RocketMQ does not have:", *own] if own else []),
             "",
             "See 'mqadmin help <command>' for more information on a specific command.",
         ]
@@ -214,7 +216,7 @@ def groups() -> str:
     """What `mqadmin` prints on a terminal without arguments: the commands by subject."""
     parts = []
     for subject, names in SUBJECTS.items():
-        parts += [f"{SUBJECT_TITLES[subject]}:", *_lines({n: description(n) for n in names}), ""]
+        parts += [f"{SUBJECT_TITLES[subject]}:", *_lines(_described(names)), ""]
     return "\n".join(
         [*parts, "See 'mqadmin help <command>' for more information on a specific command."]
     )
@@ -227,11 +229,13 @@ def _add_own() -> None:
         folder = os.path.join(os.path.dirname(commands.__file__), subject)
         for found in pkgutil.iter_modules([folder]):
             if found.name not in known:
-                module = import_module(f"{commands.__name__}.{subject}.{found.name}")
-                own = (value for value in vars(module).values() if isinstance(value, Command))
-                for command in own:
-                    OWN[command.name] = command.description
-                    SUBJECTS[subject] += (command.name,)
+                name = found.name.replace("_", " ")
+                OWN.append(name)
+                SUBJECTS[subject] += (name,)
+
+
+def _described(names: Iterable[str]) -> dict[str, str]:
+    return {name: description(name) for name in names}
 
 
 def _lines(descriptions: Mapping[str, str]) -> list[str]:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -72,9 +73,11 @@ def _class(name: str, value: type[Any]) -> Iterator[str]:
 
 def _groups(admin: Any) -> Iterator[tuple[str, type[Any]]]:
     """The groups of methods of an Admin, by the name of the attribute."""
-    for name, group in vars(admin("127.0.0.1:9876")).items():
+    made = admin("127.0.0.1:9876")
+    late = [name for name, value in vars(admin).items() if isinstance(value, cached_property)]
+    for name in (*vars(made), *late):
         if not name.startswith("_"):
-            yield name, type(group)
+            yield name, type(getattr(made, name))
 
 
 def _members(value: type[Any]) -> Iterator[tuple[str, str]]:
@@ -84,6 +87,8 @@ def _members(value: type[Any]) -> Iterator[tuple[str, str]]:
         if member.startswith("_") or hasattr(OSError, member):
             continue
         attribute = inspect.getattr_static(value, member)
+        if isinstance(attribute, cached_property):  # a group of an Admin
+            continue
         if isinstance(attribute, property):
             yield member, ": property"
         elif callable(getattr(value, member)):

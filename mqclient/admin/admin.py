@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mqclient.admin.access import Access
 from mqclient.admin.brokers import Brokers
 from mqclient.admin.channel import Channel
-from mqclient.admin.dead_letters import DeadLetters
 from mqclient.admin.groups import Groups
-from mqclient.admin.lag import Lags
-from mqclient.admin.messages import Messages
 from mqclient.admin.namesrv import NameServers
 from mqclient.admin.offsets import Offsets
-from mqclient.admin.plans import Plans
 from mqclient.admin.producers import Producers
 from mqclient.admin.resets import Resets
 from mqclient.admin.topics import Topics
@@ -21,9 +18,12 @@ from mqclient.engine.async_client import AsyncClient
 from mqclient.engine.client import Client
 from mqclient.settings.clients import AdminOptions
 from mqclient.settings.declare import explained, made_of, takes
-from mqclient.settings.producers import producer_options
 
 if TYPE_CHECKING:
+    from mqclient.admin.dead_letters import DeadLetters
+    from mqclient.admin.lag import Lags
+    from mqclient.admin.messages import Messages
+    from mqclient.admin.plans import Plans
     from mqclient.producer.producer import Producer
 
 
@@ -41,7 +41,7 @@ class Admin(AsyncClient):
         self._options = options
         self._client = Client(options)
         self._namesrv = ";".join(self._client.settings.servers)
-        channel = Channel(self._client, options.timeout, self._namesrv)
+        self._channel = channel = Channel(self._client, options.timeout, self._namesrv)
         self.access = Access(channel)
         self.brokers = Brokers(channel)
         self.topics = Topics(channel, self.brokers)
@@ -50,15 +50,39 @@ class Admin(AsyncClient):
         self.producers = Producers(channel)
         self.offsets = Offsets(channel)
         self.resets = Resets(channel)
-        self.plans = Plans(channel, self.groups, self.resets)
-        self.messages = Messages(channel, self.brokers, self.topics, self.groups, self.offsets)
-        self.lags = Lags(channel, self.topics, self.offsets)
-        self.dead_letters = DeadLetters(
-            channel, self.topics, self.offsets, self.messages, self.producer
-        )
 
     def __repr__(self) -> str:
         return f"<Admin {self._namesrv}>"
+
+    # The modules of these groups are slow to import, and most programs use none of them.
+
+    @cached_property
+    def plans(self) -> Plans:
+        """Changes of a group's offsets that are worked out first, shown, and then made."""
+        from mqclient.admin.plans import Plans
+
+        return Plans(self._channel, self.groups, self.resets)
+
+    @cached_property
+    def messages(self) -> Messages:
+        """Single messages."""
+        from mqclient.admin.messages import Messages
+
+        return Messages(self._channel, self.brokers, self.topics, self.groups, self.offsets)
+
+    @cached_property
+    def lags(self) -> Lags:
+        """How far groups are behind."""
+        from mqclient.admin.lag import Lags
+
+        return Lags(self._channel, self.topics, self.offsets)
+
+    @cached_property
+    def dead_letters(self) -> DeadLetters:
+        """Messages that groups could not consume."""
+        from mqclient.admin.dead_letters import DeadLetters
+
+        return DeadLetters(self._channel, self.topics, self.offsets, self.messages, self.producer)
 
     def producer(self, group: str, *, trace: bool = False, unit: str | None = None) -> Producer:
         """A producer with this Admin's NameServers, account and other options of every client.
@@ -67,5 +91,6 @@ class Admin(AsyncClient):
         and closes it: `async with admin.producer("tools") as producer`.
         """
         from mqclient.producer.producer import Producer
+        from mqclient.settings.producers import producer_options
 
         return made_of(Producer, producer_options(self._options, group, trace=trace, unit=unit))

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from mqclient.admin.channel import Channel, Room
 from mqclient.admin.messages import Messages
 from mqclient.admin.offsets import Offsets
 from mqclient.admin.topics import Topics
 from mqclient.errors import RocketMQError
-from mqclient.producer.producer import Producer
 from mqcommon.message import DecodeError, Message, MessageQueue, ReceivedMessage
 from mqcommon.names import DLQ_PREFIX, dead_letter_topic, retry_topic
+
+if TYPE_CHECKING:
+    from mqclient.producer.producer import Producer
 
 REDRIVE_GROUP = "mqadmin_redrive"
 """Its committed offset in a dead-letter topic is the first message that was not redriven."""

@@ -28,7 +28,7 @@ HELP_BLOCKS = dict(block.split("\n", 1) for block in HELP.read_text().split("$ m
 def test_without_a_command_all_of_rocketmqs_are_listed(
     words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(catalogue, "OWN", {})
+    monkeypatch.setattr(catalogue, "OWN", [])
     assert main(words) == 0
     assert capsys.readouterr().out == text("help")
 
@@ -73,9 +73,10 @@ def say_word(monkeypatch: pytest.MonkeyPatch) -> None:
         return f"destroy {arguments.text('word')}"
 
     options = [Option("w", "word", "What to say", required=True)]
-    own = Command("sayWord", run, options, effect=effect)
-    monkeypatch.setattr(catalogue, "OWN", {"sayWord": "Say a word"})
-    monkeypatch.setattr(main_module, "command_of", {"sayWord": own}.get)
+    own = Command("sayWord", run, options, effect=effect, description="Say a word")
+    monkeypatch.setattr(catalogue, "OWN", ["sayWord"])
+    for module in (catalogue, main_module):
+        monkeypatch.setattr(module, "command_of", {"sayWord": own}.get)
 
 
 @pytest.mark.usefixtures("say_word")
