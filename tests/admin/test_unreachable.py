@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
+from pathlib import Path
 
 import pytest
 
 from mqadmin import main
 from mqclient.admin import Admin
 from mqclient.errors import BrokerError, UnreachableError
+from mqcommon.wire.codes import RequestCode
 from mqcommon.wire.frame import Frame
 from tests.admin.golden import SERVERS, RecordedCluster
 
@@ -72,6 +74,29 @@ def test_rows_that_are_whole_come_before_the_error(capsys: pytest.CaptureFixture
     assert run(TopicDown("topicList-cluster"), LINES["topicList-cluster"], "json") == 3
     rows = json.loads(capsys.readouterr().out)
     assert [row["topic"] for row in rows] == [topic for topic in every if topic != "CliTopic"]
+
+
+class StatisticsLost(RecordedCluster):
+    """The broker goes down after it has told its configuration."""
+
+    async def call(self, address: str, request: Frame, timeout: float) -> Frame:
+        lost = (RequestCode.VIEW_BROKER_STATS_DATA, RequestCode.GET_CONSUMER_CONNECTION_LIST)
+        if SERVERS[address] == "broker" and request.code in lost:
+            raise UnreachableError(f"{BROKER} refused the connection", BROKER)
+        return await super().call(address, request, timeout)
+
+
+def test_an_export_with_missing_figures_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = f"exportMetrics -c DefaultCluster -f {tmp_path}"
+    assert run(StatisticsLost("exportMetrics"), line, "json") == 3
+    output = capsys.readouterr()
+    assert json.loads(output.out) == []
+    assert f"{BROKER} refused the connection" in output.err
+    assert run(StatisticsLost("exportMetrics"), line, "rocketmq") == 0
+    output = capsys.readouterr()
+    assert output.out == f"export {tmp_path}/metrics.json success\n" and output.err == ""
 
 
 def test_a_refused_cluster_list_is_denied(capsys: pytest.CaptureFixture[str]) -> None:
