@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from mqclient.admin.channel import Room
 from mqcommon import java_properties
 from mqcommon.wire.calls import namesrv_calls
+from mqcommon.wire.calls.call import Call
 
 
 class NameServers(Room):
@@ -45,15 +46,19 @@ class NameServers(Room):
         """Delete a value (`deleteKvConfig`); it need not exist."""
         await self._channel.ask_every_namesrv(namesrv_calls.delete_kv(namespace, key))
 
-    async def wipe_write_perm(self, broker_name: str) -> dict[str, int]:
+    async def wipe_write_perm(self, broker_name: str, namesrv: str | None = None) -> dict[str, int]:
         """Have no producer send to a broker (`wipeWritePermOfBroker`).
 
-        Returns the number of topics that changed, by NameServer. The next change of the broker's
-        topics undoes it.
+        namesrv: the address of the only NameServer to change. Returns the number of topics that
+        changed, by NameServer. The next change of the broker's topics undoes it.
         """
-        call = namesrv_calls.wipe_write_perm(broker_name)
-        return await self._channel.ask_every_namesrv(call)
+        return await self._change(namesrv_calls.wipe_write_perm(broker_name), namesrv)
 
-    async def add_write_perm(self, broker_name: str) -> dict[str, int]:
-        """Undo `wipe_write_perm` (`addWritePermOfBroker`); returns the same."""
-        return await self._channel.ask_every_namesrv(namesrv_calls.add_write_perm(broker_name))
+    async def add_write_perm(self, broker_name: str, namesrv: str | None = None) -> dict[str, int]:
+        """Undo `wipe_write_perm` (`addWritePermOfBroker`): takes and returns the same."""
+        return await self._change(namesrv_calls.add_write_perm(broker_name), namesrv)
+
+    async def _change(self, call: Call[int], namesrv: str | None) -> dict[str, int]:
+        if namesrv is None:
+            return await self._channel.ask_every_namesrv(call)
+        return {namesrv: await self._channel.ask_broker(namesrv, call)}

@@ -39,8 +39,12 @@ class BrokerDown(RecordedCluster):
 
 
 def run(cluster: RecordedCluster, line: str, form: str) -> int:
-    words = [*shlex.split(line), "-n", "127.0.0.1:9876", "--output", form]
-    return main(words, lambda given: Admin(given.text("namesrvAddr"), transport=cluster))
+    words = ["-n", "127.0.0.1:9876", "--output", form]
+    name, *options = shlex.split(line)
+    return main(
+        [name, *words, *options],
+        lambda given: Admin(given.text("namesrvAddr"), transport=cluster),
+    )
 
 
 @pytest.mark.parametrize("form", ["json", "jsonl", "csv"])
@@ -97,6 +101,26 @@ def test_an_export_with_missing_figures_is_an_error(
     assert run(StatisticsLost("exportMetrics"), line, "rocketmq") == 0
     output = capsys.readouterr()
     assert output.out == f"export {tmp_path}/metrics.json success\n" and output.err == ""
+
+
+@pytest.mark.parametrize(("command", "verb"), [("wipeWritePerm", "wipe"), ("addWritePerm", "add")])
+def test_each_name_server_has_a_line_about_permissions(
+    command: str, verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    servers, down = ("127.0.0.1:1", "127.0.0.1:9876"), "nothing listens at 127.0.0.1:1"
+    line = f"{command} -b broker-a -n '{';'.join(servers)}'"
+    cluster = RecordedCluster(command)
+    for form, code in (("rocketmq", 0), ("json", 3)):
+        assert run(cluster, line, form) == code
+        output = capsys.readouterr()
+        assert down in output.err
+        if form == "rocketmq":
+            place = f"{verb} write perm of broker[broker-a] in name server"
+            lines = [f"{place}[{servers[0]}] Failed", f"{place}[{servers[1]}] OK, 35"]
+            assert output.out.splitlines() == lines
+        else:
+            row = {"namesrvAddr": servers[1], "brokerName": "broker-a", "topicCount": 35}
+            assert json.loads(output.out) == [row]
 
 
 def test_a_refused_cluster_list_is_denied(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from mqadmin.command import Arguments, Command, Option
 from mqadmin.report import Report
+from mqadmin.write_perm import at_every_namesrv
 from mqclient.admin import Admin
 
 
 async def run(admin: Admin, arguments: Arguments) -> Report:
     """Take the write permission at every NameServer."""
-    name = arguments.required("brokerName")
-    counts = await admin.namesrv.wipe_write_perm(name)
-    rows = [
-        {"namesrvAddr": address, "brokerName": name, "topicCount": count}
-        for address, count in counts.items()
-    ]
-    lines = [
-        f"wipe write perm of broker[{name}] in name server[{address}] OK, {count}\n"
-        for address, count in counts.items()
-    ]
-    return Report(rows, lambda: "".join(lines), columns=("namesrvAddr", "brokerName", "topicCount"))
+    return await at_every_namesrv(admin, arguments, admin.namesrv.wipe_write_perm, "wipe")
 
 
 async def effect(_admin: Admin, arguments: Arguments) -> str:
