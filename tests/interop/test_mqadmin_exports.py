@@ -25,6 +25,7 @@ from scripts.java_rocketmq import prepare_home
 from scripts.server_process import ServerProcess
 from tests.interop.clusters import Cluster, Maker
 from tests.interop.java_driver import JavaDriver
+from tests.interop.java_mqadmin import MQADMIN
 from tests.interop.java_servers import java_command
 from tests.interop.masks import masked
 from tests.waiting import answer_of, until
@@ -37,7 +38,6 @@ WATCHED, SENT, BEHIND, OLD = "watched_group", 5, 3, 50
 LOST = "reportDeleteMsgsEvent"
 ROUNDS = 3
 DEADLINE = 190.0
-MQADMIN = "org.apache.rocketmq.tools.command.MQAdminStartup"
 OWN = {"exportTime", "commitLogDiskRatio", "consumeQueueDiskRatio", "clientInfo", "dataVersion"}
 """Times, shares of this disk, and who happens to be connected."""
 RATE = re.compile(r"Tps$|messageAverageSize")

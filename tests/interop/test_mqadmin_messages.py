@@ -7,7 +7,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -21,7 +20,7 @@ from scripts.java_rocketmq import prepare_home
 from tests.interop.clusters import Cluster
 from tests.interop.contents import Server
 from tests.interop.java_driver import JavaConsumer, JavaDriver
-from tests.interop.java_servers import java_command
+from tests.interop.java_mqadmin import ALONE, has_failed, run_alone
 from tests.interop.masks import masked
 from tests.waiting import answer_of, until
 
@@ -72,9 +71,6 @@ deleteTopic -c DefaultCluster -t MessageTopic
 LINES = READING + CHANGING
 ROWLESS = ("updateTopicPerm", "consumeMessage -t MessageTopic -b broker-a -i 0 -o 1000")
 """Lines without rows; so have those with NoSuchTag."""
-ALONE = ("consumeMessage", "sendMessage", "queryMsgByUniqueKey")
-"""Commands that Java can run once in a JVM, because they keep a client that they have closed."""
-MQADMIN = "org.apache.rocketmq.tools.command.MQAdminStartup"
 MASKS = [
     (r"\d+\.\d+\.\d+\.\d+@\S+", "CLIENT"),
     (r"\brt=\d+ms|(?<=true )\d+$|(?<=Avg RT: )[\d.]+|(?<=spentTimeMills=)\d+", "RATE"),
@@ -164,9 +160,7 @@ class Filled:
         words = self._filled(line)
         if not line.startswith(ALONE):
             return self._driver.admin(*words)
-        command = java_command(self._home, MQADMIN, *words)
-        done = subprocess.run(command, stdout=subprocess.PIPE, timeout=120, check=True)
-        return done.stdout.decode()
+        return run_alone(self._home, *words)
 
     def _filled(self, line: str) -> list[str]:
         return [*line.format(**self._words).split(), "-n", self._cluster.namesrv]
@@ -215,6 +209,7 @@ def shown(line: str, text: str, masks: list[tuple[str, str]]) -> list[str]:
 
 @pytest.mark.parametrize("line", LINES)
 def test_our_mqadmin_prints_what_java_s_prints(line: str, at_java: dict[str, Output]) -> None:
+    assert not has_failed(at_java[line].theirs), at_java[line].theirs
     theirs, ours = (shown(line, text, MASKS) for text in at_java[line][:2])
     assert ours == theirs
 

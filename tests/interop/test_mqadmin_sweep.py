@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from scripts.java_rocketmq import prepare_home
 from tests.interop.clusters import Cluster, Maker
 from tests.interop.contents import Server
 from tests.interop.java_driver import JavaConsumer, JavaDriver
+from tests.interop.java_mqadmin import ALONE, has_failed, run_alone
 from tests.interop.masks import masked
 from tests.waiting import answer_of, until
 
@@ -41,7 +43,7 @@ producerConnection -g no_such_group -t SweepTopic
 producer -b {broker}
 queryMsgById -i {offset_id}
 queryMsgById -i 7F0000010000000100000000000FFFFF
-queryMsgByKey -t SweepTopic -k sweep-3
+queryMsgByKey -t SweepTopic -k sweep-1
 queryMsgByKey -t SweepTopic -k nope
 queryMsgByOffset -t SweepTopic -b broker-a -i 0 -o 0
 queryMsgByUniqueKey -i {unique_id} -t SweepTopic
@@ -110,6 +112,22 @@ LATE = "RemotingTimeoutException"
 """Text of an answer that took over five seconds: the command is then repeated, unless it sends."""
 SENDING = ("sendM", "checkMsgSendRT")
 UNORDERED = ("topicList", "brokerConsumeStats")
+FAILING = {
+    "topicRoute -t NoSuchTopic": "CODE: 17 ",
+    "topicStatus -t NoSuchTopic": "CODE: 17 ",
+    "consumerConnection -g no_such_group": "CODE: 17 ",
+    "consumerProgress -g no_such_group": "CODE: 17 ",
+    "producerConnection -g no_such_group -t SweepTopic": "producer group[no_such_group] not exist",
+    "queryMsgById -i 7F0000010000000100000000000FFFFF": "connect to 127.0.0.1:1 failed",
+    "queryMsgByKey -t SweepTopic -k nope": "CODE: 208 ",
+    "queryMsgByUniqueKey -i {unique_id} -t SweepTopic -g sweep_group -d {client}": "not online",
+    "queryMsgTraceById -i {unique_id}": "CODE: 17 ",
+    "consumerProgress -g sweep_clone": "CODE: 17 ",
+    "updateTopic -b {broker} -t TBW102": "is conflict with system topic",
+}
+"""Commands that RocketMQ ends with a stack trace, and the reason that it must have. Any other
+command that fails has nothing to compare.
+"""
 FIGURES = ("brokerStatus", "getBrokerConfig", "getNamesrvConfig")
 """Commands whose lines are names and values: here, ours has all of Java's names."""
 
@@ -118,6 +136,7 @@ class Swept:
     """One cluster and a JVM of mqadmin's own, with some messages and an online group."""
 
     def __init__(self, home: Path, maker: Maker) -> None:
+        self._home = prepare_home(home / "alone")
         self._stack = ExitStack()
         try:
             self.cluster = Cluster(home / "cluster", maker, maker)
@@ -175,13 +194,18 @@ class Swept:
         """The output of a command, run after the last command's messages are in their queues."""
         with Server(self.cluster.broker) as server:
             assert until(server.is_dispatched)
-        words = line.format(**self._words).split()
-        text = self.driver.admin(*words, "-n", self.cluster.namesrv)
+        words = [*line.format(**self._words).split(), "-n", self.cluster.namesrv]
+        text = self._printed(words)
         for _ in range(RETRIES):
             if LATE not in text or line.startswith(SENDING):
                 break
-            text = self.driver.admin(*words, "-n", self.cluster.namesrv)
+            text = self._printed(words)
         return text
+
+    def _printed(self, words: list[str]) -> str:
+        if words[0] in ALONE:
+            return run_alone(self._home, *words)
+        return self.driver.admin(*words)
 
     def sweep(self) -> list[str]:
         """What all commands print, in their order."""
@@ -218,6 +242,9 @@ def shown(text: str, is_unordered: bool) -> list[str]:
 
 @pytest.mark.parametrize("place", range(len(LINES)), ids=LINES)
 def test_our_servers_make_mqadmin_print_the_same(texts: list[list[str]], place: int) -> None:
+    for text in (side[place] for side in texts):
+        assert has_failed(text) == (LINES[place] in FAILING), text
+        assert FAILING.get(LINES[place], "") in text
     is_unordered = LINES[place].startswith(UNORDERED)
     theirs, ours = (shown(side[place], is_unordered) for side in texts)
     assert theirs, "nothing was printed"
