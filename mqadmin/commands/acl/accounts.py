@@ -17,6 +17,10 @@ HEADINGS = (
 )  # fmt: skip
 LAST_HEADING = "#AclLastUpdateTime"
 MASK = "******"
+ACCOUNT_FIELDS = (
+    "accessKey", "secretKey", "whiteRemoteAddress", "admin", "defaultTopicPerm",
+    "defaultGroupPerm", "topicPerms", "groupPerms",
+)  # fmt: skip
 
 
 async def update(admin: Admin, arguments: Arguments) -> Report:
@@ -106,7 +110,9 @@ async def show(admin: Admin, arguments: Arguments) -> Report:
         configs.append(config)
         for account in config.plain_access_configs:
             account.secret_key = MASK
-            rows.append({"brokerAddr": address, **account.to_plain()})
+            values = account.to_plain()
+            fields = {name: values.get(name) for name in ACCOUNT_FIELDS}
+            rows.append({"brokerAddr": address, **fields})
     return Report(rows, lambda: "\n".join(map(_config_text, configs)))
 
 
@@ -116,8 +122,7 @@ def _config_text(config: AclConfig) -> str:
     lines.append("accounts:")
     for account in config.plain_access_configs:
         values = account.to_plain()
-        for name in ("accessKey", "secretKey", "whiteRemoteAddress", "admin", "defaultTopicPerm",
-                     "defaultGroupPerm", "topicPerms", "groupPerms"):  # fmt: skip
+        for name in ACCOUNT_FIELDS:
             lines.append(f"  {name:<18}: {_shown(values.get(name))}")
         lines.append("")
     return "\n".join(lines) + "\n"
