@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from typing import TypeVar
 
 from mqcommon.names import java_hash
 
 _V = TypeVar("_V")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def hash_order(keys: Iterable[str], capacity: int = 16) -> list[str]:
@@ -47,6 +48,14 @@ def fixed(value: float, places: int) -> str:
 def front(text: str, width: int) -> str:
     """At most the first `width` characters: how RocketMQ keeps columns."""
     return text[:width]
+
+
+def moment_of(timestamp_ms: int) -> datetime:
+    """A time of RocketMQ's commands; one that a datetime cannot hold is the last that it can."""
+    try:
+        return _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return _EPOCH if timestamp_ms < 0 else datetime.max.replace(tzinfo=UTC)
 
 
 def seconds_text(timestamp_ms: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 from mqadmin.command import Arguments
 from mqadmin.java_order import queue_order
+from mqadmin.java_text import moment_of
 from mqclient.admin import Admin, QueuePage
 from mqcommon.message import MessageQueue
 
@@ -32,9 +33,9 @@ async def extent(admin: Admin, queue: MessageQueue, arguments: Arguments) -> tup
     low = await admin.offsets.minimum(queue)
     high = await admin.offsets.maximum(queue)
     if begin_ms is not None:
-        low = await admin.offsets.at_time(queue, begin_ms)
+        low = await admin.offsets.at_time(queue, moment_of(begin_ms))
     if end_ms is not None:
-        high = await admin.offsets.at_time(queue, end_ms)
+        high = await admin.offsets.at_time(queue, moment_of(end_ms))
     return low, high
 
 

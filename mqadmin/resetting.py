@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from itertools import groupby
 
 from mqadmin.command import Arguments
 from mqadmin.java_order import queue_order
-from mqadmin.java_text import front, millis_text
+from mqadmin.java_text import front, millis_text, moment_of
 from mqadmin.report import Report, Row
 from mqclient.admin import Admin, OffsetPlan, RollbackStats
-from mqclient.admin.resets import END_MS
+from mqclient.admin.resets import Moment
 from mqclient.errors import BrokerError
 from mqcommon.message import MessageQueue
 from mqcommon.wire.codes import ResponseCode
 
 Moved = dict[MessageQueue, int] | list[RollbackStats]
 """The offsets that the brokers told running members, or the offsets that were committed."""
+END_MS = -1
+"""The time that means the end of a queue in RocketMQ's text."""
 COLUMNS = ("brokerName", "queueId", "consumerOffset", "offset")
 
 
 async def move(admin: Admin, arguments: Arguments, to_ms: int) -> Moved:
     """Move the group: through its members, or by itself if no member is online."""
     group, topic = arguments.required("group"), arguments.required("topic")
-    force = is_forced(arguments)
+    force, to = is_forced(arguments), _place(to_ms)
     try:
         return await admin.resets.online(
-            topic, group, to_ms, force=force, cpp_members=arguments.flag("cplus")
+            topic, group, to, force=force, cpp_members=arguments.flag("cplus")
         )
     except BrokerError as error:
         if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
             raise
-    return await admin.resets.offline(topic, group, to_ms, force=force)
+    return await admin.resets.offline(topic, group, to, force=force)
+
+
+def _place(to_ms: int) -> Moment:
+    return "latest" if to_ms == END_MS else moment_of(to_ms)
 
 
 def is_forced(arguments: Arguments) -> bool:
@@ -98,11 +103,8 @@ def _in_java_order(stats: list[RollbackStats]) -> list[RollbackStats]:
 async def effect_of(admin: Admin, arguments: Arguments, to_ms: int) -> str:
     """The messages that a reset skips and repeats."""
     group, topic = arguments.required("group"), arguments.required("topic")
-    is_end = to_ms == END_MS
-    plan = await admin.plans.reset(
-        group, topic, "latest" if is_end else datetime.fromtimestamp(to_ms / 1000, UTC)
-    )
-    place = "the end" if is_end else f"the time {millis_text(to_ms)}"
+    plan = await admin.plans.reset(group, topic, _place(to_ms))
+    place = "the end" if to_ms == END_MS else f"the time {millis_text(to_ms)}"
     return f"move group {group} to {place} of topic {topic}: {change_text(plan)}"
 
 

@@ -20,7 +20,6 @@ from mqclient import (
     RocketMQError,
 )
 from mqclient.admin import RollbackStats
-from mqclient.admin.resets import END_MS
 from mqcommon.wire.bodies.groups import GroupConfig
 from mqcommon.wire.bodies.topics import TopicConfig
 from tests.waiting import until
@@ -168,11 +167,12 @@ def offsets_and_times(place: Place) -> None:
     offsets, topic = place.admin.offsets, place.topic("PyTimes")
     queue = MessageQueue(topic, NAME, 0)
     assert offsets.earliest_time(queue) == -1
-    before_ms = int(datetime.now(UTC).timestamp() * 1000)
+    before = datetime.now(UTC)
+    before_ms = int(before.timestamp() * 1000)
     place.fill(topic, 3)
     assert before_ms - 1000 <= offsets.earliest_time(queue) <= before_ms + 60_000
     assert (offsets.minimum(queue), offsets.maximum(queue)) == (0, 3)
-    assert offsets.at_time(queue, before_ms - 60_000) == 0
+    assert offsets.at_time(queue, before - timedelta(minutes=1)) == 0
 
 
 def groups_without_members_are_moved(place: Place) -> None:
@@ -184,14 +184,14 @@ def groups_without_members_are_moved(place: Place) -> None:
     place.admin.offsets.commit(group, queue, 4)
     if not place.moves_alone:
         with pytest.raises(BrokerError) as caught:
-            resets.online(topic, group, 0)
+            resets.online(topic, group, "earliest")
         assert caught.value.code == 206
     hour_ago = datetime.now(UTC) - timedelta(hours=1)
     (moved,) = resets.offline(topic, group, hour_ago)
     assert moved == RollbackStats(queue, 4, 4, 0, 0)
-    (kept,) = resets.offline(topic, group, END_MS, force=False)
+    (kept,) = resets.offline(topic, group, "latest", force=False)
     assert kept == RollbackStats(queue, 4, 0, 4, 0), "not forward without force"
-    assert resets.reset(topic, group, END_MS) == {queue: 4}
+    assert resets.reset(topic, group, "latest") == {queue: 4}
     place.admin.groups.update(GroupConfig("py_clone"), broker=place.broker)
     resets.clone(group, "py_clone", topic, offline=True)
     (again,) = resets.offline(topic, "py_clone", hour_ago)
@@ -236,10 +236,11 @@ def messages_are_found_by_key(place: Place) -> None:
     with pytest.raises(NotFoundError, match="no message with the key"):
         messages.query(topic, "py-key-9")
     (found,) = messages.query(topic, "py-key-2")
-    stored_ms = found.store_timestamp_ms
-    assert messages.query(topic, "py-key-2", begin_ms=stored_ms - 5000, end_ms=stored_ms + 5000)
+    stored = datetime.fromtimestamp(found.store_timestamp_ms / 1000, UTC)
+    some = timedelta(seconds=5)
+    assert messages.query(topic, "py-key-2", begin=stored - some, end=stored + some)
     with pytest.raises(NotFoundError, match="no message"):
-        messages.query(topic, "py-key-2", begin_ms=1, end_ms=stored_ms - 60_000)
+        messages.query(topic, "py-key-2", end=stored - timedelta(minutes=1))
 
 
 def _bodies(place: Place, topic: str, key: str) -> list[bytes]:

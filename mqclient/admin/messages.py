@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from mqclient.admin.brokers import Brokers
@@ -20,6 +21,7 @@ from mqclient.errors import (
     RocketMQError,
     UnreachableError,
 )
+from mqclient.settings.checks import milliseconds
 from mqclient.trace.points import TracePoint, trace_points
 from mqcommon.message import (
     MessageQueue,
@@ -43,6 +45,8 @@ TrackType = Literal[
     "CONSUME_BROADCASTING",
     "UNKNOWN",
 ]
+
+_TIME_MAX_MS = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +140,17 @@ class Messages(Room):
         key: str,
         *,
         max_count: int = QUERY_COUNT,
-        begin_ms: int = 0,
-        end_ms: int = (1 << 63) - 1,
+        begin: datetime | None = None,
+        end: datetime | None = None,
     ) -> list[ReceivedMessage]:
         """Messages of a topic that have a key, oldest first (`queryMessage`).
 
-        max_count: at most this many, of each broker and in all. begin_ms, end_ms: store times,
-        milliseconds since 1970. Raises NoRouteError, NotFoundError when there is none.
+        max_count: at most this many, of each broker and in all. begin, end: store times,
+        aware datetimes; None does not limit them. Raises NoRouteError, NotFoundError when there is
+        none, TypeError, ValueError.
         """
+        begin_ms = 0 if begin is None else milliseconds("begin", begin)
+        end_ms = _TIME_MAX_MS if end is None else milliseconds("end", end)
         return await self._unique_keys.query(topic, key, max_count, begin_ms, end_ms)
 
     async def copies(self, topic: str, unique_key: str) -> list[ReceivedMessage]:

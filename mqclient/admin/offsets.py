@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from mqclient.admin.channel import R, Room, reachable
 from mqclient.errors import NotFoundError
+from mqclient.settings.checks import milliseconds
 from mqcommon.message import MessageQueue
 from mqcommon.names import retry_topic
 from mqcommon.wire.bodies.groups import ConsumeStats
@@ -65,9 +68,10 @@ class Offsets(Room):
         """The offset that the next message of a queue will get."""
         return await self._ask_master(queue, offset_calls.max_offset(queue))
 
-    async def at_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The offset of a queue at a store time, milliseconds since 1970."""
-        return await self._ask_master(queue, offset_calls.search_offset(queue, timestamp_ms))
+    async def at_time(self, queue: MessageQueue, when: datetime) -> int:
+        """The offset of a queue at a store time, an aware datetime."""
+        call = offset_calls.search_offset(queue, milliseconds("when", when))
+        return await self._ask_master(queue, call)
 
     async def earliest_time(self, queue: MessageQueue) -> int:
         """Store time of a queue's oldest message, milliseconds since 1970; -1 when it is empty."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
-from typing import Literal
 
 from mqclient.admin.channel import Channel, Room
 from mqclient.admin.groups import Groups
-from mqclient.admin.resets import END_MS, Resets, milliseconds
+from mqclient.admin.resets import Moment, Resets, wire_time
 from mqclient.engine.first_at import asking, first_at
 from mqclient.errors import BrokerError, NoRouteError, NotFoundError, RocketMQError
 from mqcommon.message import MessageQueue
@@ -33,7 +31,7 @@ class ShiftBy:
     count: int
 
 
-Target = Literal["earliest", "latest"] | datetime | ToOffset | ShiftBy
+Target = Moment | ToOffset | ShiftBy
 """A target of `Plans.reset`. A datetime needs a time zone: the first message stored then."""
 
 
@@ -66,14 +64,14 @@ class OffsetChange:
 class OffsetPlan:
     """What a change of a group's offsets in a topic would do.
 
-    to_ms: the time that running members can be told to go to, END_MS for the end; None if the
-    offsets can be changed only while no member is online.
+    to: where brokers can tell running members to go; None if the offsets can be changed only while
+    no member is online.
     """
 
     group: str
     topic: str
     changes: tuple[OffsetChange, ...]
-    to_ms: int | None = None
+    to: Moment | None = None
 
     @property
     def skipped(self) -> int:
@@ -114,8 +112,8 @@ class Plans(Room):
             wanted = await self._wanted(group, queue, address, extent, before, to)
             after = min(max(wanted, extent.min_offset), extent.max_offset)
             changes.append(OffsetChange(queue, extent.min_offset, extent.max_offset, before, after))
-        to_ms = _told_time(to) if queues is None else None
-        return OffsetPlan(group, topic, tuple(changes), to_ms)
+        told = to if queues is None and not isinstance(to, ToOffset | ShiftBy) else None
+        return OffsetPlan(group, topic, tuple(changes), told)
 
     async def copy(self, source: str, target: str, topic: str) -> OffsetPlan:
         """A plan that gives a group the offsets of another group.
@@ -152,13 +150,13 @@ class Plans(Room):
         offsets.
         """
         members = await self._online(plan.group)
-        if members and plan.to_ms is None:
+        if members and plan.to is None:
             raise RocketMQError(
                 f"group {plan.group!r} has {members} members online, which would overwrite the "
                 "offsets; stop them first"
             )
-        if members:
-            return await self._resets.online(plan.topic, plan.group, int(plan.to_ms or 0))
+        if members and plan.to is not None:
+            return await self._resets.online(plan.topic, plan.group, plan.to)
         for change in plan.changes:
             call = offset_calls.update_consumer_offset(plan.group, change.queue, change.after)
             await self._channel.ask_broker(await self._channel.master_of(change.queue), call)
@@ -218,7 +216,7 @@ class Plans(Room):
             start = extent.min_offset if before is None else max(before, extent.min_offset)
             return start + to.count
         invoke = partial(self._channel.ask_broker, address)
-        return await first_at(asking(invoke), queue, group, milliseconds(to))
+        return await first_at(asking(invoke), queue, group, wire_time(to))
 
     async def _committed(self, group: str, queue: MessageQueue, address: str) -> int | None:
         call = offset_calls.query_consumer_offset(group, queue, zero_if_new=False)
@@ -229,12 +227,3 @@ def _chosen_ids(
     ids: Iterable[int], broker_name: str, wanted: Collection[tuple[str, int]] | None
 ) -> list[int]:
     return [one for one in ids if wanted is None or (broker_name, one) in wanted]
-
-
-def _told_time(to: Target) -> int | None:
-    """The time that brokers can tell running members."""
-    if to == "earliest":
-        return 0
-    if to == "latest":
-        return END_MS
-    return milliseconds(to) if isinstance(to, datetime) else None

@@ -5,17 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from typing import Literal
 
 from mqclient.admin.channel import Room, reachable
 from mqclient.engine.first_at import asking, first_at
 from mqclient.errors import BrokerError, NotFoundError
+from mqclient.settings.checks import milliseconds
 from mqcommon.message import MessageQueue
 from mqcommon.wire.bodies.groups import OffsetWrapper
 from mqcommon.wire.calls import group_calls, offset_calls, topic_calls
 from mqcommon.wire.codes import LanguageCode, ResponseCode
 
 END_MS = -1
-"""The time that means the end of a queue, on the wire too."""
+"""The time that means the end of a queue on the wire."""
+Moment = datetime | Literal["earliest", "latest"]
+"""An aware datetime, or the start or the end of each queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +42,11 @@ class RollbackStats:
 class Resets(Room):
     """Moves groups to another time.
 
-    to: an aware datetime, milliseconds since 1970, or END_MS for the end of each queue. force:
-    move forward too; without it no offset becomes higher.
+    to: an aware datetime, or "earliest" or "latest" for the start or the end of each queue.
+    force: move forward too; without it no offset becomes higher.
     """
 
-    async def reset(self, topic: str, group: str, to: datetime | int) -> dict[MessageQueue, int]:
+    async def reset(self, topic: str, group: str, to: Moment) -> dict[MessageQueue, int]:
         """Move a group (`resetOffsetNew`): `online`, or `offline` if no member is online.
 
         Returns the offset of each queue now.
@@ -59,7 +63,7 @@ class Resets(Room):
         self,
         topic: str,
         group: str,
-        to: datetime | int,
+        to: Moment,
         *,
         force: bool = True,
         cpp_members: bool = False,
@@ -69,7 +73,7 @@ class Resets(Room):
         cpp_members: the members are C++ clients, which need the offsets in another form. Returns
         the offset of each queue. Raises BrokerError, with code 206 when no member is online.
         """
-        call = offset_calls.reset_offset(topic, group, milliseconds(to), force=force)
+        call = offset_calls.reset_offset(topic, group, wire_time(to), force=force)
         if cpp_members:
             call.request.language = LanguageCode.CPP
         offsets: dict[MessageQueue, int] = {}
@@ -79,7 +83,7 @@ class Resets(Room):
         return offsets
 
     async def offline(
-        self, topic: str, group: str, to: datetime | int, *, force: bool = True
+        self, topic: str, group: str, to: Moment, *, force: bool = True
     ) -> list[RollbackStats]:
         """Move the offsets of a group without members (`resetOffsetByTimestampOld`).
 
@@ -97,7 +101,7 @@ class Resets(Room):
                 if not known:
                     known = await self._starts(address, topic, data.broker_name, count)
                 for queue, offsets in sorted(known.items()):
-                    ms = milliseconds(to)
+                    ms = wire_time(to)
                     row = await self._move(address, group, queue, offsets, ms, force)
                     found.append(replace(row, had_offset=had_offset))
         return found
@@ -174,14 +178,12 @@ class Resets(Room):
         return offsets
 
 
-def milliseconds(to: datetime | int) -> int:
-    """A time in milliseconds since 1970; raises ValueError, TypeError if it cannot be used."""
-    if isinstance(to, datetime):
-        if to.tzinfo is None:
-            raise ValueError("to needs a datetime with a time zone: datetime.now(UTC)")
-        return int(to.timestamp() * 1000)
-    if isinstance(to, bool) or not isinstance(to, int):
-        raise TypeError(f"to must be a datetime or milliseconds, not {type(to).__name__}")
-    if to < END_MS:
-        raise ValueError(f"to must be milliseconds since 1970, or {END_MS} for the end, not {to}")
-    return to
+def wire_time(to: Moment) -> int:
+    """A time as the brokers take it; raises ValueError, TypeError if it cannot be used."""
+    if to == "earliest":
+        return 0
+    if to == "latest":
+        return END_MS
+    if isinstance(to, str):
+        raise ValueError(f"to must be a datetime, 'earliest' or 'latest', not {to!r}")
+    return milliseconds("to", to)

@@ -167,8 +167,8 @@ class Producers(BlockingRoom):
 class Resets(BlockingRoom):
     """Moves groups to another time.
 
-    to: an aware datetime, milliseconds since 1970, or END_MS for the end of each queue. force:
-    move forward too; without it no offset becomes higher.
+    to: an aware datetime, or "earliest" or "latest" for the start or the end of each queue.
+    force: move forward too; without it no offset becomes higher.
     """
 
     reset = sync(resets.Resets.reset)

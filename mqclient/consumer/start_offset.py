@@ -11,6 +11,7 @@ from functools import partial
 from mqclient.consumer.offset_store import OFFSET_TIMEOUT, MemoryOffsets
 from mqclient.engine.client import Client
 from mqclient.engine.first_at import asking, first_at
+from mqclient.settings.checks import milliseconds
 from mqclient.settings.consumers import LitePullOptions, PushOptions
 from mqcommon.message import MessageQueue
 from mqcommon.names import RETRY_PREFIX, TOOLS_GROUP
@@ -45,7 +46,7 @@ async def start_offset(
     start = settings.consume_from
     if isinstance(start, datetime) and not queue.topic.startswith(RETRY_PREFIX):
         group = settings.group or TOOLS_GROUP
-        return await first_at(asking(invoke), queue, group, int(start.timestamp() * 1000))
+        return await first_at(asking(invoke), queue, group, milliseconds("consume_from", start))
     call = _question(settings, queue, appeared_later)
     return 0 if call is None else await invoke(call)
 

@@ -4,12 +4,14 @@ import ipaddress
 import os
 import re
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
 from mqcommon import names
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NAMESRV_DEFAULT = "127.0.0.1:9876"
 _ADDRESS_SERVER = re.compile(r"http://[^/\s;,]+/[^\s;,]*[^/\s;,]")
 
@@ -21,6 +23,18 @@ def seconds(duration: float, name: str = "timeout", floor: float = 0.0) -> float
     if not duration >= floor:
         raise ValueError(f"{name} must be at least {floor:g} seconds, not {duration:g}")
     return float(duration)
+
+
+def milliseconds(name: str, when: datetime) -> int:
+    """An aware datetime in milliseconds since 1970, 0 for a time before.
+
+    Raises TypeError for another type, ValueError without a time zone.
+    """
+    if not isinstance(when, datetime):
+        raise TypeError(f"{name} must be a datetime, not {type(when).__name__}")
+    if when.tzinfo is None:
+        raise ValueError(f"{name} needs a datetime with a time zone: datetime.now(UTC)")
+    return max((when - _EPOCH) // timedelta(milliseconds=1), 0)
 
 
 def namesrv_addresses(namesrv: str | Iterable[str] | None) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Coroutine, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -210,7 +211,8 @@ async def test_offsets_are_asked_of_the_master_that_has_the_queue() -> None:
     async def work(admin: Admin) -> list[int]:
         offsets = admin.offsets
         await offsets.commit("g", B0, 7)
-        return [await offsets.minimum(B0), await offsets.maximum(B0), await offsets.at_time(B0, 1)]
+        at_time = await offsets.at_time(B0, datetime.now(UTC))
+        return [await offsets.minimum(B0), await offsets.maximum(B0), at_time]
 
     assert await run(cluster, work) == [5, 5, 5]
     assert {address for address, code, _ in cluster.asked if code in (15, 29, 30, 31)} == {B}
@@ -342,3 +344,35 @@ def test_only_the_name_of_a_topic_or_group_is_given_by_position() -> None:
     with pytest.raises(TypeError, match="positional"):
         GroupConfig("g", True)  # type: ignore[call-arg, misc]
     assert GroupConfig("g").to_plain()["groupName"] == "g"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (1_700_000_000_000, "to must be a datetime, not int"),
+        (datetime(2026, 11, 27), "to needs a datetime with a time zone"),
+        ("now", "to must be a datetime, 'earliest' or 'latest', not 'now'"),
+    ],
+)
+async def test_a_reset_goes_to_a_datetime_the_start_or_the_end(wrong: Any, words: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=words):
+        await run(TwoBrokers(), lambda admin: admin.resets.reset("T", "g", wrong))
+
+
+async def test_times_are_aware_datetimes() -> None:
+    searched: list[str] = []
+
+    def search(_address: str, request: Frame) -> Frame:
+        searched.append(request.fields["timestamp"])
+        return request.reply(ResponseCode.SUCCESS, fields={"offset": "5"})
+
+    cluster = TwoBrokers(SEARCH_OFFSET_BY_TIMESTAMP=search)
+    when = datetime(2023, 11, 14, 22, 13, 20, 123_999, tzinfo=UTC)
+    before_all = datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
+    for time in (when, before_all):
+        assert await run(cluster, lambda admin, at=time: admin.offsets.at_time(B0, at)) == 5
+    assert searched == ["1700000000123", "0"]
+    with pytest.raises(TypeError, match="when must be a datetime, not int"):
+        await run(cluster, lambda admin: admin.offsets.at_time(B0, 1))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="begin must be a datetime, not int"):
+        await run(cluster, lambda admin: admin.messages.query("T", "k", begin=1))  # type: ignore[arg-type]

@@ -87,7 +87,9 @@ async def test_members_in_cpp_are_said_to_the_broker(of_cpp: bool) -> None:
         return request.reply(ResponseCode.SUCCESS, body=ResetOffsetBody({A0: 3}).to_json())
 
     cluster = TwoBrokers(INVOKE_BROKER_TO_RESET_OFFSET=reset)
-    moved = await run(cluster, lambda admin: admin.resets.online("T", "g", 0, cpp_members=of_cpp))
+    moved = await run(
+        cluster, lambda admin: admin.resets.online("T", "g", "earliest", cpp_members=of_cpp)
+    )
     assert moved == {A0: 3}
     assert set(languages) == {LanguageCode.CPP if of_cpp else LanguageCode.PYTHON}
 

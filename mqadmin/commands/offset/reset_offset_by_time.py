@@ -6,9 +6,8 @@ from datetime import datetime
 
 from mqadmin.command import Arguments, Command, Option, UsageError
 from mqadmin.report import Report
-from mqadmin.resetting import effect_of, is_forced, move, report
+from mqadmin.resetting import END_MS, effect_of, is_forced, move, report
 from mqclient.admin import Admin
-from mqclient.admin.resets import END_MS
 
 DATE = "%Y-%m-%d#%H:%M:%S:%f"
 

@@ -23,7 +23,7 @@ from mqclient.engine.client import Client
 from mqclient.engine.first_at import asking, first_at
 from mqclient.engine.parallel import in_parallel
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError
-from mqclient.settings.checks import check_readable, seconds
+from mqclient.settings.checks import check_readable, milliseconds, seconds
 from mqclient.settings.consumers import LitePullOptions
 from mqclient.settings.declare import explained, takes
 from mqcommon.message import MessageQueue, ReceivedMessage, queue_of
@@ -370,11 +370,7 @@ class LitePullConsumer(AsyncClient):
         when: an aware datetime. The queue need not be assigned. Raises TypeError, ValueError,
         BrokerError, UnreachableError, ClientTimeout.
         """
-        if not isinstance(when, datetime):
-            raise TypeError(f"when must be a datetime, not {type(when).__name__}")
-        if when.tzinfo is None:
-            raise ValueError("when needs a datetime with a time zone: datetime.now(UTC)")
-        when_ms = int(when.timestamp() * 1000)
+        when_ms = milliseconds("when", when)
         self._client.check_running()
         asked = self._wire(queue)
         await self._client.routes.get(asked.topic)
