@@ -225,7 +225,7 @@ def groups_with_members_are_moved(place: Place) -> None:
 def _committed(place: Place, group: str, queue: MessageQueue) -> int:
     try:
         return place.admin.offsets.progress(group).offset_table[queue].consumer_offset
-    except (BrokerError, NoRouteError, KeyError):
+    except (BrokerError, NoRouteError, NotFoundError, KeyError):
         return -1
 
 
@@ -246,7 +246,7 @@ def messages_are_found_by_key(place: Place) -> None:
 def _bodies(place: Place, topic: str, key: str) -> list[bytes]:
     try:
         return [message.body for message in place.admin.messages.query(topic, key)]
-    except BrokerError:
+    except (BrokerError, NotFoundError):
         return []
 
 
