@@ -56,10 +56,7 @@ class LitePullConsumer(SyncClient):
         if self._thread is None:
             self._async.subscribe(topic, expression)
         else:
-            self._running.run(self._subscribed(topic, expression))
-
-    async def _subscribed(self, topic: str, expression: str | SqlFilter) -> None:
-        await self._async.subscribe(topic, expression)
+            self._running.run(self._async._subscribe_checked(topic, expression))
 
     unsubscribe = plain(AsyncLitePullConsumer.unsubscribe, before_start=True)
     assign = plain(AsyncLitePullConsumer.assign, before_start=True)

@@ -97,10 +97,7 @@ class PushConsumer(SyncClient):
         if self._thread is None:
             self._async._add(subscription)
         else:
-            self._running.run(self._added(subscription))
-
-    async def _added(self, subscription: Subscription) -> None:
-        await self._async._add(subscription)
+            self._running.run(self._async._add_checked(subscription))
 
     unsubscribe = plain(AsyncPushConsumer.unsubscribe, before_start=True)
     pause = plain(AsyncPushConsumer.pause, before_start=True)

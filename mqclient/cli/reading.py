@@ -202,7 +202,7 @@ class _Reader:
                 consumer.assign(queues, reading.tags)
             else:
                 consumer.on_assignment(self._assigned)
-                await consumer.subscribe(reading.topic, reading.tags)
+                consumer.subscribe(reading.topic, reading.tags)
         await consumer.wait_assigned()
         return queues
 

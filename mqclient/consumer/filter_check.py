@@ -1,4 +1,4 @@
-"""Lets a broker check a SQL92 filter, so that a bad one raises in `subscribe`.
+"""Lets a broker check a SQL92 filter, so that a bad one raises in the program.
 
 RocketMQ checks only at the start (`MQClientInstance.checkClientInBroker`). After it, a filter
 that no broker can parse gives the application no error and no message.
@@ -6,8 +6,7 @@ that no broker can parse gives the application no error and no message.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator
-from typing import Any
+from collections.abc import Callable
 
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine.client import Client
@@ -15,22 +14,9 @@ from mqclient.errors import BrokerError
 from mqcommon.wire.bodies.heartbeat import SQL92, CheckClientRequestBody
 from mqcommon.wire.calls import group_calls
 
-__all__ = ["FilterChecks", "Subscribed"]
+__all__ = ["FilterChecks"]
 
 log = logging.getLogger(__name__)
-
-
-class Subscribed(Awaitable[None]):
-    """Result of `subscribe`: await it to know that no broker refuses the filter."""
-
-    def __init__(self, task: "asyncio.Task[None] | None" = None) -> None:
-        self.task = task
-        self.awaited = False
-
-    def __await__(self) -> Generator[Any, None, None]:
-        self.awaited = True
-        if self.task is not None:
-            yield from asyncio.shield(self.task).__await__()
 
 
 class FilterChecks:
@@ -38,39 +24,41 @@ class FilterChecks:
 
     def __init__(self, client: Client, group: str) -> None:
         self._client, self._group = client, group
-        self._asked: dict[str, Subscribed] = {}
-        """By topic: running checks, and refusals that the caller has not awaited."""
+        self._asked: dict[str, asyncio.Task[None]] = {}
+        """By topic: running checks, and refusals that `finish` has not raised."""
+        self._awaited: set[asyncio.Task[None]] = set()
+        """Checks whose refusal a call of `finish` raises."""
 
-    def begin(self, item: Subscription, accept: Callable[[Subscription], None]) -> Subscribed:
+    def begin(self, item: Subscription, accept: Callable[[Subscription], None]) -> None:
         """Let a broker check a filter, then accept it unless `forget` came first.
 
-        A refusal that the caller does not await is logged, and the next `finish` raises it.
+        The next `finish` raises a refusal; until then it is logged.
         """
         topic = item.data.topic
         task = asyncio.get_running_loop().create_task(self._check_new(item, accept))
-        asked = self._asked[topic] = Subscribed(task)
-        task.add_done_callback(lambda task: self._done(topic, task, asked))
-        return asked
+        self._asked[topic] = task
+        task.add_done_callback(lambda task: self._done(topic, task))
 
     def forget(self, topic: str) -> None:
         """Drop the filter that is being checked for a topic, if any."""
         self._asked.pop(topic, None)
 
-    async def finish(self) -> None:
-        """Wait for the running checks; raise the first refusal that was not awaited."""
-        for topic, asked in list(self._asked.items()):
-            if asked.awaited and asked.task is not None:
-                await asyncio.wait([asked.task])  # the `await` raises its error
+    async def finish(self, topic: str | None = None) -> None:
+        """Wait for the running checks, or for a topic's; raise the first refusal."""
+        for name, task in list(self._asked.items()):
+            if topic is not None and name != topic:
                 continue
+            self._awaited.add(task)
             try:
-                await asked
+                await asyncio.shield(task)
             finally:
-                if self._asked.get(topic) is asked:
-                    self.forget(topic)
+                self._awaited.discard(task)
+                if task.done() and self._asked.get(name) is task:
+                    self.forget(name)
 
     async def cancel(self) -> None:
         """Cancel the running checks."""
-        tasks = [asked.task for asked in self._asked.values() if asked.task is not None]
+        tasks = list(self._asked.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -100,13 +88,12 @@ class FilterChecks:
         topic = item.data.topic
         await self._client.routes.get(topic)
         await self.check(item)
-        asked = self._asked.get(topic)
-        if asked is not None and asked.task is asyncio.current_task():
+        if self._asked.get(topic) is asyncio.current_task():
             accept(item)
 
-    def _done(self, topic: str, task: "asyncio.Task[None]", asked: Subscribed) -> None:
+    def _done(self, topic: str, task: "asyncio.Task[None]") -> None:
         error = None if task.cancelled() else task.exception()
-        if error is not None and not asked.awaited:
+        if error is not None and task not in self._awaited:
             log.error("topic %s is not subscribed: %s", topic, error)
-        elif self._asked.get(topic) is asked:
+        elif self._asked.get(topic) is task:
             self.forget(topic)

@@ -7,12 +7,12 @@ when the caller asks for the next one, and a commit is written to the broker at 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Self, TypeVar
 
-from mqclient.consumer.filter_check import FilterChecks, Subscribed
+from mqclient.consumer.filter_check import FilterChecks
 from mqclient.consumer.lite.buffer import LiteBuffer, LiteQueue
 from mqclient.consumer.lite.lite_assignment import AssignmentListener, LiteAssignment
 from mqclient.consumer.offset_store import OFFSET_TIMEOUT, MemoryOffsets, RemoteOffsets
@@ -133,16 +133,16 @@ class LitePullConsumer(AsyncClient):
 
     # --- what to read
 
-    def subscribe(self, topic: str, expression: str | SqlFilter = "*") -> Awaitable[None]:
+    def subscribe(self, topic: str, expression: str | SqlFilter = "*") -> None:
         """Read this member's share of a topic; before or after the start.
 
         expression: tags "TagA || TagB", "*" for every message, or a SqlFilter. Every member of
         the group must have the same subscriptions. Raises TypeError, ValueError, also without a
         group and after `assign`.
 
-        A running consumer lets a broker check a SqlFilter before using it. Awaiting the result
-        raises BrokerError when the broker refuses it; without the await the error is logged, and
-        the next `wait_assigned` raises it.
+        A broker checks a SqlFilter at the start; a running consumer lets a broker check it before
+        using it. If the broker refuses it, the error is logged, and the next `wait_assigned`
+        raises BrokerError.
         """
         subscription = subscription_of(topic, expression, None)
         topic = subscription.data.topic = check_readable(self._client.namespace.wrap(topic))
@@ -158,10 +158,15 @@ class LitePullConsumer(AsyncClient):
             )
         self._reads = True
         if self._client.running and isinstance(expression, SqlFilter):
-            return self._checks.begin(subscription, self._accept)
-        self._checks.forget(topic)
-        self._accept(subscription)
-        return Subscribed()
+            self._checks.begin(subscription, self._accept)
+        else:
+            self._checks.forget(topic)
+            self._accept(subscription)
+
+    async def _subscribe_checked(self, topic: str, expression: str | SqlFilter) -> None:
+        """Subscribe, and raise a refusal of the filter; for the blocking face."""
+        self.subscribe(topic, expression)
+        await self._checks.finish(self._client.namespace.wrap(topic))
 
     def _accept(self, subscription: Subscription) -> None:
         topic = subscription.data.topic

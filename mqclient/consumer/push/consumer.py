@@ -5,13 +5,13 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import datetime
 from typing import Self
 
 from mqclient.consumer.assignment import Assignment
 from mqclient.consumer.context import Handler, MessageFunction
-from mqclient.consumer.filter_check import FilterChecks, Subscribed
+from mqclient.consumer.filter_check import FilterChecks
 from mqclient.consumer.local_offset_store import LocalOffsets
 from mqclient.consumer.offset_store import MemoryOffsets, RemoteOffsets
 from mqclient.consumer.process_queue import ProcessQueue
@@ -235,9 +235,7 @@ class PushConsumer(AsyncClient):
 
     # --- subscriptions
 
-    def subscribe(
-        self, topic: str, expression: str | SqlFilter, handler: Handler
-    ) -> Awaitable[None]:
+    def subscribe(self, topic: str, expression: str | SqlFilter, handler: Handler) -> None:
         """Read a topic; before or after the start, replacing an earlier subscription of it.
 
         expression: tags "TagA || TagB", "*" for every message, or a SqlFilter. handler: called
@@ -246,12 +244,11 @@ class PushConsumer(AsyncClient):
         loop, a plain function in one of `threads` threads.
         Every member of the group must have the same subscriptions. Raises TypeError, ValueError.
 
-        A running consumer lets a broker check a SqlFilter before using it. Awaiting the result
-        raises BrokerError when the broker refuses it, UnreachableError or ClientTimeout when no
-        broker answers. Without the await the error is logged, and the next `run` or
-        `wait_assigned` raises it.
+        A broker checks a SqlFilter at the start; a running consumer lets a broker check it before
+        using it. If the broker refuses it, or no broker answers, the error is logged, and the next
+        `run` or `wait_assigned` raises it: BrokerError, UnreachableError or ClientTimeout.
         """
-        return self._add(subscription_of(topic, expression, handler))
+        self._add(subscription_of(topic, expression, handler))
 
     def on_message(
         self, topic: str, expression: str | SqlFilter = "*"
@@ -273,7 +270,12 @@ class PushConsumer(AsyncClient):
 
         return subscribe
 
-    def _add(self, subscription: Subscription) -> Awaitable[None]:
+    async def _add_checked(self, subscription: Subscription) -> None:
+        """Add a subscription, and raise a refusal of its filter; for the blocking face."""
+        self._add(subscription)
+        await self._checks.finish(subscription.data.topic)
+
+    def _add(self, subscription: Subscription) -> None:
         """Add a subscription; for `subscribe`, `on_message` and the blocking face."""
         if self._trace is not None and subscription.handler is not None:
             tracing = ConsumeTrace(self._trace, self.settings.consume_timeout)
@@ -281,10 +283,10 @@ class PushConsumer(AsyncClient):
         data = subscription.data
         data.topic = check_readable(self._client.namespace.wrap(data.topic))
         if self._client.running and data.expression_type == SQL92:
-            return self._checks.begin(subscription, self._accept)
-        self._checks.forget(data.topic)
-        self._accept(subscription)
-        return Subscribed()
+            self._checks.begin(subscription, self._accept)
+        else:
+            self._checks.forget(data.topic)
+            self._accept(subscription)
 
     def _wrap_handlers(self, wrap: HandlerWrap) -> None:
         """Put something around every handler, of subscriptions that were made and that will be."""
