@@ -161,8 +161,10 @@ def test_stats_lines_are_rocketmqs(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_server_writes_its_log_where_it_is_told(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     words = [f"listenPort={free_port()}", "bindAddress=127.0.0.1", f"logDir={logs}"]
-    words += [f"kvConfigPath={tmp_path / 'kv.json'}", "noSuchKey=1"]
+    words += [f"kvConfigPath={tmp_path / 'kv.json'}"]
+    (tmp_path / "namesrv.conf").write_text("noSuchKey=1\n")
     command = [sys.executable, "-m", "mqserver.cli", "namesrv", "start"]
+    command += ["-c", str(tmp_path / "namesrv.conf")]
     for word in words:
         command += ["--set", word]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -22,6 +22,7 @@ from mqserver.runtime.processor_api import Response
 from scripts.server_process import ServerProcess
 from tests.server.conftest import Servers
 from tests.server.raw import DEADLINE, json_frame
+from tests.server.server_commands import COMMANDS, server_command
 from tests.waiting import until
 
 WAITING = """
@@ -49,18 +50,12 @@ def test_ctrl_c_ends_a_wait_on_the_main_thread():
     assert time.monotonic() - started < DEADLINE / 2
 
 
-@pytest.mark.parametrize("command", ["namesrv start", "broker start", "standalone"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_server_may_open_as_many_files_as_the_system_lets_it(command: str, tmp_path: Path):
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert most > 512, "else the limit was not raised here"
-    settings = [f"listenPort={free_port()}", "bindAddress=127.0.0.1", "fastPortEnable=false"]
-    settings += [f"storePathRootDir={tmp_path / 'store'}", f"kvConfigPath={tmp_path / 'kv.json'}"]
-    words = [word for setting in settings for word in ("--set", setting)]
-    if command == "standalone":
-        words = ["--data", str(tmp_path), "--set", settings[0], "--set", settings[2]]
-        words += ["--set-namesrv", f"listenPort={free_port()}"]
-    limited = ["sh", "-c", 'ulimit -Sn 512 && exec "$@"', "sh", sys.executable]
-    run = [*limited, "-m", "mqserver.cli", *command.split(), *words]
+    limited = ["sh", "-c", 'ulimit -Sn 512 && exec "$@"', "sh"]
+    run = [*limited, *server_command(command, tmp_path, free_port())]
     process = ServerProcess(run, cwd=tmp_path, ready="boot success")
     try:
         assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (most, most)
@@ -69,16 +64,10 @@ def test_a_server_may_open_as_many_files_as_the_system_lets_it(command: str, tmp
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.parametrize("command", ["namesrv start", "broker start", "standalone"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_closed_terminal_ends_no_server(command: str, tmp_path: Path):
     port = free_port()
-    settings = [f"listenPort={port}", "bindAddress=127.0.0.1", "fastPortEnable=false"]
-    settings += [f"storePathRootDir={tmp_path / 'store'}", f"kvConfigPath={tmp_path / 'kv.json'}"]
-    words = [word for setting in settings for word in ("--set", setting)]
-    if command == "standalone":
-        words = ["--data", str(tmp_path), "--set", settings[0], "--set", settings[2]]
-        words += ["--set-namesrv", f"listenPort={free_port()}"]
-    run = [sys.executable, "-m", "mqserver.cli", *command.split(), *words]
+    run = server_command(command, tmp_path, port)
     process = subprocess.Popen(run, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

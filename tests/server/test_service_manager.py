@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from mqserver.embedded.testing import free_port
 from mqserver.runtime.service_manager import READY, STOPPING, notify
 from scripts.server_process import ServerProcess
 from tests.server.raw import DEADLINE
+from tests.server.server_commands import COMMANDS, server_command
 
 
 @pytest.fixture
@@ -26,24 +26,11 @@ def manager(tmp_path: Path) -> Iterator[socket.socket]:
         yield manager
 
 
-def arguments(command: str, folder: Path) -> list[str]:
-    """The words of a server command on free ports."""
-    both = [f"listenPort={free_port()}", "fastPortEnable=false"]
-    if command == "standalone":
-        names = ["--set-namesrv", f"listenPort={free_port()}"]
-        return ["--data", str(folder / "store"), "--set", both[0], "--set", both[1], *names]
-    paths = {"namesrv start": f"kvConfigPath={folder / 'kv.json'}"}
-    path = paths.get(command, f"storePathRootDir={folder / 'store'}")
-    settings = [both[0], "bindAddress=127.0.0.1", path]
-    settings += [both[1]] * (command == "broker start")
-    return [word for setting in settings for word in ("--set", setting)]
-
-
-@pytest.mark.parametrize("command", ["namesrv start", "broker start", "standalone"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_it_hears_when_a_server_is_ready_and_stops(
     command: str, manager: socket.socket, tmp_path: Path
 ):
-    run = [sys.executable, "-m", "mqserver.cli", *command.split(), *arguments(command, tmp_path)]
+    run = server_command(command, tmp_path, free_port())
     told = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
     process = ServerProcess(run, cwd=tmp_path, ready="boot success", env=told)
     try:
