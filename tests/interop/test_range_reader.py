@@ -122,7 +122,7 @@ def test_tags_and_sql_are_matched_by_the_broker(pair: Pair) -> None:
     send(pair.namesrv, messages)
     parsed = options(pair.namesrv, topic)
     await_messages(parsed, 300)
-    tagged = rows(options(pair.namesrv, topic, tag="Tag0||Tag2"))
+    tagged = rows(options(pair.namesrv, topic, tags="Tag0||Tag2"))
     assert sorted(int(row["body"]) for row in tagged) == [at for at in range(300) if at % 3 != 1]
     found: list[int] = []
     with Cluster(parsed) as cluster:
