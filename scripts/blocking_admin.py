@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
+import textwrap
 from collections.abc import Iterator
 from importlib import import_module
 
@@ -68,6 +69,6 @@ def _groups() -> Iterator[tuple[str, type[Room]]]:
 
 
 def _docstring(group: type) -> str:
-    """The docstring as it is written, with its indentation."""
-    text = (group.__doc__ or "").rstrip()
-    return f"{text}\n    " if "\n" in text else text
+    """The docstring, indented for the body of a class."""
+    text = inspect.cleandoc(group.__doc__ or "")
+    return textwrap.indent(f"{text}\n", "    ").lstrip() + "    " if "\n" in text else text

@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import Any, get_origin
 
 MODULES = (
     "mqclient",
@@ -101,6 +101,8 @@ def _members(value: type[Any]) -> Iterator[tuple[str, str]]:
 def _signature(value: Any) -> str:
     if isinstance(value, (staticmethod, classmethod)):
         value = value.__func__
+    if get_origin(value) is not None:  # a type alias; newer CPythons give it a signature
+        return "(...)"
     try:
         text = str(inspect.signature(value))
     except (TypeError, ValueError):

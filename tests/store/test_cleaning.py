@@ -143,9 +143,10 @@ def test_a_java_store_is_sound_after_cleaning(tmp_path, name, settings):
         wait_for(lambda: store.max_offset(topic, queue_id) == ends[topic, queue_id] + 200)
         store.flush()
         before = files_of(root)
-        # The folder may have the next file, too.
-        used = (store.max_physical_offset() - store.min_physical_offset()) // LOG_FILE + 1
-        assert store.clean()[0] == used - 1
+        store.clean()
+        # The store's own thread may delete some of the files at the same time.
+        in_log = store.max_physical_offset
+        wait_for(lambda: in_log() - store.min_physical_offset() <= LOG_FILE)
         assert files_of(root)["index"] < before["index"]
         if name == "store-ext":
             assert files_of(root)["consumequeue_ext"] < before["consumequeue_ext"]
