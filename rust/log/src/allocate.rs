@@ -40,6 +40,8 @@ impl Allocator {
         // until the writer needs something.
         let mut state = prealloc.state.lock();
         (state.is_awake, state.is_running) = (segments.last().is_none(), true);
+        // An earlier thread may have set a later offset, for a file that its end discarded.
+        prealloc.wake_at.store(0, Ordering::Relaxed);
         drop(state);
         let worker = Worker {
             segments: Arc::clone(&segments),
@@ -368,6 +370,26 @@ mod tests {
         drop(rig.allocator);
         assert!(waiting.join().unwrap());
         assert_eq!(rig.disk.hook.gate(Kind::Room).waiting(), 0);
+    }
+
+    #[test]
+    fn the_first_write_wakes_a_thread_that_was_started_again() {
+        let mut rig = rig();
+        write(&mut rig.writer, 2_000);
+        let prealloc = Arc::clone(rig.writer.prealloc());
+        let is_prepared = || prealloc.state.lock().prepared.is_some();
+        until("the next file is prepared", is_prepared);
+        let position = rig.writer.position();
+        until("the thread sleeps until much more is written", || {
+            let wake_at = prealloc.wake_at.load(Ordering::Relaxed);
+            (position + 1_000..u64::MAX).contains(&wake_at)
+        });
+        drop(rig.allocator);
+        assert!(!is_prepared());
+        let allocator = Allocator::start(&rig.writer, &Arc::default()).unwrap();
+        write(&mut rig.writer, 1_000);
+        until("the next file is prepared again", is_prepared);
+        drop(allocator);
     }
 
     #[test]

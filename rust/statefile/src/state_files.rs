@@ -1,4 +1,4 @@
-//! StateFiles files under `{root}/config`, which are replaced atomically.
+//! State files under `{root}/config`, which are replaced atomically.
 
 use std::collections::HashSet;
 use std::io;
@@ -37,7 +37,7 @@ impl StateFiles {
         Self::at(&root.join("config"), &root.join("mqstack"))
     }
 
-    /// StateFiles files in any directory; checksums and quarantine are in `own`.
+    /// State files in any directory; checksums and quarantine are in `own`.
     pub fn at(directory: &Path, own: &Path) -> Self {
         Self {
             directory: directory.to_owned(),

@@ -27,9 +27,8 @@ const DISPATCH_LOOK: Duration = Duration::from_millis(1);
 impl Store {
     /// Starts the threads of the role in the settings. The dispatcher runs already.
     pub(crate) fn start(&self, lock: StoreLock) -> Result<(), StoreError> {
-        let role = self.settings.role;
         let mut running = self.running.lock();
-        self.start_threads(running.insert(Running::new(role, lock)), role)
+        self.start_threads(running.insert(Running::new(lock)), self.role())
     }
 
     /// The role.
@@ -52,7 +51,7 @@ impl Store {
         let Some(running) = running.as_mut() else {
             return Err(StoreError::Forbidden("the store is closed"));
         };
-        let before = running.role;
+        let before = self.role();
         if role == before {
             return Ok(());
         }
@@ -72,11 +71,11 @@ impl Store {
         running.end_all_but(role);
         if role == Role::Master {
             self.wait_dispatched()?;
-            self.puts.appender.lead(self.derived.queues.next_offsets());
+            let next_offsets = self.derived.queues.next_offsets();
+            self.puts.appender.continue_at(next_offsets);
         }
         self.start_threads(running, role)?;
         self.puts.appender.set_role(role);
-        running.role = role;
         tracing::info!(?role, "the store has a new role");
         Ok(())
     }

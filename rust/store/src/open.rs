@@ -41,7 +41,7 @@ use crate::threads::periodic::Every;
 use crate::types::{Arrival, StoreError};
 use crate::upkeep::Upkeep;
 use crate::write::ack::Acks;
-use crate::write::append::{Appender, Counters, Tail};
+use crate::write::append::{Appender, Counters, RoleCell, Tail};
 use crate::write::encode::Encoder;
 use crate::write::flush::Flusher;
 use crate::write::put::Puts;
@@ -268,10 +268,10 @@ impl Parts<'_> {
             locked_at_ms: AtomicI64::new(0),
             counters: Counters::default(),
             stall: writer.stall(),
+            role: RoleCell::new(settings.role),
             tail: Mutex::new(Tail {
                 writer,
                 queue_offsets: queues.next_offsets(),
-                role: settings.role,
                 is_closed: false,
             }),
         };

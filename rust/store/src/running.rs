@@ -11,7 +11,6 @@ use mq_log::Allocator;
 /// The threads and the lock, which a close ends. A thread is None in the roles that do without it;
 /// the dispatcher and the upkeep run in every role.
 pub(crate) struct Running {
-    pub(crate) role: Role,
     pub(crate) delay: Option<DelayThread>,
     pub(crate) cleaning: Option<Periodic>,
     pub(crate) flush: Option<FlushThreads>,
@@ -23,9 +22,8 @@ pub(crate) struct Running {
 
 impl Running {
     /// No threads yet.
-    pub(crate) fn new(role: Role, lock: StoreLock) -> Self {
+    pub(crate) fn new(lock: StoreLock) -> Self {
         Self {
-            role,
             delay: None,
             cleaning: None,
             flush: None,

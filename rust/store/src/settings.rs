@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::types::{Role, StoreError};
 use mq_format::delay_levels::DelayLevels;
+use mq_format::multi_dispatch;
 
 /// The settings of a store. Names follow RocketMQ's keys, with units.
 #[derive(Debug, Clone)]
@@ -117,6 +118,22 @@ pub struct MultiDispatch {
     pub lmq_enabled: bool,
     /// `maxLmqConsumeQueueNum`.
     pub lmq_queues_max: u32,
+}
+
+impl MultiDispatch {
+    /// The further queues of a message in queue `queue_id`: name, queue and offset. Empty if
+    /// multi-dispatch is off.
+    pub(crate) fn further_queues(
+        self,
+        properties: &[u8],
+        queue_id: i32,
+    ) -> impl Iterator<Item = (&str, i32, i64)> {
+        let dispatches = self.enabled.then(|| multi_dispatch::dispatches(properties));
+        dispatches.into_iter().flatten().map(move |(name, offset)| {
+            let id = multi_dispatch::queue_id_in(name, queue_id, self.lmq_enabled);
+            (name, id, offset)
+        })
+    }
 }
 
 impl Default for Settings {

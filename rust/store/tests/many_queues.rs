@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -58,20 +60,8 @@ fn open(root: &Path) -> Arc<Store> {
 
 fn message(topic: &str, queue_id: i32) -> PutRequest<'_> {
     PutRequest {
-        topic,
         queue_id,
-        flag: 0,
-        sys_flag: 0,
-        born_timestamp_ms: 1,
-        born_host: "127.0.0.1:1".parse().unwrap(),
-        store_host: "127.0.0.1:10911".parse().unwrap(),
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body: b"x",
-        properties: b"",
-        wait_store_ok: true,
-        delay_level: 0,
-        was_accepted: false,
+        ..common::request(topic, b"x")
     }
 }
 

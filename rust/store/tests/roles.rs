@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
@@ -10,12 +12,13 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use mq_base::clock::ManualClock;
+use common::request;
+use mq_base::clock::{ManualClock, SystemClock};
 use mq_log::testing::Gate;
 use mq_log::{IoHook, Operation, Target, watch};
 use mq_store::{
-    AckOutcome, GetRequest, MessageFilter, Put, PutRequest, PutStatus, ReadMode, Role, Settings,
-    Settled, Store, StoreError,
+    AckOutcome, Cleaned, GetRequest, MessageFilter, Put, PutRequest, PutStatus, ReadMode, Role,
+    Settings, Settled, Store, StoreError,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -40,25 +43,6 @@ fn settings() -> Settings {
         index_entries: Some(400),
         min_free_bytes: Some(0),
         ..Settings::default()
-    }
-}
-
-fn request<'a>(topic: &'a str, body: &'a [u8]) -> PutRequest<'a> {
-    PutRequest {
-        topic,
-        queue_id: 0,
-        flag: 0,
-        sys_flag: 0,
-        born_timestamp_ms: 1,
-        born_host: "127.0.0.1:50000".parse().unwrap(),
-        store_host: "127.0.0.1:10911".parse().unwrap(),
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body,
-        properties: b"",
-        wait_store_ok: true,
-        delay_level: 0,
-        was_accepted: false,
     }
 }
 
@@ -291,13 +275,23 @@ fn a_slave_delivers_delayed_messages_when_it_leads() {
 #[test]
 fn a_read_only_store_deletes_nothing() {
     let rig = rig(settings());
-    rig.put(b"kept");
+    // The first file of the log expires before the clock's new time.
+    let expired_ms = SystemClock::shared().wall_ms() + 80 * 3_600_000;
+    for _ in 0..3 {
+        assert_eq!(rig.put(&[b'x'; 500_000]).0, PutStatus::Ok);
+    }
+    assert!(rig.read("T", 3) > 0);
+    rig.store.flush().unwrap();
+    rig.clock.set_wall(expired_ms);
     rig.store.set_role(Role::ReadOnly).unwrap();
     let error = rig.store.delete_topic("T").unwrap_err();
     assert!(matches!(error, StoreError::Forbidden(_)), "{error}");
-    assert_eq!(rig.store.clean(), rig.store.clean_expired_queues());
-    assert_eq!(rig.read("T", 1), 1);
+    assert_eq!(rig.store.clean(), Cleaned::default());
+    assert_eq!(rig.store.clean_expired_queues(), Cleaned::default());
+    assert_eq!(rig.store.min_offset("T", 0), 0);
+    assert!(rig.read("T", 3) > 0);
     rig.store.set_role(Role::Master).unwrap();
+    assert_eq!(rig.store.clean().log_files, 1);
     rig.store.delete_topic("T").unwrap();
-    assert_eq!(rig.store.min_offset("T", 0), 1);
+    assert_eq!(rig.store.min_offset("T", 0), 3);
 }

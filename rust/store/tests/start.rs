@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -42,20 +44,8 @@ fn try_open(root: &Path, clock: Arc<dyn Clock>) -> Result<Arc<Store>, StoreError
 
 fn message<'a>(topic: &'a str, queue_id: i32, body: &'a [u8]) -> PutRequest<'a> {
     PutRequest {
-        topic,
         queue_id,
-        flag: 0,
-        sys_flag: 0,
-        born_timestamp_ms: 1,
-        born_host: "127.0.0.1:1".parse().unwrap(),
-        store_host: "127.0.0.1:10911".parse().unwrap(),
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body,
-        properties: b"",
-        wait_store_ok: true,
-        delay_level: 0,
-        was_accepted: false,
+        ..common::request(topic, body)
     }
 }
 

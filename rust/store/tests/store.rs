@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+mod common;
+
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -33,20 +35,8 @@ fn open(root: &Path, settings: Settings) -> Arc<Store> {
 
 fn request<'a>(topic: &'a str, body: &'a [u8]) -> PutRequest<'a> {
     PutRequest {
-        topic,
-        queue_id: 0,
-        flag: 0,
-        sys_flag: 0,
-        born_timestamp_ms: 1,
-        born_host: "127.0.0.1:50000".parse().unwrap(),
-        store_host: "127.0.0.1:10911".parse().unwrap(),
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body,
         properties: b"KEYS\x01k1\x02TAGS\x01TagA",
-        wait_store_ok: true,
-        delay_level: 0,
-        was_accepted: false,
+        ..common::request(topic, body)
     }
 }
 

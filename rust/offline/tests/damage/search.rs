@@ -285,7 +285,7 @@ fn search(seeds: std::ops::Range<u64>) {
 fn damages_that_once_hid_messages() {
     for seed in [
         193, 566, 862, 1_152, 3_677, 7_422, 13_916, 16_383, 22_244, 27_339, 30_633, 31_638, 44_333,
-        49_664,
+        49_664, 77_298,
     ] {
         search(seed..seed + 1);
     }

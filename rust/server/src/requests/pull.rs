@@ -4,7 +4,6 @@
 //! RocketMQ's error texts.
 
 use std::cell::RefCell;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::clients::peers::NO_ROOM;
@@ -15,7 +14,7 @@ use crate::waiting::pull_task::PullTask;
 use mq_format::codes::{
     PULL_NOT_FOUND, PULL_OFFSET_MOVED, PULL_RETRY_IMMEDIATELY, SUCCESS, SYSTEM_BUSY,
 };
-use mq_format::remoting::{FieldValue, Frame, Head, Serialize};
+use mq_format::remoting::{FieldValue, Head, Serialize};
 use mq_store::{GetResult, ReadMode, Store};
 
 /// Bits of a pull's system flag.
@@ -44,7 +43,7 @@ const RECORDS_KEPT_BYTES: usize = 1 << 20;
 /// 11. None if Python must decide.
 pub(crate) fn pull(context: &Context<'_>, out: &mut Vec<u8>) -> Option<Pulled> {
     let core = context.core;
-    let asked = decode(context.frame)?;
+    let asked = decode(context)?;
     let task = PullTask {
         pull: pull::begin(&core.state, &asked)?,
         peer: Arc::clone(context.peer),
@@ -97,23 +96,24 @@ pub(crate) fn answer(
     })
 }
 
-fn decode<'a>(frame: &'a Frame<'_>) -> Option<Asked<'a>> {
-    let flag: i32 = number(frame, "sysFlag")?;
+fn decode<'a>(context: &'a Context<'_>) -> Option<Asked<'a>> {
+    let frame = context.frame;
+    let flag: i32 = context.number("sysFlag")?;
     let has = |bit| flag & bit != 0;
     let version = match frame.ext.get("subVersion") {
         Some(version) => version.parse().ok()?,
         None => 0,
     };
     let (commit_offset, suspend_ms) = (
-        number(frame, "commitOffset")?,
-        number(frame, "suspendTimeoutMillis")?,
+        context.number("commitOffset")?,
+        context.number("suspendTimeoutMillis")?,
     );
     Some(Asked {
         group: frame.ext.get("consumerGroup")?,
         topic: frame.ext.get("topic")?,
-        queue_id: number(frame, "queueId")?,
-        offset: number(frame, "queueOffset")?,
-        max_count: number(frame, "maxMsgNums")?,
+        queue_id: context.number("queueId")?,
+        offset: context.number("queueOffset")?,
+        max_count: context.number("maxMsgNums")?,
         selection: match has(SUBSCRIPTION) {
             true => Selection::Inline {
                 expression: frame.ext.get("subscription").unwrap_or("*"),
@@ -159,8 +159,4 @@ fn code(found: Found) -> i32 {
         Found::NothingYet => PULL_NOT_FOUND,
         Found::NoSuchOffset => PULL_OFFSET_MOVED,
     }
-}
-
-fn number<N: FromStr>(frame: &Frame<'_>, name: &str) -> Option<N> {
-    frame.ext.get(name)?.parse().ok()
 }

@@ -8,6 +8,8 @@
 )]
 
 pub mod flushing;
+#[path = "../../tests/common/mod.rs"]
+mod request;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -57,20 +59,8 @@ pub fn settings(log_file_bytes: u64) -> Settings {
 
 pub fn message<'a>(topic: &'a str, body: &'a [u8], properties: &'a [u8]) -> PutRequest<'a> {
     PutRequest {
-        topic,
-        queue_id: 0,
-        flag: 0,
-        sys_flag: 0,
-        born_timestamp_ms: 1,
-        born_host: "127.0.0.1:50000".parse().unwrap(),
-        store_host: "127.0.0.1:10911".parse().unwrap(),
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body,
         properties,
-        wait_store_ok: true,
-        delay_level: 0,
-        was_accepted: false,
+        ..request::request(topic, body)
     }
 }
 

@@ -18,7 +18,6 @@ use mq_format::consume_queue::QueueEntry;
 use mq_format::consume_queue_ext::ExtUnit;
 use mq_format::delay_levels::DelayLevels;
 use mq_format::message::{CheckCrc, Outline, RecordView, sys_flag};
-use mq_format::multi_dispatch;
 
 /// Records per batch, at least and at most, and per queue of the batch. Bounds the memory of a
 /// batch.
@@ -238,15 +237,11 @@ impl Dispatch {
             let own = (record.topic, record.queue_id);
             self.append(own, record.queue_offset, entry, None)?;
         }
-        if !self.multi_dispatch.enabled {
-            return Ok(());
-        }
-        for (name, queue_offset) in multi_dispatch::dispatches(record.properties) {
-            let lmq_enabled = self.multi_dispatch.lmq_enabled;
-            let queue_id = multi_dispatch::queue_id_in(name, record.queue_id, lmq_enabled);
-            self.append((name, queue_id), queue_offset, entry, None)?;
-        }
-        Ok(())
+        let multi = self.multi_dispatch;
+        let mut further = multi.further_queues(record.properties, record.queue_id);
+        further.try_for_each(|(name, queue_id, queue_offset)| {
+            self.append((name, queue_id), queue_offset, entry, None)
+        })
     }
 
     /// Adds the entry to the record's own queue, the only one with an extension.

@@ -89,7 +89,7 @@ impl<'a> Run<'a> {
 /// The result of keeping the valid records of a run.
 struct Kept {
     count: i32,
-    /// The fault of the last dropped record; stand-in records are dropped without a fault.
+    /// The fault of the last dropped record.
     dropped: Option<RecordFault>,
 }
 
@@ -347,7 +347,6 @@ fn keep_records(
                 filled += end - at;
                 count += 1;
             }
-            Err(RecordFault::StandsIn) => {}
             Err(wrong) => dropped = Some(wrong),
         }
     }

@@ -14,7 +14,6 @@ use crate::types::StoreError;
 use mq_format::consume_queue::QueueEntry;
 use mq_format::delay_levels::DelayLevels;
 use mq_format::message::{Outline, sys_flag};
-use mq_format::multi_dispatch;
 
 /// Entries before a hole among which a right one is searched.
 const NEIGHBOURS_MAX: i64 = 4_096;
@@ -106,12 +105,8 @@ impl Recovery<'_> {
         };
         let own = (record.topic, record.queue_id, record.queue_offset);
         let multi = self.settings.multi_dispatch;
-        let dispatched = multi_dispatch::dispatches(record.properties);
-        let dispatched = dispatched.filter(|_| multi.enabled).map(|(name, offset)| {
-            let id = multi_dispatch::queue_id_in(name, record.queue_id, multi.lmq_enabled);
-            (name, id, offset)
-        });
-        for (topic, queue_id, offset) in std::iter::once(own).chain(dispatched) {
+        let further = multi.further_queues(record.properties, record.queue_id);
+        for (topic, queue_id, offset) in std::iter::once(own).chain(further) {
             if !holes.may_have(topic, queue_id, offset) {
                 continue;
             }

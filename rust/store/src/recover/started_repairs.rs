@@ -13,7 +13,7 @@ use mq_format::message::sys_flag;
 impl Recovery<'_> {
     /// The changes that queues must follow for ranges that an earlier start repaired. The log is
     /// checked.
-    pub(crate) fn unfinished(&self, repairs: &[StartedRepair]) -> Result<Vec<Change>, StoreError> {
+    pub(super) fn unfinished(&self, repairs: &[StartedRepair]) -> Result<Vec<Change>, StoreError> {
         let mut changes = Vec::new();
         for repair in repairs {
             let StartedRepair { from, to, last } = *repair;

@@ -7,7 +7,6 @@ use crate::scan::log_io;
 use crate::scan::log_scanner::{LogScanner, Step};
 use crate::types::StoreError;
 use mq_format::message::{Outline, sys_flag};
-use mq_format::multi_dispatch;
 
 /// A queue and a queue offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,12 +121,8 @@ impl Recovery<'_> {
                 continue;
             }
             places.note(record.topic, record.queue_id, record.queue_offset, at);
-            if multi.enabled {
-                for (name, queue_offset) in multi_dispatch::dispatches(record.properties) {
-                    let queue_id =
-                        multi_dispatch::queue_id_in(name, record.queue_id, multi.lmq_enabled);
-                    places.note(name, queue_id, queue_offset, at);
-                }
+            for (name, id, offset) in multi.further_queues(record.properties, record.queue_id) {
+                places.note(name, id, offset, at);
             }
         }
     }

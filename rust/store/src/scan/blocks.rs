@@ -16,7 +16,6 @@ use crate::scan::log_scanner::{LogRead, LogScanner, Step};
 use crate::scan::record::Belief;
 use crate::settings::MultiDispatch;
 use mq_format::message::{RecordView, sys_flag};
-use mq_format::multi_dispatch;
 
 /// Length of a block.
 const BLOCK_BYTES: u64 = 8 << 20;
@@ -208,12 +207,9 @@ impl Findings {
         }
         self.is_even &=
             self.note_queued(offset, (record.topic, record.queue_id), record.queue_offset);
-        if multi_dispatch.enabled {
-            for (name, queue_offset) in multi_dispatch::dispatches(record.properties) {
-                let is_lmq = multi_dispatch.lmq_enabled;
-                let queue_id = multi_dispatch::queue_id_in(name, record.queue_id, is_lmq);
-                self.note_queued(offset, (name, queue_id), queue_offset);
-            }
+        let further = multi_dispatch.further_queues(record.properties, record.queue_id);
+        for (name, queue_id, queue_offset) in further {
+            self.note_queued(offset, (name, queue_id), queue_offset);
         }
     }
 

@@ -11,7 +11,7 @@ use crate::settings::{MultiDispatch, Settings};
 pub(crate) use crate::testing::{SlowDisk, request};
 use crate::types::{AckOutcome, PutRequest, PutResult, Role, Settled, Ticket, Watermark};
 use crate::write::ack::{Acks, SettledListener};
-use crate::write::append::{Appender, Counters, Tail};
+use crate::write::append::{Appender, Counters, RoleCell, Tail};
 use crate::write::encode::Encoder;
 use crate::write::flush::Flusher;
 use crate::write::queue_offsets::LightQueues;
@@ -93,10 +93,10 @@ fn rig_of(disk: TestDisk, file_size: u64, encoder: Encoder, clock: Arc<dyn Clock
         locked_at_ms: AtomicI64::new(0),
         counters: Counters::default(),
         stall: writer.stall(),
+        role: RoleCell::new(Role::Master),
         tail: Mutex::new(Tail {
             writer,
             queue_offsets: QueueOffsets::default(),
-            role: Role::Master,
             is_closed: false,
         }),
     };

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -46,6 +46,8 @@ pub(crate) struct Appender {
     pub(crate) counters: Counters,
     /// The writer's state: whether it waits for a slow disk to provide space.
     pub(crate) stall: Arc<Stall>,
+    /// Only a master takes puts. Changes under the put lock.
+    pub(crate) role: RoleCell,
     /// The put lock.
     pub(crate) tail: Mutex<Tail>,
 }
@@ -79,12 +81,30 @@ impl Counters {
     }
 }
 
+/// A role that is read without the put lock, because a put may hold that lock for long.
+#[derive(Debug)]
+pub(crate) struct RoleCell(AtomicU8);
+
+impl RoleCell {
+    const ALL: [Role; 3] = [Role::Master, Role::Slave, Role::ReadOnly];
+
+    pub(crate) fn new(role: Role) -> Self {
+        Self(AtomicU8::new(role as u8))
+    }
+
+    fn get(&self) -> Role {
+        Self::ALL[usize::from(self.0.load(Ordering::Acquire))]
+    }
+
+    fn set(&self, role: Role) {
+        self.0.store(role as u8, Ordering::Release);
+    }
+}
+
 /// The end of the log, guarded by the put lock.
 pub(crate) struct Tail {
     pub(crate) writer: Writer,
     pub(crate) queue_offsets: QueueOffsets,
-    /// Only a master takes puts.
-    pub(crate) role: Role,
     pub(crate) is_closed: bool,
 }
 
@@ -153,19 +173,18 @@ impl Appender {
 
     /// The role whose puts this takes, or refuses.
     pub(crate) fn role(&self) -> Role {
-        self.tail.lock().role
+        self.role.get()
     }
 
     /// Changes the role. Returns when the last put in the old role has ended.
     pub(crate) fn set_role(&self, role: Role) {
-        self.tail.lock().role = role;
+        let _tail = self.tail.lock();
+        self.role.set(role);
     }
 
-    /// Takes puts from now on, at these offsets of the queues.
-    pub(crate) fn lead(&self, queue_offsets: QueueOffsets) {
-        let mut tail = self.tail.lock();
-        tail.queue_offsets = queue_offsets;
-        tail.role = Role::Master;
+    /// Continues the queues at these offsets.
+    pub(crate) fn continue_at(&self, queue_offsets: QueueOffsets) {
+        self.tail.lock().queue_offsets = queue_offsets;
     }
 
     fn put<'a>(
@@ -209,7 +228,7 @@ impl Appender {
     fn append(&self, target: Target<'_>, encoded: &mut Encoded) -> Result<Assigned, Refused> {
         let mut tail = self.tail.lock();
         let _timer = LockTimer::start(&self.locked_at_ms, self.clock.rough_monotonic_ms());
-        if tail.role != Role::Master || tail.is_closed || self.acks.poison().is_some() {
+        if self.role() != Role::Master || tail.is_closed || self.acks.poison().is_some() {
             return Err(PutStatus::ServiceNotAvailable.into());
         }
         let Tail {

@@ -23,7 +23,6 @@ pub(crate) struct EndsSaver {
     ends: Mutex<Ends>,
 }
 
-#[derive(Default)]
 struct Ends {
     /// Ends whose records may not have been flushed.
     waiting: Option<QueueEnds>,
@@ -41,13 +40,16 @@ impl EndsSaver {
     ) -> Self {
         let every = Every::new(SAVE_ENDS_MS);
         every.is_due(now_ms);
-        let waiting = None;
+        let ends = Ends {
+            waiting: None,
+            log_end,
+        };
         Self {
             queues,
             progress,
             acks,
             every,
-            ends: Mutex::new(Ends { waiting, log_end }),
+            ends: Mutex::new(ends),
         }
     }
 

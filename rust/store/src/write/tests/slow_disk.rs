@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::tests::store_rig::{BODY, PATIENCE, rig};
 use crate::tests::test_rig::{SlowDisk, request};
-use crate::types::PutStatus;
+use crate::types::{PutStatus, Role};
 
 #[test]
 fn a_put_gives_up_waiting_for_its_file() {
@@ -39,4 +39,17 @@ fn a_put_gives_up_waiting_for_its_file() {
     assert_eq!(status, PutStatus::CreateMappedFileFailed);
     disk.open();
     putting.join().unwrap();
+}
+
+#[test]
+fn the_role_is_known_while_a_put_holds_the_lock() {
+    let rig = rig();
+    let put_lock = rig.store.puts.appender.tail.lock();
+    let (sender, answers) = mpsc::channel();
+    let store = Arc::clone(&rig.store);
+    let asking = thread::spawn(move || sender.send((store.role(), store.refusal())));
+    let answer = answers.recv_timeout(PATIENCE);
+    drop(put_lock);
+    assert_eq!(answer, Ok((Role::Master, None)));
+    asking.join().unwrap().unwrap();
 }
