@@ -138,7 +138,7 @@ def full_name(word: str) -> str | None:
     wanted = word.lower()
     if wanted in ALIASES:
         return ALIASES[wanted]
-    return next((name for name in (*DESCRIPTIONS, *OWN) if name.lower() == wanted), None)
+    return next((name for name in names() if name.lower() == wanted), None)
 
 
 def named(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
@@ -161,8 +161,8 @@ def second_words(first: str) -> list[str]:
 
 def nearest(word: str) -> list[str]:
     """The names that a mistyped word is closest to, the best first."""
-    names = {name.lower(): name for name in (*DESCRIPTIONS, *OWN)}
-    return [names[near] for near in get_close_matches(word.lower(), names, 2, 0.7)]
+    known = {name.lower(): name for name in names()}
+    return [known[near] for near in get_close_matches(word.lower(), known, 2, 0.7)]
 
 
 def description(name: str) -> str:

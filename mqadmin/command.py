@@ -111,6 +111,15 @@ class Arguments:
         except ValueError:
             raise UsageError(f"--{name} must be a whole number, not {value!r}") from None
 
+    def count(self, name: str) -> int | None:
+        """A whole number of at least 1, None when the option is absent; raises UsageError."""
+        if self.text(name) is None:
+            return None
+        count = self.number(name, 0)
+        if count < 1:
+            raise UsageError(f"--{name} must be at least 1, not {count}")
+        return count
+
 
 @dataclass(frozen=True, slots=True)
 class Command:

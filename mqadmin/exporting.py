@@ -14,7 +14,7 @@ from mqadmin.report import Report
 from mqcommon.wire.bodies.base import Body
 
 V = TypeVar("V")
-DEFAULT_FOLDER = "/".join(("", "tmp", "rocketmq", "export"))
+DEFAULT_FOLDER = str(Path("/tmp", "rocketmq", "export"))
 """The folder of RocketMQ's commands."""
 CLUSTER = Option("c", "clusterName", "choose a cluster to export", required=True)
 

@@ -1,4 +1,5 @@
-"""The order in which Java's other maps list their keys; `java_text.hash_order` has HashMap's.
+"""The order in which Java's other maps list their keys; `java_text.hash_order` is for a HashMap of
+strings.
 
 RocketMQ prints these maps as they are, so its text has their order.
 """
@@ -7,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from mqadmin.java_text import bucket_order, spread
 from mqcommon.message import MessageQueue
 from mqcommon.names import java_hash, joined_hash
 
 _CAPACITY = 16
 _LOAD = 0.75
-_MASK = 0xFFFFFFFF
 
 _Node = tuple[int, str]
 
@@ -21,8 +22,8 @@ def properties_order(keys: Iterable[str]) -> list[str]:
     """Strings in the order of a Properties or a ConcurrentHashMap that was filled with them."""
     table: list[list[_Node]] = [[] for _ in range(_CAPACITY)]
     for count, key in enumerate(dict.fromkeys(keys), start=1):
-        spread = _spread(java_hash(key))
-        table[spread & (len(table) - 1)].append((spread, key))
+        code = spread(java_hash(key))
+        table[code & (len(table) - 1)].append((code, key))
         if count >= len(table) * _LOAD:
             table = _transferred(table)
     return [key for chain in table for _, key in chain]
@@ -48,17 +49,8 @@ def _transferred(table: list[list[_Node]]) -> list[list[_Node]]:
 
 def queue_order(queues: Iterable[MessageQueue]) -> list[MessageQueue]:
     """Queues in the order in which a HashMap with these keys would list them."""
-    kept = list(dict.fromkeys(queues))
-    capacity = _CAPACITY
-    while len(kept) > capacity * _LOAD:
-        capacity *= 2
-    return sorted(kept, key=lambda queue: _spread(_queue_hash(queue)) & (capacity - 1))
+    return bucket_order(queues, _queue_hash)
 
 
 def _queue_hash(queue: MessageQueue) -> int:
     return joined_hash([java_hash(queue.broker_name), queue.queue_id, java_hash(queue.topic)])
-
-
-def _spread(code: int) -> int:
-    code &= _MASK
-    return code ^ code >> 16

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from mqadmin.command import Arguments, UsageError
-from mqadmin.java_text import java_map, millis_text
+from mqadmin.java_text import java_map, java_object, java_value, millis_text
 from mqclient.admin import MessageTrack
 from mqcommon.message import ReceivedMessage
 from mqcommon.message_row import message_row
@@ -57,8 +57,8 @@ def message_block(
     lines = {
         **({"OffsetID:": message.offset_msg_id} if with_id else {}),
         "Topic:": message.topic,
-        "Tags:": f"[{_or_null(message.tags)}]",
-        "Keys:": f"[{_or_null(message.properties.get('KEYS'))}]",
+        "Tags:": f"[{java_value(message.tags)}]",
+        "Keys:": f"[{java_value(message.properties.get('KEYS'))}]",
         "Queue ID:": message.queue_id,
         "Queue Offset:": message.queue_offset,
         "CommitLog Offset:": message.commit_log_offset,
@@ -102,18 +102,20 @@ def _message_text(message: ReceivedMessage) -> str:
         f"preparedTransactionOffset={message.prepared_transaction_offset}, "
         f"toString()=Message{{topic='{message.topic}', flag={message.flag}, "
         f"properties={java_map(message.properties)}, body=[{body}], "
-        f"transactionId='{_or_null(transaction_id)}'}}]"
+        f"transactionId='{java_value(transaction_id)}'}}]"
     )
 
 
 def directly_text(result: ConsumeMessageDirectlyResult) -> str:
     """`ConsumeMessageDirectlyResult.toString`."""
-    order, commit = str(result.order).lower(), str(result.auto_commit).lower()
-    return (
-        f"ConsumeMessageDirectlyResult [order={order}, autoCommit={commit}, "
-        f"consumeResult={_or_null(result.consume_result)}, remark={_or_null(result.remark)}, "
-        f"spentTimeMills={result.spent_time_mills}]"
-    )
+    fields = {
+        "order": result.order,
+        "autoCommit": result.auto_commit,
+        "consumeResult": result.consume_result,
+        "remark": result.remark,
+        "spentTimeMills": result.spent_time_mills,
+    }
+    return java_object("ConsumeMessageDirectlyResult", fields)
 
 
 def charset_of(arguments: Arguments) -> str:
@@ -124,10 +126,6 @@ def charset_of(arguments: Arguments) -> str:
     except LookupError:
         raise UsageError(f"--charsetName: there is no charset {name!r}") from None
     return name
-
-
-def _or_null(text: str | None) -> str:
-    return "null" if text is None else text
 
 
 def _save_body(message: ReceivedMessage, copy: int) -> Path:

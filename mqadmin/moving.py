@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from mqadmin.command import Arguments, Option, UsageError
-from mqadmin.java_text import millis_text
+from mqadmin.java_text import TIME_FORMAT, millis_text, milliseconds_of, moment_of
 from mqadmin.report import Report, Row
 from mqclient.admin import Admin, OffsetChange, OffsetPlan, ShiftBy, ToOffset
 from mqclient.admin.plans import Target
@@ -15,7 +15,6 @@ GROUP = Option("g", "group", "Consumer group", required=True)
 TOPIC = Option("t", "topic", "Topic", required=True)
 QUEUES = Option("q", "queues", "Only these queues: BROKER:ID, several by a comma")
 TARGETS = "earliest, latest, offset:N, time:WHEN or shift-by:N"
-ROCKETMQ_TIME = "%Y-%m-%d#%H:%M:%S:%f"
 COLUMNS = (
     "group", "topic", "brokerName", "queueId", "minOffset", "maxOffset", "before", "after",
     "skipped", "repeated",
@@ -46,13 +45,13 @@ def target_of(text: str) -> Target:
 def time_of(text: str) -> datetime:
     """A time: milliseconds since 1970, or a date and time, local unless it has a time zone."""
     if text.isdecimal():
-        return datetime.fromtimestamp(int(text) / 1000, UTC)
+        return moment_of(int(text))
     try:
         return datetime.fromisoformat(text).astimezone()
     except ValueError:
         pass
     try:
-        return datetime.strptime(text, ROCKETMQ_TIME).astimezone()
+        return datetime.strptime(text, TIME_FORMAT).astimezone()
     except ValueError:
         raise UsageError(
             f"{text!r} is not a time: give milliseconds since 1970, or 2026-11-27T10:00:00, "
@@ -69,7 +68,7 @@ def target_text(target: Target) -> str:
     if isinstance(target, ShiftBy):
         direction = "forward" if target.count >= 0 else "back"
         return f"a place {abs(target.count)} messages {direction} in each queue"
-    return f"the time {millis_text(int(target.timestamp() * 1000))}"
+    return f"the time {millis_text(milliseconds_of(target))}"
 
 
 def queues_of(arguments: Arguments) -> set[tuple[str, int]] | None:

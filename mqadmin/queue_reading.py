@@ -10,10 +10,19 @@ from mqadmin.java_text import moment_of
 from mqclient.admin import Admin, QueuePage
 from mqcommon.message import MessageQueue
 
-__all__ = ["extent", "pages", "readable_queues"]
+__all__ = ["extent", "pages", "queue_of", "readable_queues"]
 
 PAGE = 32
 """RocketMQ's page, and a broker's default maximum."""
+
+
+def queue_of(arguments: Arguments) -> MessageQueue:
+    """The queue that a topic, a brokerName and a queueId name."""
+    return MessageQueue(
+        arguments.required("topic"),
+        arguments.required("brokerName"),
+        arguments.number("queueId", 0),
+    )
 
 
 async def readable_queues(admin: Admin, topic: str) -> list[MessageQueue]:

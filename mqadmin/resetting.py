@@ -6,18 +6,17 @@ from itertools import groupby
 
 from mqadmin.command import Arguments
 from mqadmin.java_order import queue_order
-from mqadmin.java_text import front, millis_text, moment_of
+from mqadmin.java_text import front, moment_of
+from mqadmin.moving import plan_text, target_text
 from mqadmin.report import Report, Row
-from mqclient.admin import Admin, OffsetPlan, RollbackStats
-from mqclient.admin.resets import Moment
+from mqclient.admin import Admin, RollbackStats
+from mqclient.admin.resets import END_MS, Moment
 from mqclient.errors import BrokerError
 from mqcommon.message import MessageQueue
 from mqcommon.wire.codes import ResponseCode
 
 Moved = dict[MessageQueue, int] | list[RollbackStats]
 """The offsets that the brokers told running members, or the offsets that were committed."""
-END_MS = -1
-"""The time that means the end of a queue in RocketMQ's text."""
 COLUMNS = ("brokerName", "queueId", "consumerOffset", "offset")
 
 
@@ -40,7 +39,7 @@ def _place(to_ms: int) -> Moment:
 
 
 def is_forced(arguments: Arguments) -> bool:
-    """Whether offsets may also move forward: so unless -f says otherwise."""
+    """Whether offsets may also move forward; true without -f."""
     return arguments.text("force") is None or arguments.is_true("force")
 
 
@@ -103,14 +102,6 @@ def _in_java_order(stats: list[RollbackStats]) -> list[RollbackStats]:
 async def effect_of(admin: Admin, arguments: Arguments, to_ms: int) -> str:
     """The messages that a reset skips and repeats."""
     group, topic = arguments.required("group"), arguments.required("topic")
-    plan = await admin.plans.reset(group, topic, _place(to_ms))
-    place = "the end" if to_ms == END_MS else f"the time {millis_text(to_ms)}"
-    return f"move group {group} to {place} of topic {topic}: {change_text(plan)}"
-
-
-def change_text(plan: OffsetPlan) -> str:
-    """How many messages a plan skips and repeats."""
-    return (
-        f"{plan.skipped} messages are skipped, {plan.repeated} are consumed again "
-        f"({len(plan.changes)} queues)"
-    )
+    to = _place(to_ms)
+    plan = await admin.plans.reset(group, topic, to)
+    return plan_text(plan, f"move group {group} to {target_text(to)} of topic {topic}")

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from mqadmin.java_order import properties_order
-from mqadmin.java_text import fixed
-from mqcommon.message import MessageQueue
+from mqadmin.java_text import fixed, java_object, java_value
 from mqcommon.wire.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
 
 __all__ = ["has_same_subscriptions", "problems", "running_text"]
@@ -54,7 +53,7 @@ def running_text(info: ConsumerRunningInfo) -> str:
 def _subscriptions(info: ConsumerRunningInfo) -> list[str]:
     ordered = sorted(info.subscription_set, key=lambda one: f"{one.topic}@{one.sub_string}")
     return [
-        f"{place:03d} Topic: {one.topic:<40} ClassFilter: {_java(one.class_filter_mode):<8} "
+        f"{place:03d} Topic: {one.topic:<40} ClassFilter: {java_value(one.class_filter_mode):<8} "
         f"SubExpression: {one.sub_string}\n"
         for place, one in enumerate(ordered, start=1)
     ]
@@ -74,14 +73,14 @@ def _queue_state(one: ProcessQueueInfo) -> str:
         "transactionMsgMinOffset": one.transaction_msg_min_offset,
         "transactionMsgMaxOffset": one.transaction_msg_max_offset,
         "transactionMsgCount": one.transaction_msg_count,
-        "locked": _java(one.locked),
+        "locked": one.locked,
         "tryUnlockTimes": one.try_unlock_times,
         "lastLockTimestamp": _digits(one.last_lock_timestamp),
-        "droped": _java(one.droped),
+        "droped": one.droped,
         "lastPullTimestamp": _digits(one.last_pull_timestamp),
         "lastConsumeTimestamp": _digits(one.last_consume_timestamp),
     }
-    return f"ProcessQueueInfo [{', '.join(f'{name}={one}' for name, one in values.items())}]"
+    return java_object("ProcessQueueInfo", values)
 
 
 def _rates(info: ConsumerRunningInfo) -> list[str]:
@@ -117,7 +116,7 @@ def problems(client_id: str, info: ConsumerRunningInfo, now_ms: int) -> list[str
         return []
     judge = _of_orderly if info.properties.get(IS_ORDERLY, "").lower() == "true" else _of_blocked
     return [
-        f"{client_id} {_java_queue(queue)} {problem}"
+        f"{client_id} {queue} {problem}"
         for queue, one in sorted(info.mq_table.items())
         for problem in judge(one, now_ms)
     ]
@@ -138,15 +137,6 @@ def _of_blocked(one: ProcessQueueInfo, now_ms: int) -> Iterable[str]:
 
 def _is_push(info: ConsumerRunningInfo) -> bool:
     return info.properties.get(CONSUME_TYPE) == "CONSUME_PASSIVELY"
-
-
-def _java_queue(queue: MessageQueue) -> str:
-    name, broker = queue.topic, queue.broker_name
-    return f"MessageQueue [topic={name}, brokerName={broker}, queueId={queue.queue_id}]"
-
-
-def _java(value: bool) -> str:
-    return "true" if value else "false"
 
 
 def _digits(timestamp_ms: int) -> str:

@@ -1,16 +1,20 @@
-"""Shared by the commands that send: timed sends, and the row of a send."""
+"""Shared by the commands that send: timed sends, and the columns of a send."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mqadmin.java_text import fixed
-from mqclient.aio import Producer, SendResult
 from mqclient.errors import RocketMQError
 from mqcommon.message import Message, MessageQueue
 
-__all__ = ["SEND_COLUMNS", "TimedSend", "average_text", "padding", "send_fields", "timed_send"]
+if TYPE_CHECKING:
+    from mqclient.producer.producer import Producer
+    from mqclient.producer.results import SendResult
+
+__all__ = ["SEND_COLUMNS", "TimedSend", "average_text", "padding", "timed_send"]
 
 SEND_COLUMNS = ("brokerName", "queueId", "status", "msgId", "queueOffset")
 
@@ -35,20 +39,6 @@ async def timed_send(
     except RocketMQError as error:
         failure = error
     return TimedSend(round((time.monotonic() - began) * 1000), result, failure)
-
-
-def send_fields(result: SendResult) -> dict[str, object]:
-    """The answer to a send, as JSON."""
-    queue = result.message_queue
-    return {
-        "status": str(result.status),
-        "msgId": ",".join(result.msg_ids),
-        "offsetMsgId": ",".join(result.offset_msg_ids),
-        "topic": queue.topic,
-        "brokerName": queue.broker_name,
-        "queueId": queue.queue_id,
-        "queueOffset": result.queue_offset,
-    }
 
 
 def padding(size: int) -> bytes:

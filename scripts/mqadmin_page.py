@@ -7,12 +7,12 @@ schemas in tests/admin/schemas.
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from mqadmin.catalogue import SUBJECT_TITLES, SUBJECTS, command_of, description, is_rocketmqs
 from mqadmin.command import Command
+from mqadmin.exporting import DEFAULT_FOLDER
 from mqadmin.help import usage
 
 SCHEMAS = Path(__file__).parent.parent / "tests" / "admin" / "schemas"
@@ -76,7 +76,7 @@ def _subjects() -> Iterator[str]:
 def _section(command: Command) -> str:
     words = description(command.name).rstrip(".")
     parts = [f"### {command.name}\n", f"{words}.{_nature(command)}\n"]
-    shown = usage(command).replace(tempfile.gettempdir(), "{temporary folder}")
+    shown = usage(command).replace(DEFAULT_FOLDER, "{temporary folder}/rocketmq/export")
     parts.append(f"```text\n{shown}\n```\n")
     parts += [
         f"- `{option.flags[-1]}`: {option.help} (not in RocketMQ)\n"

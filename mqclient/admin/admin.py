@@ -61,7 +61,7 @@ class Admin(AsyncClient):
         """Changes of a group's offsets that are worked out first, shown, and then made."""
         from mqclient.admin.plans import Plans
 
-        return Plans(self._channel, self.groups, self.resets)
+        return Plans(self._channel, self.groups, self.offsets, self.resets)
 
     @cached_property
     def messages(self) -> Messages:

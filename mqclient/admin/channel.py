@@ -101,10 +101,7 @@ class Channel:
 
     async def master_of(self, queue: MessageQueue) -> str:
         """The address of the master that has a queue; raises RocketMQError if there is none."""
-        for data in (await self.route(queue.topic)).broker_datas:
-            if data.broker_name == queue.broker_name and data.master:
-                return data.master
-        raise RocketMQError(f"{queue}: the broker has no master now; try again later")
+        return master_in(await self.route(queue.topic), queue)
 
     async def ask_any(self, topic: str, call: Call[R], *, slow: bool = False) -> R:
         """Ask the brokers of a topic in turn until one answers without an error."""
@@ -117,6 +114,14 @@ class Channel:
         if refusal is not None:
             raise refusal
         raise NoRouteError(f"no broker of topic {topic!r} is up", topic, self.namesrv)
+
+
+def master_in(route: TopicRouteData, queue: MessageQueue) -> str:
+    """As `Channel.master_of`, by a route of the queue's topic."""
+    for data in route.broker_datas:
+        if data.broker_name == queue.broker_name and data.master:
+            return data.master
+    raise RocketMQError(f"{queue}: the broker has no master now; try again later")
 
 
 def reachable(data: BrokerData) -> str | None:

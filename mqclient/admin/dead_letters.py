@@ -49,13 +49,15 @@ class Redriven:
 class _Span:
     """The stored messages of a queue from `begin` up to `end`.
 
-    redriven: the first message that was not redriven.
+    redriven: the first message that was not redriven. last_timestamp_ms: store time of the last
+    one, not positive if there is none.
     """
 
     queue: MessageQueue
     begin: int
     end: int
     redriven: int
+    last_timestamp_ms: int
 
 
 class DeadLetters(Room):
@@ -80,15 +82,13 @@ class DeadLetters(Room):
 
     async def topic(self, group: str) -> DeadLetterTopic:
         """The dead-letter topic of one group."""
-        topic = dead_letter_topic(group)
-        table = (await self._topics.stats(topic)).offset_table
-        waiting = await self._spans(group, again=False)
+        spans = await self._spans(group, again=True)
         return DeadLetterTopic(
             group,
-            topic,
-            sum(extent.max_offset - extent.min_offset for extent in table.values()),
-            sum(span.end - span.begin for span in waiting),
-            max((extent.last_update_timestamp for extent in table.values()), default=0),
+            dead_letter_topic(group),
+            sum(span.end - span.begin for span in spans),
+            sum(span.end - span.redriven for span in spans),
+            max([0, *(span.last_timestamp_ms for span in spans)]),
         )
 
     async def read(
@@ -195,7 +195,8 @@ class DeadLetters(Room):
                 redriven = 0
             redriven = max(redriven, extent.min_offset)
             begin = extent.min_offset if again else redriven
-            spans.append(_Span(queue, begin, extent.max_offset, redriven))
+            last_ms = extent.last_update_timestamp
+            spans.append(_Span(queue, begin, extent.max_offset, redriven, last_ms))
         return spans
 
 

@@ -70,8 +70,10 @@ def _lag(
     age_ms = 0
     if messages and span is not None:
         # The broker knows no age of a message that it has deleted: the oldest stored one counts.
-        is_stored = offset.consumer_offset >= minimum
-        age_ms = span.delay_time if is_stored else _now_ms() - span.min_time_stamp
+        if offset.consumer_offset >= minimum:
+            age_ms = span.delay_time
+        elif span.min_time_stamp > 0:  # -1 if the broker does not know the time
+            age_ms = _now_ms() - span.min_time_stamp
     return QueueLag(queue, minimum, maximum, offset.consumer_offset, messages, max(age_ms, 0))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from mqclient.admin.channel import R, Room, reachable
+from mqclient.admin.channel import R, Room, master_in, reachable
 from mqclient.errors import NotFoundError
 from mqclient.settings.checks import milliseconds
 from mqcommon.message import MessageQueue
@@ -90,11 +90,12 @@ class Offsets(Room):
             topics = [topic]
         found = {}
         for name in topics:
-            for data in sorted((await self._channel.route(name)).queue_datas, key=_broker_name):
+            route = await self._channel.route(name)
+            for data in sorted(route.queue_datas, key=_broker_name):
                 for queue_id in range(data.read_queue_nums):
                     queue = MessageQueue(name, data.broker_name, queue_id)
                     call = offset_calls.query_consumer_offset(group, queue, zero_if_new=False)
-                    offset = await self._ask_master(queue, call)
+                    offset = await self._channel.ask_broker(master_in(route, queue), call)
                     if offset is not None:
                         found[queue] = offset
         return found

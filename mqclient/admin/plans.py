@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from mqclient.admin.channel import Channel, Room
+from mqclient.admin.channel import Channel, Room, master_in
 from mqclient.admin.groups import Groups
+from mqclient.admin.offsets import Offsets
 from mqclient.admin.resets import Moment, Resets, wire_time
 from mqclient.engine.first_at import asking, first_at
 from mqclient.errors import BrokerError, NoRouteError, NotFoundError, RocketMQError
@@ -91,9 +92,9 @@ class Plans(Room):
     NoRouteError for an unknown topic, and RocketMQError if a queue's broker has no master.
     """
 
-    def __init__(self, channel: Channel, groups: Groups, resets: Resets) -> None:
+    def __init__(self, channel: Channel, groups: Groups, offsets: Offsets, resets: Resets) -> None:
         super().__init__(channel)
-        self._groups, self._resets = groups, resets
+        self._groups, self._offsets, self._resets = groups, offsets, resets
 
     async def reset(
         self,
@@ -158,8 +159,7 @@ class Plans(Room):
         if members and plan.to is not None:
             return await self._resets.online(plan.topic, plan.group, plan.to)
         for change in plan.changes:
-            call = offset_calls.update_consumer_offset(plan.group, change.queue, change.after)
-            await self._channel.ask_broker(await self._channel.master_of(change.queue), call)
+            await self._offsets.commit(plan.group, change.queue, change.after)
         return {change.queue: change.after for change in plan.changes}
 
     async def _online(self, group: str) -> int:
@@ -185,7 +185,7 @@ class Plans(Room):
             ids = _chosen_ids(range(reads.get(name, 0)), name, wanted)
             if not ids:
                 continue
-            address = await self._channel.master_of(MessageQueue(topic, name, ids[0]))
+            address = master_in(route, MessageQueue(topic, name, ids[0]))
             table = await self._channel.ask_broker(address, topic_calls.topic_stats(topic))
             queues = (MessageQueue(topic, name, queue_id) for queue_id in ids)
             found += [

@@ -47,10 +47,9 @@ def run_produce(load: dict[str, object], **settings: object) -> dict[str, Any]:
     """Send messages as fast as the window allows, or at a rate.
 
     load: namesrv, address_map, topic, topics, queues, threads, warmup_s, duration_s, count,
-    headers ("json" | "rocketmq"), timeout_s, credentials (the account that signs, as
-    `mqclient.engine.credentials` reads it), tls (from `mqclient.TlsConfig.settings`); settings:
-    in_flight (per thread), rate (messages per second, 0 for no limit), oneway, wait,
-    body_bytes, batch, tag. All have defaults.
+    headers ("json" | "rocketmq"), timeout_s, credentials (the account that signs, from
+    `account_of`), tls (from `connector_tls`); settings: in_flight (per thread), rate (messages per
+    second, 0 for no limit), oneway, wait, body_bytes, batch, tag. All have defaults.
     Returns the report: messages, requests, refused, errors, bytes, seconds, messages_per_second,
     megabytes_per_second, latency_us, each_second, totals, problems (docs/bench.md says what each
     means). Raises ConnectionError, ValueError, PermissionError if the account is unknown or may

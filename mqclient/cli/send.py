@@ -15,6 +15,7 @@ from mqclient.cli.connection import connection_of, connection_options, run_async
 from mqclient.cli.lines import Lines
 from mqclient.cli.message_options import message_of, message_options
 from mqclient.cli.send_file import Resend, send_file
+from mqclient.cli.send_row import send_row
 from mqcommon.cli.options import topic_option
 from mqcommon.cli.output import chosen_format, output_option, write_rows
 from mqcommon.cli.running import drop_output, refusing_arguments
@@ -173,7 +174,7 @@ class _Sending:
         while (task := await self._under_way.get()) is not None:
             try:
                 with refusing_arguments():
-                    row = _row(await task)
+                    row = send_row(await task)
             finally:
                 task.cancel()
             self._room.release()
@@ -199,16 +200,3 @@ class _Sending:
                 task.cancel()
                 tasks.append(task)
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _row(result: SendResult) -> dict[str, Any]:
-    queue = result.message_queue
-    return {
-        "status": str(result.status),
-        "msgId": ",".join(result.msg_ids),
-        "offsetMsgId": ",".join(result.offset_msg_ids),
-        "topic": queue.topic,
-        "brokerName": queue.broker_name,
-        "queueId": queue.queue_id,
-        "queueOffset": result.queue_offset,
-    }

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from mqadmin.main import AdminMaker
+from mqclient.admin import Admin
 from mqclient.engine.mock import MockTransport
 from mqclient.errors import UnreachableError
 from mqcommon.wire.codes import RequestCode, ResponseCode
@@ -57,6 +59,11 @@ class RecordedCluster(MockTransport):
         replies = self._replies[key]
         reply = replies.pop(0) if len(replies) > 1 else replies[0]  # the last one stays
         return replace(reply, opaque=request.opaque)
+
+
+def connecting_to(cluster: MockTransport) -> AdminMaker:
+    """Has `main` connect to a recorded cluster."""
+    return lambda given: Admin(given.text("namesrvAddr"), transport=cluster)
 
 
 IGNORED = {"bname", "ReqT", "suspendTimeoutMillis"}

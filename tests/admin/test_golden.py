@@ -15,7 +15,7 @@ from mqadmin.catalogue import command_of, is_rocketmqs, names
 from mqadmin.report import Stream
 from mqclient.admin import Admin
 from mqcommon.wire import RequestCode
-from tests.admin.golden import GOLDEN, RecordedCluster, text
+from tests.admin.golden import GOLDEN, RecordedCluster, connecting_to, text
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -124,7 +124,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     def run_one(session: str, line: str, form: str = "rocketmq") -> tuple[int, str, str]:
         cluster = RecordedCluster(session)
         words = [*shlex.split(line), "-n", "127.0.0.1:9876", "--output", form]
-        code = main(words, lambda given: Admin(given.text("namesrvAddr"), transport=cluster))
+        code = main(words, connecting_to(cluster))
         output = capsys.readouterr()
         return code, output.out, output.err
 
@@ -277,7 +277,7 @@ def test_topics_are_created_with_java_s_request() -> None:
     cluster = RecordedCluster("updateTopic-order")
     main(
         SAME["updateTopic-order"].split(),
-        lambda given: Admin(given.text("namesrvAddr"), transport=cluster),
+        connecting_to(cluster),
     )
     codes = [request.code for request in cluster.asked]
     assert RequestCode.UPDATE_AND_CREATE_TOPIC in codes

@@ -31,27 +31,29 @@ NOW = 1_795_247_654_906
 
 
 @pytest.mark.parametrize(
-    ("committed", "extent", "delay_ms", "messages", "age_ms"),
+    ("committed", "extent", "delay_ms", "oldest_ms", "messages", "age_ms"),
     [
-        (4, (0, 10), 1500, 6, 1500),
-        (4, (0, 10), -20, 6, 0),
-        (2, (5, 10), NOW + 1, 5, 700),
-        (10, (0, 10), 0, 0, 0),
-        (12, (0, 10), 0, 0, 0),
-        (0, (10, 10), 900, 0, 0),
+        (4, (0, 10), 1500, NOW - 700, 6, 1500),
+        (4, (0, 10), -20, NOW - 700, 6, 0),
+        (2, (5, 10), NOW + 1, NOW - 700, 5, 700),
+        (2, (5, 10), NOW + 1, -1, 5, 0),
+        (10, (0, 10), 0, NOW - 700, 0, 0),
+        (12, (0, 10), 0, NOW - 700, 0, 0),
+        (0, (10, 10), 900, NOW - 700, 0, 0),
     ],
-    ids=["behind", "clocks", "deleted", "at the end", "after the end", "empty"],
+    ids=["behind", "clocks", "deleted", "unknown", "at the end", "after the end", "empty"],
 )
 async def test_a_lag_counts_stored_messages(
     committed: int,
     extent: tuple[int, int],
     delay_ms: int,
+    oldest_ms: int,
     messages: int,
     age_ms: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lag_module, "_now_ms", lambda: NOW)
-    span = QueueTimeSpan(A0, min_time_stamp=NOW - 700, delay_time=delay_ms)
+    span = QueueTimeSpan(A0, min_time_stamp=oldest_ms, delay_time=delay_ms)
     cluster = TwoBrokers(
         GET_CONSUME_STATS=per_broker(
             a=ConsumeStats({A0: OffsetWrapper(extent[1], committed, 1)}).to_json(),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 
 import pytest
 
 from mqadmin.report import Piece, Report, Stream, write
+from mqclient.errors import UnreachableError
 
 ROWS = [
     {"topic": "T", "count": 5, "lastTimestamp": 1795247482637, "groups": ["a", "b"], "up": True},
@@ -30,6 +32,19 @@ async def test_a_report_without_columns_shows_its_text_as_a_table(
     await write(Report(ROWS, lambda: "done"), "table")
     await write(REPORT, "rocketmq")
     assert capsys.readouterr().out == "done\n#Topic T\n"
+
+
+@pytest.mark.parametrize("form", ["rocketmq", "table", "json", "jsonl", "csv"])
+async def test_a_failure_follows_the_rows(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """RocketMQ's text has a place for missing figures; a command of our own has no such text."""
+    failure = UnreachableError("h:1 is down", "h:1")
+    with pytest.raises(UnreachableError):
+        await write(Report(ROWS, columns=("topic",), failure=failure), form)
+    assert "Longer" in capsys.readouterr().out
+    expected = nullcontext() if form == "rocketmq" else pytest.raises(UnreachableError)
+    with expected:
+        await write(Report(ROWS, lambda: "Longer", columns=("topic",), failure=failure), form)
+    assert "Longer" in capsys.readouterr().out
 
 
 async def test_csv_of_nothing_has_the_columns(capsys: pytest.CaptureFixture[str]) -> None:

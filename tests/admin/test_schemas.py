@@ -8,8 +8,7 @@ import shlex
 import pytest
 
 from mqadmin import main
-from mqclient.admin import Admin
-from tests.admin.golden import RecordedCluster
+from tests.admin.golden import RecordedCluster, connecting_to
 from tests.admin.json_schema import RECORDED_SCHEMAS, check_rows
 from tests.admin.test_golden import SAME
 
@@ -43,7 +42,7 @@ def test_rows_have_the_fields_of_the_schema(
     words = shlex.split(CASES[session])
     cluster = RecordedCluster(session)
     where = ["-n", "127.0.0.1:9876", "--output", "jsonl"]
-    assert main([*words, *where], lambda _given: Admin("127.0.0.1:9876", transport=cluster)) == 0
+    assert main([*words, *where], connecting_to(cluster)) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert rows
     check_rows(session if session in VARIANTS else words[0], rows, RECORDED_SCHEMAS)

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from mqadmin import main
+from mqadmin.catalogue import command_of
+from mqadmin.commands.group import start_monitoring
+from mqadmin.report import Stream
 from mqclient.admin import Admin
 from mqclient.errors import BrokerError, UnreachableError
 from mqcommon.wire.codes import RequestCode
 from mqcommon.wire.frame import Frame
-from tests.admin.golden import SERVERS, RecordedCluster
+from tests.admin.golden import SERVERS, RecordedCluster, connecting_to
 
 LINES = {
     "clusterList": "clusterList",
@@ -43,7 +46,7 @@ def run(cluster: RecordedCluster, line: str, form: str) -> int:
     name, *options = shlex.split(line)
     return main(
         [name, *words, *options],
-        lambda given: Admin(given.text("namesrvAddr"), transport=cluster),
+        connecting_to(cluster),
     )
 
 
@@ -121,6 +124,38 @@ def test_each_name_server_has_a_line_about_permissions(
         else:
             row = {"namesrvAddr": servers[1], "brokerName": "broker-a", "topicCount": 35}
             assert json.loads(output.out) == [row]
+
+
+@pytest.mark.parametrize(
+    ("topic", "session", "words"),
+    [
+        ("CliTopic", "topicRoute", "an unknown number of messages (no server answers at"),
+        ("NoSuchTopic", "topicStatus-unknown", "in every NameServer: 0 messages"),
+    ],
+)
+async def test_a_deletion_does_not_make_up_a_count(topic: str, session: str, words: str) -> None:
+    command = command_of("deleteTopic")
+    assert command.effect is not None
+    async with Admin("127.0.0.1:9876", transport=BrokerDown(session)) as admin:
+        effect = await command.effect(admin, command.parse(["-t", topic, "-c", "DefaultCluster"]))
+    assert words in effect
+
+
+async def test_monitoring_notes_a_broker_that_is_down(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(start_monitoring, "ROUND_S", 0)
+    command = start_monitoring.START_MONITORING
+    async with Admin("127.0.0.1:9876", transport=BrokerDown("consumerProgress")) as admin:
+        result = await command.run(admin, command.parse([]))
+        assert isinstance(result, Stream)
+        begun = 0
+        async for piece in result.pieces:
+            begun += "beginRound" in str(piece.text)
+            if begun == 2:
+                break
+    note = f"note: no server answers at {BROKER}: {BROKER} refused the connection\n"
+    assert capsys.readouterr().err == note, "one for each round"
 
 
 def test_a_refused_cluster_list_is_denied(capsys: pytest.CaptureFixture[str]) -> None:

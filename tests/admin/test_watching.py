@@ -9,9 +9,8 @@ import pytest
 
 from mqadmin import main
 from mqadmin.watching import CLEAR, repeat
-from mqclient.admin import Admin
 from mqclient.errors import UnreachableError
-from tests.admin.golden import RecordedCluster, text
+from tests.admin.golden import RecordedCluster, connecting_to, text
 from tests.admin.test_command_line import Terminal
 
 Stop = Callable[[int], list[float]]
@@ -42,7 +41,7 @@ def stop_after(monkeypatch: pytest.MonkeyPatch) -> Stop:
 def watched(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     cluster = RecordedCluster("topicStatus")
     line = ["topicStatus", "-t", "CliTopic", "-n", "127.0.0.1:9876", *words]
-    return main(line, lambda given: Admin(given.text("namesrvAddr"), transport=cluster))
+    return main(line, connecting_to(cluster))
 
 
 def test_rocketmqs_text_is_repeated(

@@ -1,11 +1,14 @@
-"""Java's mqadmin in a JVM of its own, and the failures in its output."""
+"""Java's mqadmin in a JVM of its own, the failures in its output, and our mqadmin."""
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
+from contextlib import redirect_stdout
 from pathlib import Path
 
+from mqadmin import main
 from tests.interop.java_servers import java_command
 
 MQADMIN = "org.apache.rocketmq.tools.command.MQAdminStartup"
@@ -20,6 +23,15 @@ def run_alone(home: Path, *words: str) -> str:
     done = subprocess.run(command, capture_output=True, timeout=120, check=True)
     errors = done.stderr.decode()
     return done.stdout.decode() + (errors if has_failed(errors) else "")
+
+
+def run_ours(*words: str, form: str = "rocketmq") -> str:
+    """The output of one command of our mqadmin, which must succeed."""
+    output = io.StringIO()
+    with redirect_stdout(output):
+        code = main([*words, "--output", form])
+    assert code == 0, words
+    return output.getvalue()
 
 
 def has_failed(text: str) -> bool:

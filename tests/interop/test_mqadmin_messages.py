@@ -4,23 +4,20 @@ Java's servers, and ours prints the same against ours.
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Iterator
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from mqadmin import main
 from mqclient import Message, MessageQueue, Producer, Trace
 from scripts.java_rocketmq import prepare_home
 from tests.interop.clusters import Cluster
 from tests.interop.contents import Server
 from tests.interop.java_driver import JavaConsumer, JavaDriver
-from tests.interop.java_mqadmin import ALONE, has_failed, run_alone
+from tests.interop.java_mqadmin import ALONE, has_failed, run_alone, run_ours
 from tests.interop.masks import masked
 from tests.waiting import answer_of, until
 
@@ -166,11 +163,7 @@ class Filled:
         return [*line.format(**self._words).split(), "-n", self._cluster.namesrv]
 
     def ours(self, line: str, form: str) -> str:
-        output = io.StringIO()
-        with redirect_stdout(output):
-            code = main([*self._filled(line), "--output", form])
-        assert code == 0, line
-        return output.getvalue()
+        return run_ours(*self._filled(line), form=form)
 
 
 def _outputs(

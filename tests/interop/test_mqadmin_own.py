@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
-from contextlib import redirect_stdout
 from typing import Any
 
 import pytest
 
-from mqadmin import main
 from tests.interop.clusters import Cluster
 from tests.interop.java_driver import JavaDriver
+from tests.interop.java_mqadmin import run_ours
 from tests.waiting import until
 
 CLUSTERS = ["java_cluster", "our_cluster"]
@@ -19,10 +17,7 @@ CLUSTERS = ["java_cluster", "our_cluster"]
 
 def rows(cluster: Cluster, *words: str) -> list[dict[str, Any]]:
     """What a command prints as JSON."""
-    output = io.StringIO()
-    with redirect_stdout(output):
-        assert main([*words, "-n", cluster.namesrv, "--output", "json"]) == 0, words
-    found: list[dict[str, Any]] = json.loads(output.getvalue())
+    found: list[dict[str, Any]] = json.loads(run_ours(*words, "-n", cluster.namesrv, form="json"))
     return found
 
 

@@ -13,7 +13,8 @@ from mqadmin.java_text import hash_order
 from mqadmin.report import Piece, Stream
 from mqadmin.sending import average_text, padding, timed_send
 from mqclient.admin import Admin
-from mqclient.aio import Message, Producer
+from mqclient.producer.producer import Producer
+from mqcommon.message import Message
 
 GROUP = "mqadmin_cluster_rt"
 AMOUNT_DEFAULT, SIZE_DEFAULT, INTERVAL_DEFAULT_S = 100, 128, 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mqadmin.command import Arguments, Command, Option
 from mqadmin.commands.group.update_sub_group import group_fields
-from mqadmin.java_text import hash_order
+from mqadmin.java_text import hash_order, java_value
 from mqadmin.report import Report
 from mqclient.admin import Admin
 
@@ -22,7 +22,7 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
         rule = "=" * 29
         lines.append(f"{rule}{by_name[name].cluster}:{name}{rule}\n")
         fields = group_fields(by_name[name].config)
-        lines += (f"{field:<40}=  {value}\n" for field, value in fields.items())
+        lines += (f"{field:<40}=  {java_value(value)}\n" for field, value in fields.items())
     return Report(rows, lambda: "".join(lines), columns=list(rows[0]))
 
 

@@ -7,16 +7,18 @@ here they are the command's text.
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 
 from mqadmin.command import Arguments, Command
-from mqadmin.java_text import hash_order
+from mqadmin.java_text import hash_order, java_object
 from mqadmin.queue_reading import pages, readable_queues
 from mqadmin.report import Piece, Stream
 from mqadmin.running_text import has_same_subscriptions, problems
+from mqadmin.unreached import Unreached
 from mqclient.admin import Admin
 from mqclient.admin.versions import VERSION_NAMES
 from mqclient.errors import RocketMQError
@@ -47,26 +49,29 @@ async def run(admin: Admin, arguments: Arguments) -> Stream:
 
 async def _rounds(admin: Admin) -> AsyncIterator[Piece]:
     while True:
+        unreached = Unreached()
         yield Piece(f"{PREFIX}{RULE}beginRound")
         for group in retry_groups(hash_order(await admin.topics.names())):
-            async for piece in _of_group(admin, group):
+            async for piece in _of_group(admin, group, unreached):
                 yield piece
         yield Piece(f"{PREFIX}{RULE}endRound")
-        async for piece in _lost(admin):
+        async for piece in _lost(admin, unreached):
             yield piece
+        if unreached.failure is not None:
+            print(f"note: {unreached.failure}", file=sys.stderr)
         await asyncio.sleep(ROUND_S)
 
 
-async def _of_group(admin: Admin, group: str) -> AsyncIterator[Piece]:
+async def _of_group(admin: Admin, group: str, unreached: Unreached) -> AsyncIterator[Piece]:
     """The reports about a group; a group without members has none, as in RocketMQ."""
-    with suppress(RocketMQError):
+    with unreached.passed_over():
         members = (await admin.groups.connection(group)).connection_set
-        with suppress(RocketMQError):  # the group never committed an offset
+        with unreached.passed_over():  # a group that never committed is an error
             by_topic: dict[str, dict[MessageQueue, OffsetWrapper]] = defaultdict(dict)
             for queue, offsets in (await admin.offsets.progress(group)).offset_table.items():
                 by_topic[queue.topic][queue] = offsets
             for topic in hash_order(by_topic):
-                yield await _undone(admin, group, topic, by_topic[topic])
+                yield await _undone(admin, group, topic, by_topic[topic], unreached)
         infos: dict[str, ConsumerRunningInfo] = {}
         for member in members:
             if member.version >= ANSWERING:
@@ -78,32 +83,34 @@ async def _of_group(admin: Admin, group: str) -> AsyncIterator[Piece]:
 
 
 async def _undone(
-    admin: Admin, group: str, topic: str, offsets: Mapping[MessageQueue, OffsetWrapper]
+    admin: Admin,
+    group: str,
+    topic: str,
+    offsets: Mapping[MessageQueue, OffsetWrapper],
+    unreached: Unreached,
 ) -> Piece:
     """Messages that a group has not consumed yet; `UndoneMsgs`."""
     lags = [max(one.broker_offset - one.consumer_offset, 0) for one in offsets.values()]
     total, largest = sum(lags), max(lags)
-    delays = [await _delay(admin, queue, one) for queue, one in offsets.items()]
+    delays = [await _delay(admin, queue, one, unreached) for queue, one in offsets.items()]
     delay = max(delays)
-    words = (
-        f"UndoneMsgs [consumerGroup={group}, topic={topic}, undoneMsgsTotal={total}, "
-        f"undoneMsgsSingleMQ={largest}, undoneMsgsDelayTimeMills={delay}]"
-    )
-    row = {
-        "group": group,
+    figures = {
         "topic": topic,
         "undoneMsgsTotal": total,
         "undoneMsgsSingleMQ": largest,
         "undoneMsgsDelayTimeMills": delay,
     }
-    return _piece("undone", f"{PREFIX}reportUndoneMsgs: {words}", row)
+    words = java_object("UndoneMsgs", {"consumerGroup": group, **figures})
+    return _piece("undone", f"{PREFIX}reportUndoneMsgs: {words}", {"group": group, **figures})
 
 
-async def _delay(admin: Admin, queue: MessageQueue, offsets: OffsetWrapper) -> int:
+async def _delay(
+    admin: Admin, queue: MessageQueue, offsets: OffsetWrapper, unreached: Unreached
+) -> int:
     """Milliseconds between the last consumed message of a queue and its last one."""
     if offsets.last_timestamp <= 0 or offsets.broker_offset <= 0:
         return 0
-    with suppress(RocketMQError):
+    with unreached.passed_over():
         for message in (await admin.messages.read(queue, offsets.broker_offset - 1, 1)).messages:
             return max(message.store_timestamp_ms - offsets.last_timestamp, 0)
     return 0
@@ -125,9 +132,9 @@ def _problems(group: str, infos: Mapping[str, ConsumerRunningInfo]) -> list[Piec
     return found
 
 
-async def _lost(admin: Admin) -> AsyncIterator[Piece]:
+async def _lost(admin: Admin, unreached: Unreached) -> AsyncIterator[Piece]:
     """Pulls beyond a queue's extent, which brokers record in a topic: their messages are lost."""
-    with suppress(RocketMQError):  # no broker has recorded any
+    with unreached.passed_over():  # without the topic no broker has recorded any
         for queue in await readable_queues(admin, OFFSET_MOVED_TOPIC):
             low = await admin.offsets.committed(GROUP, queue) or 0
             high = await admin.offsets.maximum(queue)
@@ -141,21 +148,21 @@ async def _lost(admin: Admin) -> AsyncIterator[Piece]:
 
 def _lost_piece(event: OffsetMovedEvent, stored_ms: int) -> Piece:
     queue = event.message_queue
-    words = (
-        f"OffsetMovedEvent [consumerGroup={event.consumer_group}, messageQueue={queue}, "
-        f"offsetRequest={event.offset_request}, offsetNew={event.offset_new}]"
+    group = event.consumer_group
+    offsets = {"offsetRequest": event.offset_request, "offsetNew": event.offset_new}
+    moved = java_object(
+        "OffsetMovedEvent", {"consumerGroup": group, "messageQueue": queue, **offsets}
     )
     row = {
         "timestamp": stored_ms,
-        "group": event.consumer_group,
+        "group": group,
         "topic": queue.topic,
         "brokerName": queue.broker_name,
         "queueId": queue.queue_id,
-        "offsetRequest": event.offset_request,
-        "offsetNew": event.offset_new,
+        **offsets,
     }
-    told = f"DeleteMsgsEvent [offsetMovedEvent={words}, eventTimestamp={stored_ms}]"
-    return _piece("lost", f"{PREFIX}reportDeleteMsgsEvent: {told}", row)
+    words = java_object("DeleteMsgsEvent", {"offsetMovedEvent": moved, "eventTimestamp": stored_ms})
+    return _piece("lost", f"{PREFIX}reportDeleteMsgsEvent: {words}", row)
 
 
 def _piece(event: str, text: str, values: Mapping[str, object]) -> Piece:

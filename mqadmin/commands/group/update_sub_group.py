@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mqadmin.command import Arguments, Command, Option
-from mqadmin.java_text import hash_order
+from mqadmin.java_text import hash_order, java_object
 from mqadmin.report import Report
 from mqadmin.targets import where
 from mqclient.admin import Admin
@@ -18,9 +18,8 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
     addresses = hash_order(await admin.groups.update(config, **where(arguments)))
     rows = [{"brokerAddr": address, **config.to_plain()} for address in addresses]
     created = "".join(f"create subscription group to {one} success.\n" for one in addresses)
-    return Report(
-        rows, lambda: created + group_text(config), columns=("brokerAddr", *config.to_plain())
-    )
+    shown = java_object("SubscriptionGroupConfig", group_fields(config))
+    return Report(rows, lambda: created + shown, columns=("brokerAddr", *config.to_plain()))
 
 
 def _config(arguments: Arguments) -> GroupConfig:
@@ -49,24 +48,15 @@ def _switch(arguments: Arguments, name: str, *, default: bool) -> bool:
     return default if arguments.text(name) is None else arguments.is_true(name)
 
 
-def group_fields(config: GroupConfig) -> dict[str, str]:
-    """The fields of a group as Java prints them, in the order of RocketMQ's class."""
+def group_fields(config: GroupConfig) -> dict[str, object]:
+    """The fields of a group, in the order of RocketMQ's class."""
     plain = config.to_plain()
     names = (
         "groupName", "consumeEnable", "consumeFromMinEnable", "consumeBroadcastEnable",
         "retryQueueNums", "retryMaxTimes", "brokerId", "whichBrokerWhenConsumeSlowly",
         "notifyConsumerIdsChangedEnable",
     )  # fmt: skip
-    return {
-        name: str(value).lower() if isinstance(value := plain[name], bool) else str(value)
-        for name in names
-    }
-
-
-def group_text(config: GroupConfig) -> str:
-    """A group's configuration as Java prints it."""
-    fields = ", ".join(f"{name}={value}" for name, value in group_fields(config).items())
-    return f"SubscriptionGroupConfig [{fields}]"
+    return {name: plain[name] for name in names}
 
 
 UPDATE_SUB_GROUP = Command(

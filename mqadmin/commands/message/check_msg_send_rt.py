@@ -8,8 +8,8 @@ from mqadmin.command import Arguments, Command, Option
 from mqadmin.report import Piece, Stream
 from mqadmin.sending import average_text, padding, timed_send
 from mqclient.admin import Admin
-from mqclient.aio import Message
 from mqcommon.cli.running import refusing_arguments
+from mqcommon.message import Message
 
 GROUP = "mqadmin_check_msg_send_rt"
 AMOUNT_DEFAULT, SIZE_DEFAULT = 100, 128

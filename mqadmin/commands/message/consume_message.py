@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from mqadmin.command import Arguments, Command, Option, UsageError
 from mqadmin.commands.message.print_msg import BEGIN_HELP, END_HELP
 from mqadmin.message_text import MESSAGE_COLUMNS, message_fields, message_line
-from mqadmin.queue_reading import extent, readable_queues
+from mqadmin.queue_reading import extent, queue_of, readable_queues
 from mqadmin.report import Piece, Stream
 from mqclient.admin import Admin
 from mqcommon.message import MessageQueue
@@ -47,11 +47,7 @@ async def _of_topic(admin: Admin, arguments: Arguments, count: int) -> AsyncIter
 
 
 async def _of_queue(admin: Admin, arguments: Arguments, count: int) -> AsyncIterator[Piece]:
-    queue = MessageQueue(
-        arguments.required("topic"),
-        arguments.required("brokerName"),
-        arguments.number("queueId", 0),
-    )
+    queue = queue_of(arguments)
     offset = arguments.number("offset", 0)
     low, high = await extent(admin, queue, arguments)
     if offset > high:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mqadmin.command import Arguments, Command, Option, UsageError
+from mqadmin.command import Arguments, Command, Option
 from mqadmin.dead_letters import AGAIN, COLUMNS, GROUP, rows_of
 from mqadmin.report import Report
 from mqclient.admin import Admin
@@ -12,9 +12,7 @@ COUNT_DEFAULT = 10
 
 async def run(admin: Admin, arguments: Arguments) -> Report:
     """Read the messages; nothing is consumed."""
-    count = arguments.number("count", COUNT_DEFAULT)
-    if count < 1:
-        raise UsageError(f"--count must be at least 1, not {count}")
+    count = arguments.count("count") or COUNT_DEFAULT
     messages = await admin.dead_letters.read(
         arguments.required("group"), count, again=arguments.flag("again")
     )

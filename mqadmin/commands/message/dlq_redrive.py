@@ -12,7 +12,8 @@ from mqcommon.cli.running import refusing_arguments
 
 async def run(admin: Admin, arguments: Arguments) -> Report:
     """Send the messages, or show which would be sent."""
-    group, count, again = arguments.required("group"), _count(arguments), arguments.flag("again")
+    group, count = arguments.required("group"), arguments.count("count")
+    again = arguments.flag("again")
     ids = _ids(arguments)
     if arguments.flag("dry-run"):
         if ids:
@@ -29,15 +30,6 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
     return Report(rows_of(done.messages), columns=COLUMNS, failure=done.failure)
 
 
-def _count(arguments: Arguments) -> int | None:
-    if arguments.text("count") is None:
-        return None
-    count = arguments.number("count", 0)
-    if count < 1:
-        raise UsageError(f"--count must be at least 1, not {count}")
-    return count
-
-
 def _ids(arguments: Arguments) -> list[str]:
     return [part.strip() for part in (arguments.text("msgId") or "").split(",") if part.strip()]
 
@@ -47,7 +39,7 @@ async def effect(admin: Admin, arguments: Arguments) -> str:
     group, ids = arguments.required("group"), _ids(arguments)
     state = await admin.dead_letters.topic(group)
     count = len(ids) or (state.messages if arguments.flag("again") else state.waiting)
-    limit = _count(arguments)
+    limit = arguments.count("count")
     if limit is not None and not ids:
         count = min(count, limit)
     return (

@@ -39,12 +39,9 @@ async def _of_queue(
     low, high = await extent(admin, queue, arguments)
     yield Piece(f"minOffset={low}, maxOffset={high}, {queue}")
     async for page in pages(admin, queue, low, high, tags=arguments.text("subExpression") or "*"):
-        if page.status == "NO_MATCHED_MSG":
-            state = f"status={page.status}, offset={page.next_offset}"
-            yield Piece(f"{queue} no matched msg. {state}")
-        elif page.status != "FOUND":
-            state = f"status={page.status}, offset={page.next_offset}"
-            yield Piece(f"{queue} print msg finished. {state}")
+        if page.status != "FOUND":
+            words = "no matched msg" if page.status == "NO_MATCHED_MSG" else "print msg finished"
+            yield Piece(f"{queue} {words}. status={page.status}, offset={page.next_offset}")
         for message in page.messages:
             yield Piece(message_line(message, charset), message_fields(message))
     yield Piece(RULE)

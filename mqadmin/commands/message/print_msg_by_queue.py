@@ -9,7 +9,7 @@ from mqadmin.command import Arguments, Command, Option
 from mqadmin.commands.message.print_msg import BEGIN_HELP, CHARSET, END_HELP, EXPRESSION
 from mqadmin.java_text import hash_order
 from mqadmin.message_text import MESSAGE_COLUMNS, charset_of, message_fields, message_line
-from mqadmin.queue_reading import extent, pages
+from mqadmin.queue_reading import extent, pages, queue_of
 from mqadmin.report import Piece, Stream
 from mqclient.admin import Admin
 from mqcommon.message import MessageQueue
@@ -19,11 +19,7 @@ TAG_COLUMNS = ("tag", "count")
 
 async def run(admin: Admin, arguments: Arguments) -> Stream:
     """Read the queue. With -f alone, the rows are tags and counts; else they are messages."""
-    queue = MessageQueue(
-        arguments.required("topic"),
-        arguments.required("brokerName"),
-        arguments.number("queueId", 0),
-    )
+    queue = queue_of(arguments)
     counts_only = arguments.is_true("calculate") and not arguments.is_true("print_msg")
     columns = TAG_COLUMNS if counts_only else MESSAGE_COLUMNS
     return Stream(_pieces(admin, queue, arguments, charset_of(arguments), counts_only), columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mqadmin.command import Arguments, Command, Option
+from mqadmin.java_text import java_value
 from mqadmin.report import Report
 from mqclient.admin import Admin
 from mqclient.errors import RocketMQError
@@ -62,14 +63,12 @@ def _text(found: QueryConsumeQueueResponseBody, index: int) -> str:
 
 def _entry_text(entry: ConsumeQueueData) -> str:
     """`ConsumeQueueData.toString`."""
-    extension, bits, message = (
-        "null" if text is None else text
-        for text in (entry.extend_data_json, entry.bit_map, entry.msg)
-    )
+    texts = (entry.extend_data_json, entry.bit_map, entry.msg)
+    extension, bits, message = map(java_value, texts)
     return (
         f"ConsumeQueueData{{physicOffset={entry.physic_offset}, physicSize={entry.physic_size}, "
         f"tagsCode={entry.tags_code}, extendDataJson='{extension}', bitMap='{bits}', "
-        f"eval={'true' if entry.eval else 'false'}, msg='{message}'}}"
+        f"eval={java_value(entry.eval)}, msg='{message}'}}"
     )
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from mqadmin.command import Arguments, Command, Option, UsageError
 from mqadmin.message_text import directly_text, message_block, message_fields
 from mqadmin.report import Report
-from mqadmin.sending import send_fields
 from mqclient.admin import Admin, MessageTrack
+from mqclient.cli.send_row import send_row
 from mqclient.errors import RocketMQError
 from mqclient.producer.copies import copy_of
 from mqcommon.cli.running import refusing_arguments
@@ -31,13 +31,7 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
     if arguments.text("sendMessage") is not None:
         wanted = found if arguments.is_true("sendMessage") else []
         return await _send_again(admin, dict(zip(ids, wanted, strict=False)), arguments)
-    shown = [(message, await admin.messages.track(message)) for message in found]
-    rows = [tracked_fields(message, tracks) for message, tracks in shown]
-    return Report(
-        rows,
-        lambda: "".join(message_block(*one, with_id=True) for one in shown),
-        single=len(rows) == 1,
-    )
+    return await tracked(admin, found, single=len(found) == 1)
 
 
 def _message_ids(text: str) -> list[str]:
@@ -51,8 +45,25 @@ def _message_ids(text: str) -> list[str]:
     return ids
 
 
-def tracked_fields(message: ReceivedMessage, tracks: list[MessageTrack]) -> dict[str, object]:
-    """A message and its fate in each group, as JSON."""
+async def tracked(
+    admin: Admin, messages: list[ReceivedMessage], *, single: bool, copies: bool = False
+) -> Report:
+    """Show messages and their fate in each group.
+
+    copies: the messages are copies of one; RocketMQ shows no offset ids then.
+    """
+    shown = [(message, await admin.messages.track(message)) for message in messages]
+
+    def text() -> str:
+        return "".join(
+            message_block(message, tracks, with_id=not copies, copy=number if copies else 0)
+            for number, (message, tracks) in enumerate(shown)
+        )
+
+    return Report([_tracked_row(*one) for one in shown], text, single=single)
+
+
+def _tracked_row(message: ReceivedMessage, tracks: list[MessageTrack]) -> dict[str, object]:
     return {
         **message_fields(message),
         "tracks": [
@@ -89,7 +100,7 @@ async def _send_again(
                     f"message {msg_id} is in {message.topic}, where only RocketMQ itself sends"
                 )
             results[msg_id] = await producer.send(copy)
-    rows = [{"originalMsgId": msg_id, **send_fields(result)} for msg_id, result in results.items()]
+    rows = [{"originalMsgId": msg_id, **send_row(result)} for msg_id, result in results.items()]
     texts = [f"prepare resend msg. originalMsgId={i}{result}" for i, result in results.items()]
     return Report(rows, lambda: "\n".join(texts), single=len(rows) == 1)
 

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from mqadmin.command import Arguments, Command, Option
-from mqadmin.commands.message.query_msg_by_id import tracked_fields
-from mqadmin.message_text import message_block
+from mqadmin.commands.message.query_msg_by_id import tracked
+from mqadmin.queue_reading import queue_of
 from mqadmin.report import Report
 from mqclient.admin import Admin
-from mqcommon.message import MessageQueue
 
 
 async def run(admin: Admin, arguments: Arguments) -> Report:
     """Read one message; RocketMQ's text is empty where there is none."""
-    queue = MessageQueue(
-        arguments.required("topic"),
-        arguments.required("brokerName"),
-        arguments.number("queueId", 0),
-    )
+    queue = queue_of(arguments)
     page = await admin.messages.read(queue, arguments.number("offset", 0), 1)
-    shown = [(message, await admin.messages.track(message)) for message in page.messages[:1]]
-    rows = [tracked_fields(message, tracks) for message, tracks in shown]
-    return Report(
-        rows, lambda: "".join(message_block(*one, with_id=True) for one in shown), single=True
-    )
+    return await tracked(admin, page.messages[:1], single=True)
 
 
 QUERY_MSG_BY_OFFSET = Command(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from mqadmin.command import Arguments, Command, Option
-from mqadmin.commands.message.query_msg_by_id import consume, tracked_fields
-from mqadmin.message_text import message_block
+from mqadmin.commands.message.query_msg_by_id import consume, tracked
 from mqadmin.report import Report
 from mqclient.admin import Admin
 
@@ -15,17 +14,9 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
     group, client = arguments.text("consumerGroup"), arguments.text("clientId")
     if group and client:
         return await consume(admin, group, client, copies[:1])
-    wanted = copies if arguments.flag("showAll") else copies[:1]
-    shown = [(message, await admin.messages.track(message)) for message in wanted]
-    rows = [tracked_fields(message, tracks) for message, tracks in shown]
-
-    def text() -> str:
-        return "".join(
-            message_block(message, tracks, with_id=False, copy=number)
-            for number, (message, tracks) in enumerate(shown)
-        )
-
-    return Report(rows, text, single=not arguments.flag("showAll"))
+    shows_all = arguments.flag("showAll")
+    wanted = copies if shows_all else copies[:1]
+    return await tracked(admin, wanted, single=not shows_all, copies=True)
 
 
 QUERY_MSG_BY_UNIQUE_KEY = Command(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from mqadmin.command import Arguments, Command, Option, UsageError
 from mqadmin.report import Report
-from mqadmin.sending import SEND_COLUMNS, send_fields
+from mqadmin.sending import SEND_COLUMNS
 from mqclient.admin import Admin
-from mqclient.aio import Message, SendResult
+from mqclient.cli.send_row import send_row
+from mqclient.producer.results import SendResult
 from mqcommon.cli.running import refusing_arguments
-from mqcommon.message import MessageQueue
+from mqcommon.message import Message, MessageQueue
 
 GROUP = "mqadmin_send_message"
 
@@ -30,7 +31,7 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
     async with admin.producer(GROUP, trace=arguments.is_true("msgTraceEnable")) as producer:
         with refusing_arguments():
             result = await producer.send(message, queue=queue)
-    return Report([send_fields(result)], lambda: _table(result), single=True, columns=SEND_COLUMNS)
+    return Report([send_row(result)], lambda: _table(result), single=True, columns=SEND_COLUMNS)
 
 
 def _table(result: SendResult) -> str:

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 
 from mqadmin.command import Arguments, Command, Option
 from mqadmin.report import Piece, Stream
-from mqadmin.sending import SEND_COLUMNS, send_fields, timed_send
+from mqadmin.sending import SEND_COLUMNS, timed_send
 from mqclient.admin import Admin
-from mqclient.aio import Message
+from mqclient.cli.send_row import send_row
+from mqcommon.message import Message
 
 GROUP = "PID_SMSC"
 WORDS = b"hello jodie"
@@ -33,7 +34,7 @@ async def _pieces(admin: Admin, broker: str, size: int, count: int) -> AsyncIter
             if sent.result is None:
                 assert sent.error is not None
                 raise sent.error
-            row = {"rt": sent.duration_ms, **send_fields(sent.result)}
+            row = {"rt": sent.duration_ms, **send_row(sent.result)}
             yield Piece(f"rt={sent.duration_ms}ms, SendResult={sent.result}", row)
 
 

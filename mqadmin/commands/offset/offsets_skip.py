@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mqadmin.command import Arguments, Command, Option, UsageError
+from mqadmin.command import Arguments, Command, Option
 from mqadmin.confirmation import DRY_RUN
 from mqadmin.moving import GROUP, QUEUES, TOPIC, carried_out, plan_text, queues_of
 from mqadmin.report import Report
@@ -11,9 +11,7 @@ from mqclient.admin.plans import Target
 
 
 async def _plan(admin: Admin, arguments: Arguments) -> OffsetPlan:
-    count = arguments.number("count", 0)
-    if arguments.text("count") is not None and count < 1:
-        raise UsageError(f"--count must be at least 1, not {count}")
+    count = arguments.count("count")
     target: Target = ShiftBy(count) if count else "latest"
     group, topic = arguments.required("group"), arguments.required("topic")
     return await admin.plans.reset(group, topic, target, queues_of(arguments))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from mqadmin.command import Arguments, Command, Option, UsageError
+from mqadmin.java_text import java_value, parse_time_ms
 from mqadmin.report import Report
-from mqadmin.resetting import END_MS, effect_of, is_forced, move, report
+from mqadmin.resetting import effect_of, is_forced, move, report
 from mqclient.admin import Admin
-
-DATE = "%Y-%m-%d#%H:%M:%S:%f"
+from mqclient.admin.resets import END_MS
 
 
 async def run(admin: Admin, arguments: Arguments) -> Report:
@@ -17,7 +15,7 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
     to_ms = time_of(arguments.required("timestamp"))
     moved = await move(admin, arguments, to_ms)
     group, topic = arguments.required("group"), arguments.required("topic")
-    force = "true" if is_forced(arguments) else "false"
+    force = java_value(is_forced(arguments))
     rest = (
         f"[{group}], topic[{topic}], force[{force}], "
         f"timestamp(string)[{arguments.text('timestamp')}], timestamp(long)[{to_ms}]\n"
@@ -31,15 +29,12 @@ def time_of(text: str) -> int:
     if text == "now":
         return END_MS
     try:
-        to_ms = int(text)
+        to_ms = parse_time_ms(text)
     except ValueError:
-        try:
-            to_ms = int(datetime.strptime(text, DATE).astimezone().timestamp() * 1000)
-        except ValueError:
-            raise UsageError(
-                f"--timestamp must be now, milliseconds since 1970, or yyyy-MM-dd#HH:mm:ss:SSS, "
-                f"not {text!r}"
-            ) from None
+        raise UsageError(
+            f"--timestamp must be now, milliseconds since 1970, or yyyy-MM-dd#HH:mm:ss:SSS, "
+            f"not {text!r}"
+        ) from None
     if to_ms < END_MS:
         raise UsageError(f"--timestamp must not be before 1970: {text}")
     return to_ms

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from mqadmin.command import Arguments, Command, Option
 from mqadmin.report import Report
-from mqadmin.resetting import END_MS, effect_of, move, report
+from mqadmin.resetting import effect_of, move, report
 from mqclient.admin import Admin
+from mqclient.admin.resets import END_MS
 
 
 async def run(admin: Admin, arguments: Arguments) -> Report:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from mqadmin.command import Arguments, Command, Option
 from mqadmin.report import Report
 from mqclient.admin import Admin
-from mqclient.errors import RocketMQError
+from mqclient.errors import NoRouteError, RocketMQError
 
 
 async def run(admin: Admin, arguments: Arguments) -> Report:
@@ -25,16 +23,17 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
 async def effect(admin: Admin, arguments: Arguments) -> str:
     """What will be lost."""
     topic, cluster = arguments.required("topic"), arguments.required("clusterName")
-    count, groups = 0, ""
-    with suppress(RocketMQError):  # the topic is unknown, or a broker does not answer
+    lost = "0 messages"
+    try:
         stats = (await admin.topics.stats(topic)).offset_table.values()
         count = sum(offsets.max_offset - offsets.min_offset for offsets in stats)
         readers = ", ".join(sorted(await admin.topics.consumed_by(topic)))
-        groups = f", read by {readers}" if readers else ""
-    return (
-        f"delete topic {topic} on every broker of {cluster} and in every NameServer: "
-        f"{count} messages{groups}"
-    )
+        lost = f"{count} messages" + (f", read by {readers}" if readers else "")
+    except NoRouteError:
+        pass  # the topic does not exist
+    except RocketMQError as error:
+        lost = f"an unknown number of messages ({error})"
+    return f"delete topic {topic} on every broker of {cluster} and in every NameServer: {lost}"
 
 
 DELETE_TOPIC = Command(

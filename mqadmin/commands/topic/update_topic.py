@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from mqadmin.command import Arguments, Command, Option
-from mqadmin.java_text import perm_text
+from mqadmin.java_text import java_object, perm_text
 from mqadmin.report import Report
+from mqadmin.targets import where
 from mqclient.admin import Admin
 from mqcommon.wire.bodies.topics import TopicConfig
 
@@ -16,8 +17,9 @@ UNIT_FLAG, UNIT_SUB_FLAG = 1, 2
 async def run(admin: Admin, arguments: Arguments) -> Report:
     """Create or change the topic, and register its order when it is ordered."""
     config = _config(arguments)
-    broker, cluster = arguments.text("brokerAddr"), arguments.text("clusterName")
-    addresses = await admin.topics.update(config, broker=broker, cluster=cluster)
+    chosen = where(arguments)
+    broker, cluster = chosen["broker"], chosen["cluster"]
+    addresses = await admin.topics.update(config, **chosen)
     order_line = ""
     if config.order and broker:
         queues = await admin.topics.add_to_order(config, await admin.brokers.name_of(broker))
@@ -51,12 +53,16 @@ def _table(addresses: list[str], config: TopicConfig, order_line: str, one_broke
 
 def config_text(config: TopicConfig) -> str:
     """`TopicConfig.toString`."""
-    return (
-        f"TopicConfig [topicName={config.topic_name}, readQueueNums={config.read_queue_nums}, "
-        f"writeQueueNums={config.write_queue_nums}, perm={perm_text(config.perm)}, "
-        f"topicFilterType={config.topic_filter_type}, topicSysFlag={config.topic_sys_flag}, "
-        f"order={'true' if config.order else 'false'}]"
-    )
+    fields = {
+        "topicName": config.topic_name,
+        "readQueueNums": config.read_queue_nums,
+        "writeQueueNums": config.write_queue_nums,
+        "perm": perm_text(config.perm),
+        "topicFilterType": config.topic_filter_type,
+        "topicSysFlag": config.topic_sys_flag,
+        "order": config.order,
+    }
+    return java_object("TopicConfig", fields)
 
 
 UPDATE_TOPIC = Command(

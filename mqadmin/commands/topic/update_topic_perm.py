@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from mqadmin.command import Arguments, Command, Option, UsageError
+from mqadmin.command import Arguments, Command, Option
 from mqadmin.commands.topic.update_topic import config_text
 from mqadmin.report import Report
+from mqadmin.targets import where
 from mqclient.admin import Admin
 from mqcommon.wire.bodies.route import TopicRouteData
 from mqcommon.wire.bodies.topics import TopicConfig
@@ -16,9 +17,7 @@ NO_MASTER = "updateTopicPerm error broker not exit or broker is not master!."
 async def run(admin: Admin, arguments: Arguments) -> Report:
     """Change the permission on one broker, or on every master of a cluster."""
     topic, perm = arguments.required("topic"), arguments.number("perm", 0)
-    broker, cluster = arguments.text("brokerAddr"), arguments.text("clusterName")
-    if not broker and not cluster:
-        raise UsageError("say on which broker, or in which cluster: -b or -c")
+    chosen = where(arguments)
     route = await admin.topics.route(topic)
     first = route.queue_datas[0]
     config = TopicConfig(
@@ -28,9 +27,9 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
         perm=perm,
         topic_sys_flag=first.topic_sys_flag,
     )
-    if broker:
-        return await _on_broker(admin, broker, route, config)
-    addresses = await admin.topics.update(config, cluster=cluster)
+    if chosen["broker"]:
+        return await _on_broker(admin, chosen["broker"], route, config)
+    addresses = await admin.topics.update(config, **chosen)
     rows = [_row(address, config, first.perm) for address in addresses]
     return Report(rows, lambda: "\n".join(map(_line, rows)))
 
