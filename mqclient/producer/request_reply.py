@@ -84,7 +84,7 @@ class Requests:
         self._own.add(correlation)
         try:
             try:
-                await self._send(message, correlation, queue, deadline)
+                await self._send(message, correlation, queue, timeout, deadline)
             except RocketMQError:
                 if not future.done():  # else only the answer to the send was lost
                     raise
@@ -100,13 +100,18 @@ class Requests:
             self._own.discard(correlation)
 
     async def _send(
-        self, message: Message, correlation: str, queue: MessageQueue | None, deadline: float
+        self,
+        message: Message,
+        correlation: str,
+        queue: MessageQueue | None,
+        timeout: float,
+        deadline: float,
     ) -> None:
-        timeout = deadline - time.monotonic()
+        # The whole timeout, as DefaultMQProducerImpl.prepareSendRequest writes it.
         ttl = str(max(1, round(timeout * 1000)))
         more = {_CORRELATION: correlation, _ASKER: self._client.client_id, _TTL: ttl}
         outgoing = self._sender.prepare_with(message, more)
-        await self._sender.route(outgoing.topic, timeout)
+        await self._sender.route(outgoing.topic, deadline - time.monotonic())
         # A broker can push the reply only to a producer that it knows.
         await self._client.introduce(outgoing.topic, deadline - time.monotonic())
         left = deadline - time.monotonic()
