@@ -61,7 +61,7 @@ class NoRouteError(RocketMQError):
 
 
 class NotFoundError(RocketMQError):
-    """Servers answered, and what was asked for is not there."""
+    """The servers have no such message, member, offset, cluster or broker."""
 
     _next_step = "check the name or the id"
 

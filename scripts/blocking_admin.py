@@ -51,9 +51,11 @@ def page() -> str:
     parts = [HEAD.replace("{modules}", modules)]
     for module, group in found.items():
         parts.append(f'\n\nclass {group.__name__}(BlockingRoom):\n    """{_docstring(group)}"""\n')
-        names = [name for name, value in vars(group).items() if inspect.iscoroutinefunction(value)]
-        public = (name for name in names if not name.startswith("_"))
-        lines = (f"    {name} = sync({module}.{group.__name__}.{name})\n" for name in public)
+        lines = (
+            f"    {name} = sync({module}.{group.__name__}.{name})\n"
+            for name, value in vars(group).items()
+            if inspect.iscoroutinefunction(value) and not name.startswith("_")
+        )
         parts.append("\n" + "".join(lines))
     return "".join(parts)
 

@@ -66,10 +66,9 @@ def _table(listed: list[Row]) -> Iterator[str]:
     yield "| option | type | default | range | meaning |"
     yield "|---|---|---|---|---|"
     for row in listed:
-        unit = {"s": "seconds"}.get(row.option.unit, row.option.unit)
-        limits = f"{row.range} {unit}".strip() if row.range else ""
-        kind = f"{row.kind} | None" if row.takes_none else row.kind
-        cells = (f"`{row.name}`", f"`{_escaped(kind)}`", _default(row), limits, row.option.about)
+        limits = f"{row.range} {row.unit}".rstrip() if row.range else ""
+        kind = _escaped(row.annotation)
+        cells = (f"`{row.name}`", f"`{kind}`", _default(row), limits, row.option.about)
         yield f"| {' | '.join(cells)} |"
 
 

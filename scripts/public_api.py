@@ -108,7 +108,3 @@ def _signature(value: Any) -> str:
     except (TypeError, ValueError):
         return "(...)"
     return _ADDRESS.sub("", _PLACE.sub("", text)).replace("collections.abc.", "")
-
-
-if __name__ == "__main__":
-    print(page(), end="")

@@ -17,7 +17,6 @@ from mqclient.blocking.admin_groups import (
     Resets,
     Topics,
 )
-from mqclient.blocking.loop_thread import LoopThread
 from mqclient.blocking.producer import Producer
 from mqclient.blocking.sync_client import SyncClient
 from mqclient.settings.clients import AdminOptions
@@ -59,6 +58,3 @@ class Admin(SyncClient):
         and closes it: `with admin.producer("tools") as producer`.
         """
         return made_of(Producer, producer_options(self._options, group, trace=trace, unit=unit))
-
-    def _where(self) -> LoopThread:
-        return self._running

@@ -22,7 +22,7 @@ S = TypeVar("S")
 
 
 class BlockingFace:
-    """What a derived method uses: the asyncio object, and where its coroutines run."""
+    """The asyncio object whose methods are derived, and the loop that runs them."""
 
     _async: Any
 

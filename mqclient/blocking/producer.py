@@ -71,7 +71,7 @@ class Producer(SyncClient):
     ) -> "Future[SendResult]":
         """Like `send`, but return at once: the future gets the result or the exception.
 
-        With in_flight_max or in_flight_bytes_max it waits for room first, and raises
+        With `limits=SendLimits(...)` it waits for room first, and raises
         BackPressureTimeout if none comes within the timeout.
         """
         thread = self._running

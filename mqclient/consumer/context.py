@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from mqclient.engine.callables import check_takes, takes
-from mqclient.settings.checks import check_type, seconds
+from mqclient.settings.checks import seconds
 from mqcommon.message import DELAY_LEVEL_MAX, MessageQueue, ReceivedMessage
 
 __all__ = [
@@ -67,7 +67,8 @@ class ConsumeContext:
 
     @delay_level.setter
     def delay_level(self, level: int) -> None:
-        check_type("delay_level", level, int, "int")
+        if not isinstance(level, int):
+            raise TypeError(f"delay_level must be int, not {type(level).__name__}")
         if not -1 <= level <= DELAY_LEVEL_MAX:
             raise ValueError(
                 f"delay_level {level} is no level: 1 to {DELAY_LEVEL_MAX} stand for 1 s to 2 h, 0 "

@@ -32,7 +32,7 @@ class FilterChecks:
     def begin(self, item: Subscription, accept: Callable[[Subscription], None]) -> None:
         """Let a broker check a filter, then accept it unless `forget` came first.
 
-        The next `finish` raises a refusal; until then it is logged.
+        A refusal is logged, and the next `finish` raises it.
         """
         topic = item.data.topic
         task = asyncio.get_running_loop().create_task(self._check_new(item, accept))

@@ -25,7 +25,7 @@ class AsyncClient:
     _client: Client
 
     async def start(self) -> None:
-        """Start the client; `async with` does this too. A client that is started stays so."""
+        """Start the client; `async with` does this too. Does nothing while the client runs."""
         await self._client.start()
 
     async def close(self, timeout: float = 20.0) -> None:

@@ -146,7 +146,7 @@ class Client:
 
     @property
     def state(self) -> State:
-        """Where the client is in its life."""
+        """The state of the client."""
         return self._state
 
     def check_running(self) -> None:

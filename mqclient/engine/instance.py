@@ -29,7 +29,7 @@ from mqcommon.wire.calls.call import Call
 from mqcommon.wire.codes import FrameFlag, RequestCode, ResponseCode, SerializeType
 from mqcommon.wire.frame import Frame
 
-__all__ = ["Instance", "Member", "RequestHandler", "TransportLike", "every", "join"]
+__all__ = ["Instance", "Member", "every", "join"]
 
 R = TypeVar("R")
 log = logging.getLogger("mqclient.engine")

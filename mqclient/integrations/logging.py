@@ -15,7 +15,15 @@ from mqclient.engine.process import process_id
 from mqclient.errors import RocketMQError
 from mqclient.settings.checks import check_sendable
 from mqclient.settings.clients import Namesrv
-from mqclient.settings.declare import Option, declared, explained, made_of, narrowed, takes
+from mqclient.settings.declare import (
+    Option,
+    by_value,
+    declared,
+    explained,
+    made_of,
+    narrowed,
+    takes,
+)
 from mqclient.settings.producers import ProducerOptions, SendOptions
 from mqcommon.message import Message
 
@@ -48,10 +56,6 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(row, ensure_ascii=False, default=str)
 
 
-def _topic(_name: str, topic: str) -> str:
-    return check_sendable(topic)
-
-
 def _level(_name: str, level: int | str) -> int | str:
     logging.Handler(level)  # refuses others
     return level
@@ -61,7 +65,7 @@ def _level(_name: str, level: int | str) -> int | str:
 class HandlerOptions(SendOptions):
     """Options of a RocketMQHandler."""
 
-    topic: Annotated[str, Option("topic of the records", read=_topic, kind="str")]
+    topic: Annotated[str, Option("topic of the records", read=by_value(check_sendable), kind="str")]
     namesrv: Namesrv = None
     _: KW_ONLY
     level: Annotated[int | str, Option("lowest level to send", read=_level, kind="int | str")] = (

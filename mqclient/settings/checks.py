@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
 
 from mqcommon import names
 
@@ -166,9 +165,3 @@ def check_range(name: str, value: int, low: int, high: int) -> None:
         raise TypeError(f"{name} must be int, not {type(value).__name__}")
     if not low <= value <= high:
         raise ValueError(f"{name} must be {low} to {high}, not {value}")
-
-
-def check_type(name: str, value: object, kind: Any, words: str) -> None:
-    """Raise TypeError unless a value has a type. words: what it must be."""
-    if not isinstance(value, kind):
-        raise TypeError(f"{name} must be {words}, not {type(value).__name__}")

@@ -10,16 +10,12 @@ from mqclient.engine.namespace import check_namespace
 from mqclient.engine.tls import TlsConfig, connector_tls
 from mqclient.engine.transport_like import TransportLike
 from mqclient.settings.checks import checked_map, namesrv_addresses
-from mqclient.settings.declare import DAY_S, Declared, Option, declared, narrowed
+from mqclient.settings.declare import DAY_S, Declared, Option, by_value, declared, narrowed
 from mqclient.settings.values import Account, ClientId, Credentials, account_of
 from mqcommon.own_address import own_address
 from mqcommon.wire.codes import SerializeType
 
 __all__ = ["AdminOptions", "ClientOptions", "ConnectionOptions", "Namesrv", "connection_of"]
-
-
-def _namesrv(_name: str, given: str | Iterable[str] | None) -> tuple[str, ...]:
-    return namesrv_addresses(given)
 
 
 def _transport(name: str, given: Any) -> Any:
@@ -34,16 +30,12 @@ def _namespace(name: str, given: Any) -> str:
     return check_namespace(given)
 
 
-def _address_map(_name: str, given: Mapping[str, str]) -> Mapping[str, str]:
-    return checked_map(given)
-
-
 Namesrv = Annotated[
     str | Iterable[str] | None,
     Option(
         'NameServers "host:port", several by ";" or as a list, or the URL of an address server; '
         "None takes NAMESRV_ADDR, else 127.0.0.1:9876",
-        read=_namesrv,
+        read=by_value(namesrv_addresses),
         reads_none=True,
         kind="str | list[str]",
     ),
@@ -86,7 +78,7 @@ class ClientOptions(Declared):
         Option(
             "broker's advertised address to the address to connect to, for brokers behind a NAT "
             "or a port forwarding",
-            read=_address_map,
+            read=by_value(checked_map),
             kind="dict[str, str]",
         ),
     ] = None
@@ -107,7 +99,7 @@ class ClientOptions(Declared):
     transport: Annotated[
         TransportLike | None,
         Option(
-            "what to send with, such as MockTransport() in tests; None makes connections",
+            "transport to send with, such as MockTransport() in tests; None makes connections",
             read=_transport,
             kind="TransportLike",
         ),

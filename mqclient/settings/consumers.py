@@ -9,7 +9,7 @@ from mqclient.consumer.allocation import Allocation, strategy_of
 from mqclient.engine.namespace import Namespace
 from mqclient.settings.checks import check_group, check_topic
 from mqclient.settings.clients import ClientOptions, Namesrv
-from mqclient.settings.declare import DAY_S, Option, declared
+from mqclient.settings.declare import DAY_S, Option, by_value, declared
 from mqclient.settings.values import Limits, PullLimits, Trace
 from mqcommon import names
 
@@ -18,7 +18,7 @@ __all__ = ["LitePullOptions", "PushOptions"]
 ConsumeFrom = Literal["latest", "earliest"] | datetime
 
 
-def check_start(start: Any, name: str = "consume_from") -> Any:
+def _start(name: str, start: Any) -> Any:
     """The start of a group. Raises ValueError for all but "latest", "earliest", aware datetimes."""
     if start in ("latest", "earliest"):
         return start
@@ -29,17 +29,10 @@ def check_start(start: Any, name: str = "consume_from") -> Any:
     return start
 
 
-def _start(name: str, start: Any) -> Any:
-    return check_start(start, name)
-
-
-def _group(_name: str, group: str) -> str:
-    check_topic(names.retry_topic(check_group(group)))  # the retry topic must be legal too
+def _shared_group(group: str) -> str:
+    """A group that also names a legal retry topic."""
+    check_topic(names.retry_topic(check_group(group)))
     return group
-
-
-def _member_group(_name: str, group: str) -> str:
-    return check_group(group)
 
 
 def _allocate(_name: str, allocation: Any) -> Any:
@@ -84,7 +77,10 @@ class PushOptions(ClientOptions):
     """Options of a push consumer."""
 
     group: Annotated[
-        str, Option("consumer group; its members share the queues", read=_group, kind="str")
+        str,
+        Option(
+            "consumer group; its members share the queues", read=by_value(_shared_group), kind="str"
+        ),
     ]
     namesrv: Namesrv = None
     _: KW_ONLY
@@ -163,7 +159,8 @@ class PushOptions(ClientOptions):
                 "offset_store is for model='broadcasting'; brokers keep the offsets of a group "
                 "that shares its queues: leave offset_store out"
             )
-        object.__setattr__(self, "group", _group("", Namespace(self.namespace).wrap(self.group)))
+        wrapped = Namespace(self.namespace).wrap(self.group)
+        object.__setattr__(self, "group", _shared_group(wrapped))
 
 
 @declared
@@ -174,7 +171,7 @@ class LitePullOptions(ClientOptions):
         str | None,
         Option(
             "consumer group; None reads assigned queues without a group and commits nothing",
-            read=_member_group,
+            read=by_value(check_group),
             kind="str",
         ),
     ] = None

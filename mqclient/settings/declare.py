@@ -38,6 +38,7 @@ __all__ = [
     "Declared",
     "Option",
     "Row",
+    "by_value",
     "changed",
     "declared",
     "explained",
@@ -60,7 +61,7 @@ _SHOWN.maxstring = _SHOWN.maxother = 60
 
 @dataclass(frozen=True)
 class Option:
-    """What a field says about itself besides its type and default.
+    """The meaning, unit, range and check of an option; its field has the type and the default.
 
     about: meaning. unit: "s" for seconds, "bytes", "messages" and others. low, high: the allowed
     range, inclusive. read: converts and checks a value, for types that need more than their name;
@@ -76,6 +77,11 @@ class Option:
     reads_none: bool = False
     kind: str = ""
     secret: bool = False
+
+
+def by_value(check: Callable[[Any], Any]) -> Callable[[str, Any], Any]:
+    """An `Option.read` of a check that names the option itself."""
+    return lambda _name, value: check(value)
 
 
 @dataclass(frozen=True)
@@ -103,6 +109,16 @@ class Row:
         if get_origin(self.hint) is not None or self.hint is Any:
             return "Callable"
         return str(self.hint.__name__)
+
+    @property
+    def annotation(self) -> str:
+        """The type in words, with None if the option takes it."""
+        return f"{self.kind} | None" if self.takes_none else self.kind
+
+    @property
+    def unit(self) -> str:
+        """The unit in words; empty without one."""
+        return {"s": "seconds"}.get(self.option.unit, self.option.unit)
 
     @property
     def range(self) -> str:
@@ -138,16 +154,15 @@ class Row:
             hint = ""
             if option.unit == "s" and option.low <= value / 1000 <= option.high:
                 hint = "; give seconds, not milliseconds"
-            unit = {"s": " seconds"}.get(option.unit, f" {option.unit}".rstrip())
-            raise ValueError(f"{self.name} must be {self.range}{unit}, not {value!r}{hint}")
+            allowed = f"{self.range} {self.unit}".rstrip()
+            raise ValueError(f"{self.name} must be {allowed}, not {value!r}{hint}")
         return value
 
     def _refusal(self, value: Any) -> str:
         expected = self.kind.replace(" | ", " or ").replace("Callable", "a function")
         if self.hint in (float, int):
-            of = {"s": "seconds"}.get(self.option.unit, self.option.unit)
             expected = "a number" if self.hint is float else "a whole number"
-            expected += f" of {of}" if of else ""
+            expected += f" of {self.unit}" if self.unit else ""
         elif isinstance(self.hint, type) and issubclass(self.hint, Declared):
             expected = f"a {expected}"
         if self.takes_none:
@@ -308,12 +323,12 @@ def _parameters(kind: Any) -> Iterator[inspect.Parameter]:
             if keyword_only[row.name]
             else inspect.Parameter.POSITIONAL_OR_KEYWORD,
             default=inspect.Parameter.empty if row.required else row.default,
-            annotation=_Text(row.kind + (" | None" if row.takes_none else "")),
+            annotation=_Text(row.annotation),
         )
 
 
 def explained(client: type[C]) -> type[C]:
-    """Add the options of a client to its docstring, except those of every client."""
+    """Add a client's options to its docstring; the options of every client only by name."""
     if not client.__doc__:  # python -OO
         return client
     kind: Any = client.__init__.__kind__  # type: ignore[attr-defined]
@@ -337,6 +352,5 @@ def _listed(options: tuple[Row, ...]) -> str:
 
 def _described(row: Row) -> str:
     """One option in words: its name, unit, range and meaning."""
-    unit = {"s": "seconds"}.get(row.option.unit, row.option.unit)
-    limits = " ".join(part for part in (row.range, unit) if part)
+    limits = " ".join(part for part in (row.range, row.unit) if part)
     return f"{row.name}{f' ({limits})' if limits else ''}: {row.option.about}."

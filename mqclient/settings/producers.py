@@ -8,8 +8,8 @@ from mqclient.engine.callables import check_takes
 from mqclient.engine.namespace import Namespace
 from mqclient.producer.transactions.state import CheckHandler
 from mqclient.settings.checks import check_group, check_topic
-from mqclient.settings.clients import ClientOptions, ConnectionOptions, Namesrv, connection_of
-from mqclient.settings.declare import Option, changed, declared, rows
+from mqclient.settings.clients import ClientOptions, Namesrv, connection_of
+from mqclient.settings.declare import Option, by_value, changed, declared
 from mqclient.settings.values import Compression, Linger, Retry, SendLimits, Trace
 
 __all__ = ["ProducerOptions", "SendOptions", "TransactionOptions", "producer_options"]
@@ -19,10 +19,6 @@ BeforeSend = Callable[[Any], object]
 """Gets the message, or the list of messages, that will be sent."""
 AfterSend = Callable[[Any, Any, Exception | None], object]
 """Gets the message or list, its SendResult or None, and the exception or None."""
-
-
-def _group(_name: str, group: str) -> str:
-    return check_group(group)
 
 
 def _topics(name: str, topics: Iterable[str]) -> tuple[str, ...]:
@@ -36,7 +32,7 @@ def _check(name: str, check: Any) -> Any:
     return check
 
 
-Group = Annotated[str, Option("producer group", read=_group, kind="str")]
+Group = Annotated[str, Option("producer group", read=by_value(check_group), kind="str")]
 
 
 @declared
@@ -109,10 +105,8 @@ def producer_options(
     client: ClientOptions, group: str, *, trace: bool, unit: str | None
 ) -> ProducerOptions:
     """The options of a producer that connects as another client does."""
-    shared = connection_of(client)
-    values = {row.name: getattr(shared, row.name) for row in rows(ConnectionOptions)}
-    values["client_id"] = changed(shared.client_id, unit=unit)
-    return ProducerOptions(group=group, trace=Trace() if trace else None, **values)
+    shared = changed(connection_of(client), client_id=changed(client.client_id, unit=unit))
+    return ProducerOptions(group=group, trace=Trace() if trace else None, **vars(shared))
 
 
 @declared
@@ -123,7 +117,7 @@ class TransactionOptions(SendOptions):
         str,
         Option(
             "producer group; its members answer for each other's transactions",
-            read=_group,
+            read=by_value(check_group),
             kind="str",
         ),
     ]

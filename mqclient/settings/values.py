@@ -4,7 +4,7 @@ from dataclasses import KW_ONLY
 from typing import Annotated, Literal, TypedDict
 
 from mqclient.settings.checks import check_sendable
-from mqclient.settings.declare import Declared, Option, declared
+from mqclient.settings.declare import Declared, Option, by_value, declared
 from mqcommon import extras, names
 
 __all__ = [
@@ -21,10 +21,6 @@ __all__ = [
 
 COUNT_MAX = 1 << 31
 BYTES_MAX = 1 << 40
-
-
-def _topic(_name: str, topic: str) -> str:
-    return check_sendable(topic)
 
 
 class Account(TypedDict, total=False):
@@ -115,7 +111,7 @@ class Linger(Declared):
 
 @declared
 class SendLimits(Declared):
-    """What a producer may have in flight; further sends wait until their timeout."""
+    """The limits on messages in flight; a send over a limit waits for room until its timeout."""
 
     _: KW_ONLY
     max_messages: Annotated[
@@ -129,7 +125,7 @@ class SendLimits(Declared):
 
 @declared
 class Limits(Declared):
-    """What a consumer may hold, unhandled; above a limit pulling pauses."""
+    """The limits on messages that a consumer holds, unhandled; above a limit pulling pauses."""
 
     _: KW_ONLY
     queue_messages: Annotated[int, Option("messages held of one queue", "messages", 1, 65_535)] = (
@@ -188,9 +184,9 @@ class PullLimits(Limits):
 class Trace(Declared):
     """Records of messages, for RocketMQ's mqadmin queryMsgTraceById."""
 
-    topic: Annotated[str, Option("topic that gets the records", read=_topic, kind="str")] = (
-        names.TRACE_TOPIC
-    )
+    topic: Annotated[
+        str, Option("topic that gets the records", read=by_value(check_sendable), kind="str")
+    ] = names.TRACE_TOPIC
 
 
 Method = Literal["zlib", "lz4", "zstd"]

@@ -43,14 +43,13 @@ class SendTrace:
         if "DELAY" in properties or "__STARTDELIVERTIME" in properties:
             kind = DELAY
         queue = result.message_queue
-        msg_ids = ",".join(result.msg_ids)
         text = record_text(
             *("Pub", started_ms, result.region_id, self._dispatcher.group),
-            *(queue.topic, msg_ids, tags, keys, self._address(queue)),
+            *(queue.topic, outgoing.msg_id, tags, keys, self._address(queue)),
             *(len(outgoing.body), current_ms() - started_ms, kind),
             *(",".join(result.offset_msg_ids), not result.lesser),
         )
-        self._dispatcher.append(TraceRecord(text, keys_of((msg_ids, keys))))
+        self._dispatcher.append(TraceRecord(text, keys_of((outgoing.msg_id, keys))))
 
     def ended(
         self,

@@ -24,7 +24,7 @@ KINDS: list[type[Declared]] = [*(kind for kind, _, _ in CLIENTS.values()), *VALU
 def test_each_option_is_explained_and_exported(kind: type[Declared]) -> None:
     for row in rows(kind):
         assert row.option.about and not row.option.about.endswith("."), row.name
-        assert row.option.unit or row.hint not in (float,), f"{row.name} has no unit"
+        assert row.option.unit or row.hint is not float, f"{row.name} has no unit"
     assert getattr(mqclient, kind.__name__) is getattr(aio, kind.__name__) is kind
 
 

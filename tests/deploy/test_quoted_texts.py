@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.sources import ROOT, nodes_of, text_of
+
 PAGE = ROOT / "docs" / "operations" / "troubleshooting.md"
 PACKAGES = ("mqcommon", "mqstore", "mqclient", "mqadmin", "mqserver")
 GAP = "…"
@@ -27,7 +28,7 @@ def quoted() -> list[str]:
 
 
 def in_python(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield PYTHON_FIELD.sub(GAP, node.value)
         elif isinstance(node, ast.JoinedStr):
@@ -36,7 +37,7 @@ def in_python(path: Path) -> Iterator[str]:
 
 
 def in_rust(path: Path) -> Iterator[str]:
-    for found in RUST_TEXT.findall(path.read_text()):
+    for found in RUST_TEXT.findall(text_of(path)):
         joined = re.sub(r"\\\n\s*", "", found).replace('\\"', '"')
         yield RUST_FIELD.sub(GAP, joined)
 

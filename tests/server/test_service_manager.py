@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from mqserver.commands.broker import load_broker
+from mqserver.commands.main import standalone
 from mqserver.embedded.testing import free_port
+from mqserver.registration.advertised import ENVIRONMENT
 from mqserver.runtime.service_manager import READY, STOPPING, notify
 from scripts.server_process import ServerProcess
 from tests.server.raw import DEADLINE
@@ -31,8 +33,8 @@ def test_it_hears_when_a_server_is_ready_and_stops(
     command: str, manager: socket.socket, tmp_path: Path
 ):
     run = server_command(command, tmp_path, free_port())
-    told = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
-    process = ServerProcess(run, cwd=tmp_path, ready="boot success", env=told)
+    environment = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
+    process = ServerProcess(run, cwd=tmp_path, ready="boot success", env=environment)
     try:
         assert manager.recv(100) == b"READY=1"
         process.stop()
@@ -72,8 +74,13 @@ def test_a_manager_that_is_away_is_a_warning(
 def test_the_variable_with_the_advertised_address(
     monkeypatch: pytest.MonkeyPatch, address: str, keys: dict[str, str]
 ):
-    monkeypatch.setenv("MQSTACK_ADVERTISE", address)
+    monkeypatch.setenv(ENVIRONMENT, address)
     loaded = load_broker(None, None, {})
     assert {key: str(loaded.values[key]) for key in keys} == keys
     assert all(loaded.origins[key] == "environment MQSTACK_ADVERTISE" for key in keys)
     assert load_broker(None, None, {"brokerIP1": "192.0.2.1"}).values["brokerIP1"] == "192.0.2.1"
+
+
+def test_standalone_takes_the_same_variable():
+    (advertise,) = (option for option in standalone.params if option.name == "advertise")
+    assert advertise.envvar == ENVIRONMENT

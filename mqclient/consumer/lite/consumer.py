@@ -23,7 +23,7 @@ from mqclient.engine.client import Client
 from mqclient.engine.first_at import asking, first_at
 from mqclient.engine.parallel import in_parallel
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError
-from mqclient.settings.checks import check_readable, milliseconds, seconds
+from mqclient.settings.checks import check_range, check_readable, milliseconds, seconds
 from mqclient.settings.consumers import LitePullOptions
 from mqclient.settings.declare import explained, takes
 from mqcommon.message import MessageQueue, ReceivedMessage, queue_of
@@ -298,10 +298,7 @@ class LitePullConsumer(AsyncClient):
         them with the next `poll`. Raises as iterating does, ClosedError after a close.
         """
         self._check_reads()
-        if isinstance(max_messages, bool) or not isinstance(max_messages, int):
-            raise TypeError(f"max_messages must be int, not {type(max_messages).__name__}")
-        if not 1 <= max_messages <= POLL_COUNT_MAX:
-            raise ValueError(f"max_messages must be 1 to {POLL_COUNT_MAX}, not {max_messages}")
+        check_range("max_messages", max_messages, 1, POLL_COUNT_MAX)
         limit = seconds(timeout)
         await asyncio.sleep(0)
         return await self._buffer.take_many(max_messages, limit)

@@ -118,7 +118,6 @@ class TransactionProducer(Producer):
     @takes(TransactionOptions)
     def __init__(self, options: TransactionOptions) -> None:
         self._build(options)
-        self.settings = options
         self._halves = Halves(self._client, self._sender, self._around)
         if self._trace is not None:
             self._halves.on_ended = self._trace.ended

@@ -94,7 +94,7 @@ class Checks:
         if not writing.is_half(half):
             log.warning(
                 "the message with keys %r and id %s in %s is no half message, so no producer is "
-                "asked about it", " ".join(half.keys), half.msg_id, names.HALF_TOPIC,
+                "asked about it", half.properties.get("KEYS"), half.msg_id, names.HALF_TOPIC,
             )  # fmt: skip
             return
         group = half.properties.get("PGROUP", "")

@@ -160,7 +160,8 @@ def put_given_up(broker: BrokerContext, half: ReceivedMessage, times: int) -> Pu
 def described(half: ReceivedMessage) -> str:
     """A half message as an operator knows it."""
     topic = half.properties.get("REAL_TOPIC", half.topic)
-    return f"half message of topic {topic}, keys {' '.join(half.keys)!r}, id {half.msg_id}"
+    keys = half.properties.get("KEYS")
+    return f"half message of topic {topic}, keys {keys!r}, id {half.msg_id}"
 
 
 def real_record(half: bytes, message: ReceivedMessage) -> bytes:
