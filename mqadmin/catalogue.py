@@ -48,6 +48,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
         "updateGlobalWhiteAddr",
     ),
     "export": ("exportMetadata", "exportConfigs", "exportMetrics"),
+    "context": (),
 }  # fmt: skip
 """The names of all commands by subject: RocketMQ's, and ours, which `_add_own` adds."""
 
@@ -60,6 +61,7 @@ SUBJECT_TITLES = {
     "namesrv": "NameServers",
     "acl": "Accounts and permissions",
     "export": "Exports",
+    "context": "Saved contexts",
 }
 
 MODULES = dict.fromkeys(SUBJECTS["acl"], "accounts")

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import click
 
+from mqadmin.contexts import Context, in_use
 from mqadmin.java_text import parse_time_ms
 from mqadmin.report import FORMATS, Report, Stream
 from mqclient.admin import Admin
 from mqclient.cli import connection
+from mqclient.settings.values import Credentials
 from mqcommon.cli.options import DEBUG
+from mqcommon.cli.running import WrongArguments
 
+CONNECTION = [
+    *(click.Option([option.flag, option.argument]) for option in connection.OPTIONS),
+    click.Option(["--context"]),
+]
+"""The options for connecting besides -n. Their texts are read after a saved context is known."""
 WATCH_MIN_S = 0.1
 """Shortest time between two rounds of --watch."""
 
@@ -61,12 +70,16 @@ NAMESRV_OPTION = Option(
 class Arguments:
     """The values of a command line, by the options' long names: `flag("dry-run")`.
 
-    connection: arguments of a client, made of the options for connecting.
+    connection: arguments of a client, made of the options for connecting. context: the name of the
+    saved context that the command uses, empty if it uses none.
     """
 
-    def __init__(self, values: Mapping[str, Any], connection: Mapping[str, Any]) -> None:
+    def __init__(
+        self, values: Mapping[str, Any], connection: Mapping[str, Any], context: str = ""
+    ) -> None:
         self._values = values
         self.connection = connection
+        self.context = context
 
     def text(self, name: str) -> str | None:
         """A value without surrounding blanks, None when the option is absent."""
@@ -129,7 +142,9 @@ class Command:
     option, in seconds, that makes the command repeat until it is stopped. more_options: ours, which
     RocketMQ's usage text does not have. effect: for a destructive command, names the loss, as the
     end of the sentence "This will ...". description: the purpose of a command of our own, in one
-    line; `catalogue` has RocketMQ's descriptions.
+    line; `catalogue` has RocketMQ's descriptions. positional: the word after the command's name,
+    `NAME`, or `[NAME]` if it may be absent. connects: False for a command that asks no server; it
+    gets an Admin that is not started.
     """
 
     name: str
@@ -140,10 +155,13 @@ class Command:
     more_options: Sequence[Option] = ()
     effect: Callable[[Admin, Arguments], Awaitable[str]] | None = None
     description: str = ""
+    positional: str = ""
+    connects: bool = True
     all_options: tuple[Option, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        by_name = {o.short or o.long: o for o in (HELP_OPTION, NAMESRV_OPTION, *self.options)}
+        common = (HELP_OPTION, NAMESRV_OPTION) if self.connects else (HELP_OPTION,)
+        by_name = {o.short or o.long: o for o in (*common, *self.options)}
         options = [by_name[name] for name in sorted(by_name)]
         object.__setattr__(self, "all_options", tuple(options))
 
@@ -155,9 +173,16 @@ class Command:
                 values = dict(context.params)
         except click.UsageError as error:
             raise UsageError(error.format_message()) from error
-        if not values["help"]:
-            self._check(values)
-        return Arguments(values, connection.server_options_of(values))
+        if values["help"]:
+            return Arguments(values, {})
+        self._check(values)
+        if not self.connects:
+            return Arguments(values, {})
+        found = in_use(values.pop("context"), has_address=bool(values["namesrvAddr"]))
+        try:
+            return _connecting(values, *(found or ("", None)))
+        except click.UsageError as error:
+            raise UsageError(error.format_message()) from error
 
     def parameters(self) -> list[click.Parameter]:
         """Options with RocketMQ's names, whose help is RocketMQ's text (`help.py`), and ours."""
@@ -170,14 +195,22 @@ class Command:
                 )
                 for option in options
             ),
-            *click.command(connection.server_options(lambda: None)).params,
+            *([click.Argument([self.argument], required=False)] if self.positional else []),
+            *(CONNECTION if self.connects else []),
             click.Option(["--output"], type=click.Choice(FORMATS)),
             click.Option(["--watch"], type=click.FloatRange(min=WATCH_MIN_S)),
             *([click.Option(["--yes"], is_flag=True)] if self.effect is not None else []),
             DEBUG,
         ]
 
+    @property
+    def argument(self) -> str:
+        """The name of the positional word's value, as `Arguments` has it."""
+        return self.positional.strip("[]").lower()
+
     def _check(self, values: Mapping[str, object]) -> None:
+        if self.positional and not self.positional.startswith("[") and not values[self.argument]:
+            raise UsageError(f"Missing argument: {self.positional}")
         for option in self.options:
             if option.required and values[option.name] is None:
                 raise UsageError(f"Missing required option: {option.short or option.long}")
@@ -186,3 +219,35 @@ class Command:
         if group and len(given) != 1:
             names = " or ".join(f"-{option.short} ({option.long})" for option in group)
             raise UsageError(f"give exactly one of {names}")
+
+
+def _connecting(values: dict[str, Any], name: str, context: Context | None) -> Arguments:
+    """The arguments of a command line; a context has the values that the line does not have."""
+    given = {option.argument: values.pop(option.argument) for option in connection.OPTIONS}
+    if context is None:
+        return Arguments(values, connection.read_options(given))
+    values["namesrvAddr"] = values["namesrvAddr"] or context.namesrv
+    saved = {
+        "credentials": context.credentials,
+        "tls": context.tls_config,
+        "address_map": context.address_map,
+    }
+    connection.read_options(given)  # an error of the line is not the context's
+    try:
+        read = connection.read_options({key: given[key] or saved[key] for key in saved})
+    except click.BadParameter as error:
+        raise WrongArguments(f"context {name!r}: {error.message}") from error
+    if context.credentials_env and not given["credentials"]:
+        read["credentials"] = _account(name, context.credentials_env)
+    return Arguments(values, read, name)
+
+
+def _account(name: str, variables: Sequence[str]) -> Credentials:
+    """The account in the environment; raises WrongArguments if a variable is not set."""
+    for variable in variables:
+        if not os.environ.get(variable):
+            raise WrongArguments(
+                f"context {name!r} takes its account from the environment, "
+                f"but {variable} is not set"
+            )
+    return Credentials(*(os.environ[variable] for variable in variables))

@@ -22,7 +22,7 @@ def require_address(command: Command, arguments: Arguments) -> None:
     if not arguments.text("namesrvAddr") and not arguments.text("brokerAddr"):
         raise UsageError(
             f"{command.name} destroys data, so it needs an address: "
-            "give -n HOST:PORT, or set NAMESRV_ADDR"
+            "give -n HOST:PORT or --context NAME, or set NAMESRV_ADDR"
         )
 
 
@@ -37,6 +37,8 @@ async def is_confirmed(command: Command, admin: Admin, arguments: Arguments) -> 
         if is_rocketmqs(command.name):
             return True
         raise UsageError(f"{command.name} destroys data: confirm it with --yes")
+    if arguments.context:
+        sys.stderr.write(f"Context {arguments.context}: {arguments.text('namesrvAddr')}\n")
     sys.stderr.write(f"This will {await command.effect(admin, arguments)}.\nContinue? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() in ("y", "yes"):

@@ -6,6 +6,7 @@ import textwrap
 
 from mqadmin.catalogue import is_rocketmqs
 from mqadmin.command import Command, Option
+from mqadmin.contexts import CONTEXT_VARIABLE
 from mqadmin.report import FORMATS
 from mqclient.cli import connection
 
@@ -29,7 +30,8 @@ def _usage_lines(command: Command) -> str:
         else:
             words = _synopsis(option)
             parts.append(words if option.required else f"[{words}]")
-    text = f"usage: mqadmin {command.name} {' '.join(parts)}"
+    name = f"{command.name} {command.positional}".rstrip()
+    text = f"usage: mqadmin {name} {' '.join(parts)}"
     return "\n".join(_wrap(text.rstrip(), indent=7))
 
 
@@ -75,16 +77,25 @@ def full_help(command: Command) -> str:
     confirmed = YES_NOTE if command.effect is not None else ""
     in_pipe = "RocketMQ's text" if is_rocketmqs(command.name) else "jsonl"
     output = OUTPUT_NOTE.format(in_pipe=in_pipe)
-    return f"{usage(command)}\n\n{''.join(ours)}{CONNECTION_NOTE}{confirmed}{output}"
+    connecting = CONNECTION_NOTE if command.connects else ""
+    address = ADDRESS_NOTE if command.connects else ""
+    return f"{usage(command)}\n\n{''.join(ours)}{connecting}{confirmed}{output}{address}"
 
 
 CONNECTION_NOTE = "".join(
-    f"Also: {option.flag} {option.value}   {option.help}\n" for option in connection.OPTIONS
+    f"Also: {flag} {value}   {words}\n"
+    for flag, value, words in (
+        *((option.flag, option.value, option.help) for option in connection.OPTIONS),
+        ("--context", "NAME", f"saved context, see mqadmin context list [{CONTEXT_VARIABLE}]"),
+    )
 )
 YES_NOTE = "Also: --yes   do not ask for confirmation on a terminal\n"
 OUTPUT_NOTE = (
     f"Also: --output {'|'.join(FORMATS)} (table on a terminal, otherwise {{in_pipe}});"
     "\n--watch SECONDS repeats the command until it is stopped;"
-    "\n--debug shows the traceback of a defect;"
-    "\nwithout -n the address comes from NAMESRV_ADDR, else 127.0.0.1:9876."
+    "\n--debug shows the traceback of a defect."
+)
+ADDRESS_NOTE = (
+    f"\nThe address comes from -n, else --context, {CONTEXT_VARIABLE}, NAMESRV_ADDR, the current "
+    "context, else it is 127.0.0.1:9876."
 )

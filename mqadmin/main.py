@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 from mqadmin.catalogue import (
     command_of,
@@ -109,7 +110,7 @@ async def _execute(command: Command, arguments: Arguments, connect: AdminMaker) 
         admin = connect(arguments)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    async with admin:
+    async with admin if command.connects else nullcontext():
         if not await is_confirmed(command, admin, arguments):
             return exit_codes.FAILED
         form = arguments.text("output") or _usual_form(command)

@@ -27,7 +27,8 @@ and 5 and with mqstack. `mqadmin` lists the commands, `mqadmin help COMMAND` sho
 
 | option | meaning |
 |---|---|
-| `-n`, `--namesrvAddr` | NameServers `HOST:PORT`, several by `;`; else `NAMESRV_ADDR` |
+| `-n`, `--namesrvAddr` | NameServers `HOST:PORT`, several by `;` |
+| `--context NAME` | a [saved context](#contexts) |
 | `--output rocketmq` | RocketMQ's own text; the default in a pipe or file |
 | `--output table` | aligned columns; the default on a terminal |
 | `--output json`, `jsonl`, `csv` | rows with the fields below; times are milliseconds since 1970 |
@@ -37,10 +38,12 @@ and 5 and with mqstack. `mqadmin` lists the commands, `mqadmin help COMMAND` sho
 | `--address-map FROM=TO,...` | broker addresses to replace, for brokers behind NAT |
 | `--debug` | show the traceback of a defect |
 
-`--output table` shows RocketMQ's text where a command's result is no table. `-n` defaults to
-`127.0.0.1:9876`; a command that destroys data needs an address that was given: `-n`, `-b` or
-`NAMESRV_ADDR`. On a terminal such a command shows its effect and asks; `--yes` skips the question.
-Without a terminal it proceeds, as RocketMQ's does.
+`--output table` shows RocketMQ's text where a command's result is no table.
+
+A command that destroys data needs an address that was given: `-n`, `-b`, `NAMESRV_ADDR` or a
+context; others fall back on `127.0.0.1:9876`. On a terminal such a command shows its effect and
+asks; `--yes` skips the question. Without a terminal RocketMQ's commands proceed, as in RocketMQ,
+and the commands that RocketMQ does not have need `--yes`.
 
 | exit code | meaning |
 |---|---|
@@ -50,6 +53,25 @@ Without a terminal it proceeds, as RocketMQ's does.
 | 3 | a server cannot be reached or does not answer in time |
 | 4 | access control refused the account |
 | 70 | a defect of mqadmin; `--debug` shows the traceback |
+
+## Contexts
+
+`mqadmin context add prod -n 10.0.0.1:9876 --credentials tools.yml` saves a cluster under a name;
+`mqadmin topicList --context prod` uses it. A command uses the first of these:
+
+1. `--context NAME`; other options on the command line replace single values of the context.
+2. `-n`, without a context, so that no context's account is used at another cluster by mistake.
+3. The context that the environment variable `MQADMIN_CONTEXT` names, for one shell.
+4. `NAMESRV_ADDR`, without a context.
+5. The current context, which `mqadmin context use prod` chooses for all shells of this user.
+
+A context has all that a command needs to connect: addresses, account, TLS and address map. What it
+leaves out is as without a context. The file is `mqadmin/contexts.json` in `XDG_CONFIG_HOME`, else
+in `~/.config`, and only its owner may read it. It never holds a secret, only the paths of files or
+the names of environment variables (`--credentials-env ACCESS_KEY,SECRET_KEY`). Before a command
+destroys data, its question shows the context and the address.
+
+## Completion
 
 `eval "$(mqadmin completion bash)"` completes commands and options in bash,
 `eval "$(mqadmin completion zsh)"` in zsh, and `mqadmin completion fish | source` in fish.

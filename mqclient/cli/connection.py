@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import click
@@ -23,9 +23,8 @@ __all__ = [
     "ConnectionOption",
     "connection_of",
     "connection_options",
+    "read_options",
     "run_async",
-    "server_options",
-    "server_options_of",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -85,8 +84,8 @@ NAMESRV_OPTION = click.option(
 """-n/--namesrv; mqadmin's has RocketMQ's own spelling."""
 
 
-def server_options(command: F) -> F:
-    """Add OPTIONS to a click command; `server_options_of` takes them."""
+def connection_options(command: F) -> F:
+    """Add -n/--namesrv and OPTIONS to a click command; `connection_of` takes them."""
     own = [
         click.option(
             option.flag, option.argument, metavar=option.value, callback=_always(option.read),
@@ -94,22 +93,26 @@ def server_options(command: F) -> F:
         )
         for option in OPTIONS
     ]  # fmt: skip
-    return all_options(*own)(command)
-
-
-def connection_options(command: F) -> F:
-    """Add -n/--namesrv and OPTIONS to a click command; `connection_of` takes them."""
-    return all_options(NAMESRV_OPTION, server_options)(command)
-
-
-def server_options_of(options: dict[str, Any]) -> dict[str, Any]:
-    """Move the values of OPTIONS out of a command's; returns the arguments of a client."""
-    return {name: options.pop(name) for name in ("address_map", "tls", "credentials")}
+    return all_options(NAMESRV_OPTION, *own)(command)
 
 
 def connection_of(options: dict[str, Any]) -> dict[str, Any]:
     """Move the connection options out of a command's; returns the arguments of a client."""
-    return {"namesrv": options.pop("namesrv"), **server_options_of(options)}
+    return {name: options.pop(name) for name in ("namesrv", "address_map", "tls", "credentials")}
+
+
+def read_options(texts: Mapping[str, str | None]) -> dict[str, Any]:
+    """The arguments of a client by the texts of OPTIONS; an absent or empty one has its default.
+
+    Raises click.BadParameter that names the option.
+    """
+    found = {}
+    for option in OPTIONS:
+        try:
+            found[option.argument] = option.read(texts.get(option.argument) or None)
+        except (ValueError, OSError) as error:
+            raise click.BadParameter(str(error), param_hint=f"'{option.flag}'") from None
+    return found
 
 
 def _always(read: Callable[[str | None], T]) -> Callable[..., T]:

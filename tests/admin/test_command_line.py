@@ -97,7 +97,7 @@ def test_a_destructive_command_needs_an_address_and_a_yes(
 ) -> None:
     monkeypatch.delenv("NAMESRV_ADDR", raising=False)
     assert main(["sayWord", "-w", "a", "--yes"]) == 2
-    assert "needs an address: give -n HOST:PORT, or set NAMESRV_ADDR" in capsys.readouterr().err
+    assert "needs an address: give -n HOST:PORT or --context" in capsys.readouterr().err
     monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:1")
     assert main(["sayWord", "-w", "a"]) == 2
     assert "confirm it with --yes" in capsys.readouterr().err

@@ -1,0 +1,1 @@
+"""Commands about saved contexts."""
