@@ -121,6 +121,9 @@ def topics_come_and_go(place: Place) -> None:
     with pytest.raises(NoRouteError):
         topics.create("PyOther", 3, key="PyNoSuchTopic")
     assert topics.config(place.broker, "PyOther") is None
+    topics.create(["PyMany1", TopicConfig("PyMany2", read_queue_nums=2, write_queue_nums=2)], 1)
+    many = [topics.config(place.broker, name) for name in ("PyMany1", "PyMany2")]
+    assert [made and made.write_queue_nums for made in many] == [1, 2]
     assert topics.clusters_of("PyCreated") == [CLUSTER]
     assert topics.cluster_of("PyCreated") == CLUSTER
     assert "PyCreated" in topics.names(CLUSTER)

@@ -44,14 +44,32 @@ class Brokers(Room):
         found = (table[name].broker_addrs for name in names if name in table)
         return [addresses[key] for addresses in found for key in sorted(addresses)]
 
+    async def only_cluster(self) -> str:
+        """The name of the cluster, if there is one only.
+
+        Raises ValueError naming the clusters if there are several, NotFoundError without any.
+        """
+        names = sorted((await self.clusters()).cluster_addr_table)
+        if not names:
+            raise NotFoundError(
+                f"no broker is registered at NameServer {self._channel.namesrv}; start one: "
+                f"mqserver broker start -n {self._channel.namesrv}"
+            )
+        if len(names) > 1:
+            raise ValueError(f"there are several clusters, give cluster= one of {', '.join(names)}")
+        return names[0]
+
     async def chosen(self, cluster: str | None, broker: str | None) -> list[str]:
         """The brokers that a change goes to: one, or every master of a cluster.
 
-        cluster: its name. broker: "host:port". Raises ValueError unless exactly one is given.
+        cluster: its name; None, without a broker, is the only one. broker: "host:port".
+        Raises ValueError for both, and as `only_cluster` does.
         """
-        if (cluster is None) == (broker is None):
+        if broker is None:
+            return await self.masters(cluster or await self.only_cluster())
+        if cluster is not None:
             raise ValueError("give either cluster or broker: where should the change be made?")
-        return [broker] if broker is not None else await self.masters(str(cluster))
+        return [broker]
 
     async def names(self, cluster: str) -> list[str]:
         """Broker names of a cluster; raises NotFoundError when it does not exist."""

@@ -47,7 +47,7 @@ class Groups(Room):
     ) -> list[str]:
         """Create or change a group on one broker, or on every master of a cluster.
 
-        cluster: its name. broker: "host:port" of a master. Give exactly one.
+        cluster: its name; None, without a broker, is the only one. broker: "host:port" of a master.
         Returns the addresses that have it now.
         """
         addresses = await self._brokers.chosen(cluster, broker)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mqclient.admin.brokers import Brokers
 from mqclient.admin.channel import Channel, Room
+from mqclient.engine.parallel import in_parallel
 from mqclient.errors import RocketMQError
 from mqcommon.names import AUTO_CREATE_TOPIC, is_of_a_group
 from mqcommon.wire.bodies.route import TopicRouteData
@@ -50,17 +53,56 @@ class Topics(Room):
         clusters = (await self._brokers.clusters()).cluster_addr_table
         return sorted(name for name, brokers in clusters.items() if first in brokers)
 
-    async def create(self, topic: str, queues: int = 8, *, key: str = AUTO_CREATE_TOPIC) -> None:
-        """Create a topic on every master that has the topic `key` (`MQAdminImpl.createTopic`).
+    async def create(
+        self,
+        topics: str | TopicConfig | Iterable[str | TopicConfig],
+        queues: int = 8,
+        *,
+        cluster: str | None = None,
+        key: str | None = None,
+    ) -> None:
+        """Create topics on every master of a cluster; those that exist get the new values.
 
-        Each broker is asked up to 5 times. Raises the last error if no broker accepted, and
-        RocketMQError if `key` has no master.
+        topics: a name, a TopicConfig, or several of them. queues: of topics given by name.
+        cluster: its name; None is the only one. key: instead of a cluster, take the masters that
+        have this topic, as RocketMQ's `MQAdminImpl.createTopic` does.
+        Each broker is asked up to 5 times. When all topics were tried, raises the first error of a
+        topic that no broker accepted, with a note of the others. ValueError and NotFoundError as
+        `brokers.only_cluster` and `brokers.masters`, RocketMQError if there is no master now.
         """
-        call = topic_calls.create_topic(
-            _header(TopicConfig(topic, read_queue_nums=queues, write_queue_nums=queues))
-        )
-        masters = [data.master for data in (await self.route(key)).broker_datas if data.master]
-        failure: RocketMQError = RocketMQError(f"no master has topic {key!r} now; try again later")
+        given = [topics] if isinstance(topics, (str, TopicConfig)) else [*topics]
+        configs = [_config(topic, queues) for topic in given]
+        masters = await self._masters(cluster, key)
+        failures: dict[str, RocketMQError] = {}
+
+        async def make(config: TopicConfig) -> None:
+            failure = await self._create(config, masters)
+            if failure is not None:
+                failures[config.topic_name] = failure
+
+        await in_parallel(make, configs)
+        if failures:
+            first = next(iter(failures.values()))
+            first.add_note(f"not created: {', '.join(failures)}")
+            raise first
+
+    async def _masters(self, cluster: str | None, key: str | None) -> list[str]:
+        """The masters that new topics go to."""
+        if key is None:
+            masters = await self._brokers.chosen(cluster, None)
+        elif cluster is None:
+            masters = [data.master for data in (await self.route(key)).broker_datas if data.master]
+        else:
+            raise ValueError("give either cluster or key: where should the topics be created?")
+        if not masters:
+            where = f"cluster {cluster!r}" if key is None else f"topic {key!r}"
+            raise RocketMQError(f"{where} has no master now; try again later")
+        return masters
+
+    async def _create(self, config: TopicConfig, masters: list[str]) -> RocketMQError | None:
+        """Create a topic on masters; the last error if none accepted it."""
+        call = topic_calls.create_topic(_header(config))
+        failure: RocketMQError | None = None
         accepted = 0
         for address in masters:
             for _ in range(CREATE_TRIES):
@@ -71,15 +113,14 @@ class Topics(Room):
                 else:
                     accepted += 1
                     break
-        if not accepted:
-            raise failure
+        return None if accepted else failure
 
     async def update(
         self, config: TopicConfig, *, cluster: str | None = None, broker: str | None = None
     ) -> list[str]:
         """Create or change a topic on one broker, or on every master of a cluster.
 
-        cluster: its name. broker: "host:port" of a master. Give exactly one.
+        cluster: its name; None, without a broker, is the only one. broker: "host:port" of a master.
         Returns the addresses of the updated brokers, in the order of the updates.
         """
         addresses = await self._brokers.chosen(cluster, broker)
@@ -146,11 +187,13 @@ class Topics(Room):
         }
         return table
 
-    async def delete(self, topic: str, cluster: str) -> list[str]:
+    async def delete(self, topic: str, cluster: str | None = None) -> list[str]:
         """Delete a topic on every master of a cluster, then in every NameServer.
 
+        cluster: its name; None is the only one.
         Returns the brokers' addresses. Messages of the topic cannot be read any more.
         """
+        cluster = cluster or await self._brokers.only_cluster()
         addresses = await self._brokers.masters(cluster)
         for address in addresses:
             await self.delete_in_broker(address, topic)
@@ -180,6 +223,14 @@ class Topics(Room):
         if not addresses:
             return []
         return await self._channel.ask_broker(addresses[0], topic_calls.consumed_by(topic))
+
+
+def _config(topic: str | TopicConfig, queues: int) -> TopicConfig:
+    if isinstance(topic, TopicConfig):
+        return topic
+    if not isinstance(topic, str):
+        raise TypeError(f"a topic is a name or a TopicConfig, not {type(topic).__name__}")
+    return TopicConfig(topic, read_queue_nums=queues, write_queue_nums=queues)
 
 
 def _header(config: TopicConfig) -> CreateTopicRequestHeader:

@@ -53,6 +53,7 @@ class Brokers(BlockingRoom):
     clusters = sync(brokers.Brokers.clusters)
     masters = sync(brokers.Brokers.masters)
     addresses = sync(brokers.Brokers.addresses)
+    only_cluster = sync(brokers.Brokers.only_cluster)
     chosen = sync(brokers.Brokers.chosen)
     names = sync(brokers.Brokers.names)
     name_of = sync(brokers.Brokers.name_of)

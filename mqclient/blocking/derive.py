@@ -9,12 +9,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from mqclient.blocking.loop_thread import LoopThread
 
-__all__ = ["BlockingFace", "in_future", "like", "plain", "sync"]
+__all__ = ["BlockingFace", "like", "plain", "sync"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -70,24 +69,6 @@ def plain(
         return result
 
     return call
-
-
-def in_future(
-    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]], name: str
-) -> Callable[Concatenate[Any, P], Future[R]]:
-    """The method that starts an asyncio one and returns at once. name: of the new method."""
-    source = method.__name__
-
-    def start(face: BlockingFace, /, *arguments: P.args, **options: P.kwargs) -> Future[R]:
-        where = face._where()
-        return where.submit(getattr(face._async, source)(*arguments, **options))
-
-    start.__name__, start.__qualname__ = name, f"{method.__qualname__.rpartition('.')[0]}.{name}"
-    start.__doc__ = (
-        f"Like `{source}`, but return at once: the future gets the result or the exception."
-    )
-    start.__wrapped__ = method  # type: ignore[attr-defined]
-    return start
 
 
 def like(

@@ -1,19 +1,24 @@
 """The blocking producer."""
 
-from collections.abc import Coroutine, Sequence
+import time
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from mqclient.blocking.derive import in_future, like, sync
+from mqclient.blocking.derive import like, sync
 from mqclient.blocking.sync_client import SyncClient
+from mqclient.producer.in_flight import size_of
 from mqclient.producer.producer import Producer as AsyncProducer
 from mqclient.producer.queue_choice import OrderKey, Selector, queue_choice
 from mqclient.producer.results import SendResult
+from mqclient.settings.checks import seconds
 from mqclient.settings.declare import explained, made_of, takes
 from mqclient.settings.producers import ProducerOptions
-from mqcommon.message import Message, MessageQueue
+from mqcommon.message import Message, MessageQueue, ReceivedMessage
 
 __all__ = ["Producer"]
+
+Sent = TypeVar("Sent")
 
 
 @explained
@@ -71,21 +76,58 @@ class Producer(SyncClient):
     ) -> "Future[SendResult]":
         """Like `send`, but return at once: the future gets the result or the exception.
 
-        With `limits=SendLimits(...)` it waits for room first, and raises
-        BackPressureTimeout if none comes within the timeout.
+        Over `limits`, it waits for room first, and raises BackPressureTimeout if none comes within
+        the timeout.
         """
-        thread = self._running
-        if self._async._limited:
-            choice = queue_choice(queue, order_key, selector)
-            thread.run(self._async._admit(message, timeout))
-            return thread.submit(self._async._send_admitted(message, choice, timeout))
-        return thread.submit(
-            self._async.send(
-                message, queue=queue, order_key=order_key, selector=selector, timeout=timeout
-            )
+        choice = queue_choice(queue, order_key, selector)
+        return self._submit(
+            message, timeout, lambda left: self._async._send_accepted(message, choice, left)
         )
+
+    def request_async(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        order_key: OrderKey | None = None,
+        selector: Selector | None = None,
+        timeout: float | None = None,
+    ) -> "Future[ReceivedMessage]":
+        """Like `request`, but return at once: the future gets the reply or the exception.
+
+        Over `limits`, it waits for room as `send_async` does.
+        """
+        choice = queue_choice(queue, order_key, selector)
+        return self._submit(
+            message, timeout, lambda left: self._async._request(message, choice, left)
+        )
+
+    def _submit(
+        self,
+        message: Message | Sequence[Message],
+        timeout: float | None,
+        work: Callable[[float], Coroutine[Any, Any, Sent]],
+    ) -> "Future[Sent]":
+        """Wait for room in the caller's thread, then start `work(seconds left)` on the loop."""
+        thread = self._running
+        thread.check_caller()
+        self._async._client.check_running()
+        left = self._async.settings.timeout if timeout is None else seconds(timeout)
+        in_flight, (count, size) = self._async._in_flight, size_of(message)
+        accepted = in_flight.accept(count, size)
+        if accepted is None:
+            started = time.monotonic()
+            accepted = in_flight.block(count, size, left)
+            left = max(0.001, left - (time.monotonic() - started))
+        try:
+            future = thread.submit(work(left))
+        except BaseException:
+            in_flight.leave(accepted, count, size)
+            raise
+        future.add_done_callback(lambda _future: in_flight.leave(accepted, count, size))
+        return future
 
     send_oneway = sync(AsyncProducer.send_oneway)
     request = sync(AsyncProducer.request)
-    request_async = in_future(AsyncProducer.request, "request_async")
+    flush = sync(AsyncProducer.flush)
     queues = sync(AsyncProducer.queues)

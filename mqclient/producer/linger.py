@@ -6,7 +6,8 @@ The idea comes from RocketMQ 5 `ProduceAccumulator`, the rules for batches from 
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from mqclient.errors import ClientTimeout, ClosedError
 from mqclient.producer.outgoing import Outgoing
@@ -64,6 +65,8 @@ class LingeringBatches:
         self._bytes_max = min(linger.max_bytes, settings.body_bytes_max)
         self._open: dict[Key, _Batch] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._hurries = 0
+        """Flushes that run; until their end no message waits for others."""
         self._last: dict[Key, asyncio.Task[None]] = {}
         """The last batch in flight to each queue that a send named."""
 
@@ -83,7 +86,7 @@ class LingeringBatches:
             batch = None
         if batch is None:
             batch = self._open[key] = _Batch(deadline, message.wait_store_ok)
-            pause = min(self._wait_s, timeout / 2)
+            pause = 0.0 if self._hurries else min(self._wait_s, timeout / 2)
             batch.timer = loop.call_later(pause, self._send_off, key, batch)
         future: asyncio.Future[SendResult] = loop.create_future()
         batch.items.append((message, future))
@@ -125,6 +128,20 @@ class LingeringBatches:
         task.add_done_callback(self._tasks.discard)
         if key[1] is not None:
             self._last[key] = task
+
+    def _send_all_off(self) -> None:
+        for key, batch in list(self._open.items()):
+            self._send_off(key, batch)
+
+    @contextmanager
+    def hurried(self) -> Iterator[None]:
+        """Within the block no message waits for others, those that wait already included."""
+        self._hurries += 1
+        try:
+            self._send_all_off()
+            yield
+        finally:
+            self._hurries -= 1
 
     async def _deliver(
         self, key: Key, batch: _Batch, previous: "asyncio.Task[None] | None"
@@ -174,8 +191,7 @@ class LingeringBatches:
 
     async def close(self, timeout: float) -> None:
         """Send waiting messages. timeout: seconds; messages stored later get a ClosedError."""
-        for key, batch in list(self._open.items()):
-            self._send_off(key, batch)
+        self._send_all_off()
         tasks = list(self._tasks)
         if tasks:
             await asyncio.wait(tasks, timeout=timeout)

@@ -1,7 +1,8 @@
 """The producer's asyncio face; sender.py does the sending."""
 
+import contextlib
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any
 
 from mqclient.engine.async_client import AsyncClient
@@ -14,6 +15,7 @@ from mqclient.errors import (
     UnreachableError,
 )
 from mqclient.producer.hooks import around_send
+from mqclient.producer.in_flight import Generation, InFlight, size_of
 from mqclient.producer.linger import LingeringBatches
 from mqclient.producer.outgoing import Outgoing
 from mqclient.producer.queue_choice import (
@@ -65,6 +67,7 @@ class Producer(AsyncClient):
         if options.linger is not None:
             self._linger = LingeringBatches(self._sender, options, options.linger, self._prepare)
         self._around = around_send(options)
+        self._in_flight = InFlight(options.limits)
         self._trace: SendTrace | None = None
         if options.trace is not None:
             self._dispatcher = TraceDispatcher(
@@ -84,19 +87,39 @@ class Producer(AsyncClient):
             self._dispatcher.start()
 
     async def close(self, timeout: float = 20.0) -> None:
-        """Send what lingers, unregister, and leave the connections.
+        """Send what lingers, wait for the sends under way, unregister, leave the connections.
 
-        timeout: seconds. Pending requests end with ClosedError. Pending sends get their answers, or
-        ClosedError if no other client has the connections.
+        timeout: seconds. Pending requests end with ClosedError. Sends that have no answer by then
+        end with ClosedError if no other client has the connections.
         """
         self._client.check_loop()
         deadline = time.monotonic() + seconds(timeout)
         self._requests.close()
         if self._linger is not None:
             await self._linger.close(max(0.0, deadline - time.monotonic()))
+        if self._client.running:
+            await self._in_flight.flush(max(0.0, deadline - time.monotonic()))
         if self._trace is not None and self._client.running:
             await self._dispatcher.close()
         await self._client.close(max(0.0, deadline - time.monotonic()))
+
+    async def flush(self, timeout: float = 20.0) -> None:
+        """Wait until every message that was accepted so far has its result or its error.
+
+        Accepted are sends, one-way sends and requests under way, `send_async` of the blocking
+        producer included. Messages that wait for others (`linger`) leave at once. An error stays
+        with the send or the future that it belongs to. timeout: seconds.
+        Raises ClientTimeout with the number of messages that are left; they stay under way.
+        """
+        limit = seconds(timeout)
+        self._client.check_running()
+        with contextlib.nullcontext() if self._linger is None else self._linger.hurried():
+            left = await self._in_flight.flush(limit)
+        if left:
+            raise ClientTimeout(
+                f"{left} messages have no result after {limit:.3g} s; call flush again, or wait "
+                "for the single sends, which end within their own timeouts"
+            )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.settings.group} {self._client.client_id}>"
@@ -128,56 +151,72 @@ class Producer(AsyncClient):
         if not self._client.running:
             self._client.check_running()
         limit = self.settings.timeout if timeout is None else seconds(timeout)
-        if (
-            queue is not None
-            or order_key is not None
-            or selector is not None
-            or self._around is not None
-            or self._linger is not None
-        ):
-            choice = queue_choice(queue, order_key, selector)
-            return await self._send_around(message, choice, limit)
-        if type(message) is Message:  # the usual case, with one call fewer
-            if DELIVER_AT in message.properties:
-                return await self._send_around(message, None, limit)
-            outgoing = self._sender.prepare(message, self.settings)
-        else:
-            parts = self._prepare(message)
-            if len(parts) > 1:
-                return await self._send_parts(message, parts, None, limit)
-            outgoing = parts[0]
-        sender = self._sender
-        started = time.monotonic()
-        path = sender.next_path(outgoing.topic)
-        if path is None:
-            return await sender.send_anywhere(outgoing, limit)
-        # The route is known: send here, not in the sender, to save one coroutine.
+        count, size = (1, len(message.body)) if type(message) is Message else size_of(message)
+        accepted = self._in_flight.accept(count, size)
+        if accepted is None:
+            accepted, limit = await self._wait_for_room(count, size, limit)
         try:
-            answer = await path.send(outgoing, limit)
-            if type(answer) is not Frame and answer.code == 0:
-                return SendResult(answer, outgoing.msg_id, path.shown)
-        except (UnreachableError, ClientTimeout, BrokerError) as error:
-            answer = error
-        outcome = sender.judge(path, outgoing, answer)
-        if isinstance(outcome, SendResult):
-            return outcome
-        return await sender.try_on(outgoing, started, limit, outcome)
+            if (
+                queue is not None
+                or order_key is not None
+                or selector is not None
+                or self._around is not None
+                or self._linger is not None
+            ):
+                choice = queue_choice(queue, order_key, selector)
+                return await self._send_accepted(message, choice, limit)
+            if type(message) is Message:  # the usual case, with one call fewer
+                if DELIVER_AT in message.properties:
+                    return await self._send_accepted(message, None, limit)
+                outgoing = self._sender.prepare(message, self.settings)
+            else:
+                parts = self._prepare(message)
+                if len(parts) > 1:
+                    return await self._send_parts(message, parts, None, limit)
+                outgoing = parts[0]
+            sender = self._sender
+            started = time.monotonic()
+            path = sender.next_path(outgoing.topic)
+            if path is None:
+                return await sender.send_anywhere(outgoing, limit)
+            # The route is known: send here, not in the sender, to save one coroutine.
+            try:
+                answer = await path.send(outgoing, limit)
+                if type(answer) is not Frame and answer.code == 0:
+                    return SendResult(answer, outgoing.msg_id, path.shown)
+            except (UnreachableError, ClientTimeout, BrokerError) as error:
+                answer = error
+            outcome = sender.judge(path, outgoing, answer)
+            if isinstance(outcome, SendResult):
+                return outcome
+            return await sender.try_on(outgoing, started, limit, outcome)
+        finally:
+            self._in_flight.leave(accepted, count, size)
+
+    async def _wait_for_room(
+        self, count: int, size: int, timeout: float
+    ) -> tuple[Generation, float]:
+        """Accept a send when there is room; returns the rest of its time too."""
+        started = time.monotonic()
+        accepted = await self._in_flight.wait(count, size, timeout)
+        return accepted, max(0.001, timeout - (time.monotonic() - started))
 
     def _send_from_thread(
         self, message: Message | Sequence[Message], timeout: float | None
     ) -> SendResult | Coroutine[Any, Any, SendResult]:
         """For the blocking face: `send` in the caller's thread, without the loop.
 
-        Returns a coroutine for the loop if the loop must act, for example to fetch a route.
+        Returns a coroutine for the loop if the loop must act, for example to fetch a route. The
+        limits do not count it, because it holds its thread until its answer.
         """
         if not self._client.running:
             self._client.check_running()
         limit = self.settings.timeout if timeout is None else seconds(timeout)
         if self._around is not None or self._linger is not None:
-            return self._send_around(message, None, limit)
+            return self._send_accepted(message, None, limit)
         if type(message) is Message:
             if DELIVER_AT in message.properties:
-                return self._send_around(message, None, limit)
+                return self._send_accepted(message, None, limit)
             outgoing = self._sender.prepare(message, self.settings)
         else:
             parts = self._prepare(message)
@@ -215,13 +254,23 @@ class Producer(AsyncClient):
         """
         self._client.check_running()
         choice = queue_choice(queue, order_key, selector)
-        limit = self.settings.timeout
-        if self._around is None:
-            await self._oneway(message, choice, limit)
-        else:
-            await self._around.send(
-                message, limit, lambda left: self._oneway(message, choice, left)
-            )
+        async with self._counted(message, self.settings.timeout) as left:
+            sending = self._oneway(message, choice, left)
+            await (sending if self._around is None else self._around.send(message, sending))
+
+    @contextlib.asynccontextmanager
+    async def _counted(
+        self, message: Message | Sequence[Message], timeout: float
+    ) -> AsyncIterator[float]:
+        """Wait for room in flight and hold it; gives the rest of the timeout in seconds."""
+        count, size = size_of(message)
+        accepted, left = self._in_flight.accept(count, size), timeout
+        if accepted is None:
+            accepted, left = await self._wait_for_room(count, size, timeout)
+        try:
+            yield left
+        finally:
+            self._in_flight.leave(accepted, count, size)
 
     async def _oneway(
         self, message: Message | Sequence[Message], choice: QueueChoice | None, limit: float
@@ -251,13 +300,21 @@ class Producer(AsyncClient):
         `mqclient.reply`.
         Raises ClientTimeout when no reply comes, else as `send` does.
         """
+        self._client.check_running()
+        choice = queue_choice(queue, order_key, selector)
+        limit = self.settings.timeout if timeout is None else seconds(timeout)
+        async with self._counted(message, limit) as left:
+            return await self._request(message, choice, left)
+
+    async def _request(
+        self, message: Message, choice: QueueChoice | None, timeout: float
+    ) -> ReceivedMessage:
+        """`request` after the message was counted."""
         if not isinstance(message, Message):
             raise TypeError(f"a request is one Message, not {type(message).__name__}")
-        self._client.check_running()
-        limit = self.settings.timeout if timeout is None else seconds(timeout)
-        deadline = time.monotonic() + limit
-        await self._check_delivery(message, limit)
-        chosen = await self._choose(queue_choice(queue, order_key, selector), message, limit)
+        deadline = time.monotonic() + timeout
+        await self._check_delivery(message, timeout)
+        chosen = await self._choose(choice, message, timeout)
         return await self._requests.request(message, chosen, deadline - time.monotonic())
 
     async def queues(self, topic: str) -> list[MessageQueue]:
@@ -298,49 +355,22 @@ class Producer(AsyncClient):
                     f"leave deliver_at out, or use delay_level"
                 )
 
-    async def _admit(self, message: Message | Sequence[Message], timeout: float | None) -> None:
-        """For the blocking face: wait for room in flight. Raises BackPressureTimeout."""
-        self._client.check_running()
-        if self._around is not None:
-            limit = self.settings.timeout if timeout is None else seconds(timeout)
-            await self._around.admit(message, limit)
-
-    @property
-    def _limited(self) -> bool:
-        """Whether the messages in flight are limited."""
-        return self._around is not None and self._around.limited
-
-    async def _send_admitted(
-        self,
-        message: Message | Sequence[Message],
-        choice: QueueChoice | None,
-        timeout: float | None,
+    async def _send_accepted(
+        self, message: Message | Sequence[Message], choice: QueueChoice | None, timeout: float
     ) -> SendResult:
-        """For the blocking face: `send` after `_admit`."""
-        limit = self.settings.timeout if timeout is None else seconds(timeout)
-        return await self._send_around(message, choice, limit, admitted=True)
-
-    async def _send_around(
-        self,
-        message: Message | Sequence[Message],
-        choice: QueueChoice | None,
-        timeout: float,
-        *,
-        admitted: bool = False,
-    ) -> SendResult:
-        """Send with hooks, limits and linger, if there are any."""
+        """`send` after the message was counted: with hooks and linger, if there are any."""
         self._client.check_loop()
+        sending = self._send_chosen(message, choice, timeout)
+        return await (sending if self._around is None else self._around.send(message, sending))
 
-        async def send(left: float) -> SendResult:
-            if self._linger is not None and isinstance(message, Message):
-                await self._check_delivery(message, left)
-                queue = await self._choose(choice, message, left)
-                return await self._linger.add(message, queue, left)
-            return await self._send_parts(message, self._prepare(message), choice, left)
-
-        if self._around is None:
-            return await send(timeout)
-        return await self._around.send(message, timeout, send, admitted=admitted)
+    async def _send_chosen(
+        self, message: Message | Sequence[Message], choice: QueueChoice | None, timeout: float
+    ) -> SendResult:
+        if self._linger is not None and isinstance(message, Message):
+            await self._check_delivery(message, timeout)
+            queue = await self._choose(choice, message, timeout)
+            return await self._linger.add(message, queue, timeout)
+        return await self._send_parts(message, self._prepare(message), choice, timeout)
 
     async def _choose(
         self, choice: QueueChoice | None, message: Message, timeout: float

@@ -111,16 +111,20 @@ class Linger(Declared):
 
 @declared
 class SendLimits(Declared):
-    """The limits on messages in flight; a send over a limit waits for room until its timeout."""
+    """The limits on messages in flight; a send over a limit waits for room until its timeout.
+
+    A blocking `send` does not count: its thread waits for the answer. The defaults are RocketMQ's
+    (`DefaultMQProducer.setBackPressureForAsyncSendNum`).
+    """
 
     _: KW_ONLY
     max_messages: Annotated[
         int | None, Option("most messages in flight; None sets no limit", "messages", 1, BYTES_MAX)
-    ] = None
+    ] = 10_000
     max_bytes: Annotated[
         int | None,
         Option("most bytes of bodies in flight; None sets no limit", "bytes", 1, BYTES_MAX),
-    ] = None
+    ] = 100 * 1024 * 1024
 
 
 @declared

@@ -111,9 +111,41 @@ async def test_a_topic_is_made_on_every_master() -> None:
 async def test_where_a_topic_should_live_must_be_said_once() -> None:
     config = TopicConfig("T")
     with pytest.raises(ValueError, match="either cluster or broker"):
-        await run(TwoBrokers(), lambda admin: admin.topics.update(config))
-    with pytest.raises(ValueError, match="either cluster or broker"):
         await run(TwoBrokers(), lambda admin: admin.topics.update(config, cluster="C", broker=A))
+
+
+async def test_the_only_cluster_need_not_be_named() -> None:
+    cluster = TwoBrokers(UPDATE_AND_CREATE_TOPIC=b"")
+    assert await run(cluster, lambda admin: admin.topics.update(TopicConfig("T"))) == [A, B]
+    named = TopicConfig("C", read_queue_nums=2, write_queue_nums=2, perm=4)
+    await run(cluster, lambda admin: admin.topics.create(["A", "B", named], 3))
+    asked = {(address, f["topic"]): f for address, code, f in cluster.asked[-6:] if code == 17}
+    assert set(asked) == {(address, topic) for address in (A, B) for topic in "ABC"}
+    assert asked[A, "A"]["writeQueueNums"] == "3"
+    assert (asked[B, "C"]["perm"], asked[B, "C"]["readQueueNums"]) == ("4", "2")
+
+
+async def test_one_of_several_clusters_must_be_named() -> None:
+    two = ClusterInfo(CLUSTERS.broker_addr_table, {"C": ["a"], "D": ["b"]}).to_json()
+    cluster = TwoBrokers(GET_BROKER_CLUSTER_INFO=two, UPDATE_AND_CREATE_TOPIC=b"")
+    with pytest.raises(ValueError, match="several clusters, give cluster= one of C, D"):
+        await run(cluster, lambda admin: admin.topics.create(["A", "B"]))
+    await run(cluster, lambda admin: admin.topics.create(["A", "B"], cluster="D"))
+    assert cluster.brokers_asked(17) == [B, B]
+
+
+async def test_topics_that_cannot_be_created_are_named() -> None:
+    def answer(_address: str, request: Frame) -> Frame:
+        if request.fields["topic"] == "Good":
+            return request.reply(ResponseCode.SUCCESS)
+        return request.reply(ResponseCode.SYSTEM_ERROR, f"{request.fields['topic']} is refused")
+
+    cluster = TwoBrokers(UPDATE_AND_CREATE_TOPIC=answer)
+    with pytest.raises(BrokerError, match="Bad is refused") as caught:
+        await run(cluster, lambda admin: admin.topics.create(["Bad", "Good", "Worse"]))
+    assert caught.value.__notes__ == ["not created: Bad, Worse"]
+    with pytest.raises(TypeError, match="a topic is a name or a TopicConfig, not int"):
+        await run(cluster, lambda admin: admin.topics.create([5]))  # type: ignore[list-item]
 
 
 async def test_an_unknown_cluster_names_the_known_ones() -> None:

@@ -6,6 +6,7 @@ Rules: RocketMQ 4.9 `DefaultMQProducerImpl.sendMessageInTransaction` and `endTra
 import logging
 import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
 from mqclient.engine.client import Client
 from mqclient.errors import ClosedError, RocketMQError
@@ -26,17 +27,24 @@ __all__ = ["Halves"]
 log = logging.getLogger("mqclient.transactions")
 
 
+Counted = Callable[[Message, float], AbstractAsyncContextManager[float]]
 OnEnded = Callable[[Message | ReceivedMessage, str, str, str, bool], None]
 
 
 class Halves:
-    """The half messages of one producer group."""
+    """The half messages of one producer group.
 
-    def __init__(self, client: Client, sender: Sender, around: AroundSend | None) -> None:
+    counted: waits for room in flight and holds it; see `Producer._counted`.
+    """
+
+    def __init__(
+        self, client: Client, sender: Sender, around: AroundSend | None, counted: Counted
+    ) -> None:
         self._client = client
         self._sender = sender
         self._settings = sender.settings
         self._around = around
+        self._counted = counted
         self.on_ended: OnEnded | None = None
         """Called at the end of each transaction; see `SendTrace.ended`."""
 
@@ -46,9 +54,9 @@ class Halves:
 
     async def send(self, message: Message, timeout: float) -> SendResult:
         """Store a message as `_send` does, with the producer's hooks and limits."""
-        if self._around is None:
-            return await self._send(message, timeout)
-        return await self._around.send(message, timeout, lambda left: self._send(message, left))
+        async with self._counted(message, timeout) as left:
+            sending = self._send(message, left)
+            return await (sending if self._around is None else self._around.send(message, sending))
 
     async def _send(self, message: Message, timeout: float) -> SendResult:
         """Store a message that consumers do not get yet, and set its transaction_id.

@@ -118,7 +118,7 @@ class TransactionProducer(Producer):
     @takes(TransactionOptions)
     def __init__(self, options: TransactionOptions) -> None:
         self._build(options)
-        self._halves = Halves(self._client, self._sender, self._around)
+        self._halves = Halves(self._client, self._sender, self._around, self._counted)
         if self._trace is not None:
             self._halves.on_ended = self._trace.ended
         self._checks = Checks(self._client, self._halves, options)

@@ -26,30 +26,7 @@ from mqcommon.wire import Frame, RequestCode
 from mqcommon.wire.bodies.route import BrokerData, QueueData, TopicRouteData
 from mqcommon.wire.codes import VERSION_5_0_0
 from tests.client.cluster import NAMESRV, Cluster
-
-
-class Gate:
-    """A scripted broker that answers sends when the gate is open."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.open = asyncio.Event()
-        self.asked = 0
-        self.arrived = asyncio.Condition()
-        self._store = cluster.send
-        for code in (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE):
-            cluster.transport.scripts[int(code)] = self.send
-
-    async def send(self, address: str, request: Frame) -> Frame:
-        async with self.arrived:
-            self.asked += 1
-            self.arrived.notify_all()
-        await self.open.wait()
-        return self._store(address, request)
-
-    async def wait_for(self, count: int) -> None:
-        async with self.arrived:
-            await asyncio.wait_for(self.arrived.wait_for(lambda: self.asked >= count), 30)
-
+from tests.client.producer.gate import Gate
 
 # --- hooks
 
