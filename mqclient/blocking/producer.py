@@ -114,7 +114,7 @@ class Producer(SyncClient):
         self._async._client.check_running()
         left = self._async.settings.timeout if timeout is None else seconds(timeout)
         in_flight, (count, size) = self._async._in_flight, size_of(message)
-        accepted = in_flight.accept(count, size)
+        accepted = in_flight.accept_anywhere(count, size)
         if accepted is None:
             started = time.monotonic()
             accepted = in_flight.block(count, size, left)

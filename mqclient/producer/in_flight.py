@@ -17,58 +17,93 @@ from mqclient.errors import BackPressureTimeout
 from mqclient.settings.values import SendLimits
 from mqcommon.message import Message
 
-__all__ = ["Generation", "InFlight", "size_of"]
+__all__ = ["Accepted", "InFlight", "size_of"]
 
 SIGNAL_CHECK_S = 0.5
 """Seconds between checks for a signal: a signal just before the wait does not interrupt it."""
 
 
-class Generation:
-    """The sends that were accepted between two flushes. messages: those without an outcome."""
+class Accepted:
+    """The sends that were accepted between two flushes, on the loop or elsewhere.
 
-    __slots__ = ("messages",)
+    messages: those without an outcome. is_shared: any thread counts here, under the lock; else only
+    the loop's thread does. is_flushed: a flush waits for them.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("is_flushed", "is_shared", "messages")
+
+    def __init__(self, is_shared: bool) -> None:
         self.messages = 0
+        self.is_shared = is_shared
+        self.is_flushed = False
 
 
 class _Waiter:
-    """A send that waits for room. notify: called once it has its generation."""
+    """A send that waits for room. notify: called once it is accepted."""
 
-    __slots__ = ("count", "from_thread", "generation", "notify", "size")
+    __slots__ = ("accepted", "count", "from_thread", "notify", "size")
 
     def __init__(self, count: int, size: int, notify: Callable[[], object], from_thread: bool):
         self.count, self.size, self.notify = count, size, notify
         self.from_thread = from_thread
-        self.generation: Generation | None = None
+        self.accepted: Accepted | None = None
 
 
 class InFlight:
     """The messages and bytes in flight of one producer, first come, first served.
 
-    One send may pass a limit that it alone exceeds.
+    One send may pass a limit that it alone exceeds. The sends of the producer's loop have counters
+    of their own, because a lock would cost as much as encoding the message.
     """
 
     def __init__(self, limits: SendLimits) -> None:
         self._messages_max = limits.max_messages or sys.maxsize
         self._bytes_max = limits.max_bytes or sys.maxsize
+        self._own_messages = self._own_bytes = 0  # of the loop's thread
+        self._own = Accepted(is_shared=False)
         self._lock = threading.RLock()  # a signal handler may send; guards all fields below
-        self._messages = self._bytes = 0
+        self._shared_messages = self._shared_bytes = 0
+        self._shared = Accepted(is_shared=True)
         self._waiting: deque[_Waiter] = deque()
-        self._current = Generation()
-        self._flushed: set[Generation] = set()
-        """Earlier generations that still have messages."""
+        self._flushed: set[Accepted] = set()
+        """What flushes wait for."""
         self._flushes: set[Callable[[], object]] = set()
-        """Called when one of these generations has ended."""
+        """Called when one of these has ended."""
 
-    def accept(self, count: int, size: int) -> Generation | None:
-        """Count a send of messages and bytes, which `leave` ends; None if it must wait for room."""
+    @property
+    def messages(self) -> int:
+        """Messages in flight."""
+        return self._own_messages + self._shared_messages
+
+    @property
+    def size(self) -> int:
+        """Bytes of bodies in flight."""
+        return self._own_bytes + self._shared_bytes
+
+    def accept(self, count: int, size: int) -> Accepted | None:
+        """On the loop: count a send, which `leave` ends; None if it must wait for room."""
+        own_messages, own_bytes = self._own_messages + count, self._own_bytes + size
+        if self._waiting or (
+            (
+                own_messages + self._shared_messages > self._messages_max
+                or own_bytes + self._shared_bytes > self._bytes_max
+            )
+            and self.messages
+        ):
+            return None
+        self._own_messages, self._own_bytes = own_messages, own_bytes
+        accepted = self._own
+        accepted.messages += count
+        return accepted
+
+    def accept_anywhere(self, count: int, size: int) -> Accepted | None:
+        """Do as `accept`, in any thread."""
         with self._lock:
             if self._waiting or not self._fits(count, size):
                 return None
-            return self._take(count, size)
+            return self._share(count, size)
 
-    async def wait(self, count: int, size: int, timeout: float) -> Generation:
+    async def wait(self, count: int, size: int, timeout: float) -> Accepted:
         """Accept a send as soon as there is room. timeout: seconds. Raises BackPressureTimeout."""
         loop = asyncio.get_running_loop()
         event = asyncio.Event()
@@ -83,14 +118,14 @@ class InFlight:
             raise
         return self._outcome(waiter, timeout)
 
-    def block(self, count: int, size: int, timeout: float) -> Generation:
+    def block(self, count: int, size: int, timeout: float) -> Accepted:
         """Do as `wait`, in a thread of the caller's."""
         event: queue.SimpleQueue[None] = queue.SimpleQueue()
         waiter = _Waiter(count, size, lambda: event.put(None), from_thread=True)
         deadline = time.monotonic() + timeout
         self._enqueue(waiter)
         try:
-            while waiter.generation is None and (left := deadline - time.monotonic()) > 0:
+            while waiter.accepted is None and (left := deadline - time.monotonic()) > 0:
                 with contextlib.suppress(queue.Empty):
                     event.get(timeout=min(left, SIGNAL_CHECK_S))
         except BaseException:
@@ -98,16 +133,25 @@ class InFlight:
             raise
         return self._outcome(waiter, timeout)
 
-    def leave(self, generation: Generation, count: int, size: int) -> None:
+    def leave(self, accepted: Accepted, count: int, size: int) -> None:
         """End a send that was accepted."""
+        if accepted.is_shared:
+            with self._lock:
+                self._shared_messages -= count
+                self._shared_bytes -= size
+                accepted.messages -= count
+        else:
+            self._own_messages -= count
+            self._own_bytes -= size
+            accepted.messages -= count
+        if self._waiting or accepted.is_flushed:
+            self._left(accepted)
+
+    def _left(self, accepted: Accepted) -> None:
         with self._lock:
-            self._messages -= count
-            self._bytes -= size
-            generation.messages -= count
-            if self._waiting:
-                self._admit()
-            if generation in self._flushed and not generation.messages:
-                self._flushed.discard(generation)
+            self._admit()
+            if accepted.is_flushed and not accepted.messages:
+                self._flushed.discard(accepted)
                 for notify in tuple(self._flushes):
                     notify()
 
@@ -119,41 +163,45 @@ class InFlight:
         event = asyncio.Event()
         notify = _waker(asyncio.get_running_loop(), event.set)
         with self._lock:
-            if self._current.messages:
-                self._flushed.add(self._current)
-                self._current = Generation()
+            if self._own.messages:
+                self._own.is_flushed = True
+                self._flushed.add(self._own)
+                self._own = Accepted(is_shared=False)
+            if self._shared.messages:
+                self._shared.is_flushed = True
+                self._flushed.add(self._shared)
+                self._shared = Accepted(is_shared=True)
             awaited = tuple(self._flushed)
             self._flushes.add(notify)
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
-                    while any(generation.messages for generation in awaited):
+                    while any(accepted.messages for accepted in awaited):
                         await event.wait()
                         event.clear()
         finally:
             with self._lock:
                 self._flushes.discard(notify)
-        return sum(generation.messages for generation in awaited)
+        return sum(accepted.messages for accepted in awaited)
 
     # --- under the lock
 
     def _fits(self, count: int, size: int, quarters: int = 4) -> bool:
         """Whether there is room in so many quarters of the limits."""
-        if not self._messages:
+        if not self.messages:
             return True
         return (
-            self._messages + count <= self._messages_max * quarters // 4
-            and self._bytes + size <= self._bytes_max * quarters // 4
+            self.messages + count <= self._messages_max * quarters // 4
+            and self.size + size <= self._bytes_max * quarters // 4
         )
 
-    def _take(self, count: int, size: int) -> Generation:
-        self._messages += count
-        self._bytes += size
-        generation = self._current
-        generation.messages += count
-        return generation
+    def _share(self, count: int, size: int) -> Accepted:
+        self._shared_messages += count
+        self._shared_bytes += size
+        self._shared.messages += count
+        return self._shared
 
-    def _admit(self) -> None:
+    def _admit(self, quarters_for_threads: int = 3) -> None:
         """Accept the sends for which there is room.
 
         A waiting thread is woken when a quarter of the limits is free, because a wake-up for each
@@ -161,10 +209,10 @@ class InFlight:
         """
         while self._waiting:
             waiter = self._waiting[0]
-            if not self._fits(waiter.count, waiter.size, 3 if waiter.from_thread else 4):
+            if not self._fits(waiter.count, waiter.size, quarters_for_threads if waiter.from_thread else 4):
                 return
             self._waiting.popleft()
-            waiter.generation = self._take(waiter.count, waiter.size)
+            waiter.accepted = self._share(waiter.count, waiter.size)
             waiter.notify()
 
     # --- waiters
@@ -172,17 +220,16 @@ class InFlight:
     def _enqueue(self, waiter: _Waiter) -> None:
         with self._lock:
             self._waiting.append(waiter)
-            if not self._messages:  # the last send ended before this one joined the queue
-                self._admit()
+            self._admit(4)  # a send may have ended before this one joined the queue
 
-    def _outcome(self, waiter: _Waiter, timeout: float) -> Generation:
+    def _outcome(self, waiter: _Waiter, timeout: float) -> Accepted:
         """The end of a wait of `timeout` seconds. Raises BackPressureTimeout if no room came."""
         with self._lock:
-            if waiter.generation is not None:
-                return waiter.generation
+            if waiter.accepted is not None:
+                return waiter.accepted
             self._waiting.remove(waiter)
             self._admit()
-            messages, size = self._messages, self._bytes
+            messages, size = self.messages, self.size
         raise BackPressureTimeout(
             f"nothing was sent: {messages} messages with {size} bytes are in flight, and no room "
             f"came within {timeout:.3g} s; send slower, or raise "
@@ -191,11 +238,11 @@ class InFlight:
 
     def _give_up(self, waiter: _Waiter) -> None:
         with self._lock:
-            if waiter.generation is None:
+            if waiter.accepted is None:
                 self._waiting.remove(waiter)
                 self._admit()
-        if waiter.generation is not None:
-            self.leave(waiter.generation, waiter.count, waiter.size)
+        if waiter.accepted is not None:
+            self.leave(waiter.accepted, waiter.count, waiter.size)
 
 
 def _waker(loop: asyncio.AbstractEventLoop, wake: Callable[[], object]) -> Callable[[], object]:

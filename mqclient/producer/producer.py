@@ -15,7 +15,7 @@ from mqclient.errors import (
     UnreachableError,
 )
 from mqclient.producer.hooks import around_send
-from mqclient.producer.in_flight import Generation, InFlight, size_of
+from mqclient.producer.in_flight import Accepted, InFlight, size_of
 from mqclient.producer.linger import LingeringBatches
 from mqclient.producer.outgoing import Outgoing
 from mqclient.producer.queue_choice import (
@@ -193,9 +193,7 @@ class Producer(AsyncClient):
         finally:
             self._in_flight.leave(accepted, count, size)
 
-    async def _wait_for_room(
-        self, count: int, size: int, timeout: float
-    ) -> tuple[Generation, float]:
+    async def _wait_for_room(self, count: int, size: int, timeout: float) -> tuple[Accepted, float]:
         """Accept a send when there is room; returns the rest of its time too."""
         started = time.monotonic()
         accepted = await self._in_flight.wait(count, size, timeout)

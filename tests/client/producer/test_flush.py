@@ -121,7 +121,7 @@ def test_a_cancelled_future_gives_its_room_back(mq) -> None:
         for _ in range(20):
             producer.send_async(Message(topic, b"x")).cancel()
         producer.flush()
-        assert producer._async._in_flight._messages == 0
+        assert producer._async._in_flight.messages == 0
 
 
 def test_close_waits_for_the_futures(mq) -> None:
