@@ -209,7 +209,8 @@ class InFlight:
         """
         while self._waiting:
             waiter = self._waiting[0]
-            if not self._fits(waiter.count, waiter.size, quarters_for_threads if waiter.from_thread else 4):
+            quarters = quarters_for_threads if waiter.from_thread else 4
+            if not self._fits(waiter.count, waiter.size, quarters):
                 return
             self._waiting.popleft()
             waiter.accepted = self._share(waiter.count, waiter.size)
