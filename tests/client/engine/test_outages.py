@@ -62,7 +62,7 @@ async def test_consumers_tell_an_outage_once(caplog: pytest.LogCaptureFixture, k
     scripts = cluster.transport.scripts
     working = dict(scripts)
     namesrv = (RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.GET_BROKER_CLUSTER_INFO)
-    options = {"heartbeat_interval": 0.2, "rebalance_interval": 0.2}
+    options = {"heartbeat_interval": 0.05, "rebalance_interval": 0.05}
 
     async def outage_and_end() -> None:
         caplog.clear()
@@ -76,7 +76,7 @@ async def test_consumers_tell_an_outage_once(caplog: pytest.LogCaptureFixture, k
 
     with caplog.at_level(logging.WARNING, "mqclient"):
         if kind == "lite":
-            options["commit_interval"] = 0.2
+            options["commit_interval"] = 0.05
             async with LitePullConsumer(
                 "g", NAMESRV, transport=cluster.transport, **options
             ) as consumer:
@@ -84,7 +84,7 @@ async def test_consumers_tell_an_outage_once(caplog: pytest.LogCaptureFixture, k
                 await until_async(lambda: cluster.requests(RequestCode.PULL_MESSAGE))
                 await outage_and_end()
         else:
-            options |= {"commit_interval": 0.2, "orderly": kind == "orderly"}
+            options |= {"commit_interval": 0.05, "orderly": kind == "orderly"}
             async with reading(cluster, Seen(), **options):
                 await until_async(lambda: cluster.requests(RequestCode.PULL_MESSAGE))
                 await outage_and_end()
