@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from mqadmin.java_text import millis_text
 from mqcommon.cli.output import FORMATS as ROW_FORMATS
-from mqcommon.cli.output import Row, RowStream, printable, write_rows
+from mqcommon.cli.output import Row, RowStream, write_rows
 
 __all__ = ["FORMATS", "Piece", "Report", "Row", "Stream", "write"]
 
@@ -72,7 +72,9 @@ async def write(result: Report | Stream, form: str) -> None:
 def _write_report(report: Report, form: str) -> None:
     is_for_people = form in ("rocketmq", "table")
     if is_for_people and (report.text is None or (form == "table" and report.columns)):
-        sys.stdout.write(_aligned(report.rows, report.columns))
+        names = report.columns
+        shown = [{name: _cell(name, row.get(name)) for name in names} for row in report.rows]
+        write_rows(shown, names, "table")
     elif is_for_people and report.text is not None:
         _write_text(report.text())
     elif form == "json" and report.single and report.rows:
@@ -102,36 +104,12 @@ def _write_text(text: str) -> None:
     sys.stdout.write(text if not text or text.endswith("\n") else text + "\n")
 
 
-def _aligned(rows: Sequence[Row], columns: Sequence[str]) -> str:
-    """A heading and a line for each row; numbers are aligned on the right."""
-    cells = [[_cell(name, row.get(name)) for name in columns] for row in rows]
-    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
-    on_right = [
-        bool(rows) and all(_is_number(name, row.get(name)) for row in rows) for name in columns
-    ]
-
-    def line(values: Sequence[str]) -> str:
-        padded = (
-            value.rjust(width) if right else value.ljust(width)
-            for value, width, right in zip(values, widths, on_right, strict=True)
-        )
-        return "  ".join(padded).rstrip() + "\n"
-
-    return "".join(map(line, [columns, *cells]))
-
-
-def _cell(name: str, value: object) -> str:
+def _cell(name: str, value: object) -> object:
+    """The value as a table shows it; a number stays one, so that it is aligned on the right."""
     if name.endswith(TIME_FIELD) and isinstance(value, int):
         return millis_text(value) if value > 0 else ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
-        return printable(", ".join(value))
-    return printable(
-        json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
-    )
-
-
-def _is_number(name: str, value: object) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value is None or (is_number and not name.endswith(TIME_FIELD))
+        return ", ".join(value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value

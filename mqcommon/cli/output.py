@@ -196,7 +196,7 @@ def _page(shown: list[Row], columns: Sequence[str], is_first: bool) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_header=is_first)
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, show_header=is_first)
     for column in columns:
         numbers = bool(shown) and all(isinstance(row.get(column), int) for row in shown)
         one_line = column == "body"

@@ -19,11 +19,13 @@ REPORT = Report(ROWS, lambda: "#Topic T", columns=("topic", "count", "lastTimest
 
 async def test_a_table_is_aligned(capsys: pytest.CaptureFixture[str]) -> None:
     await write(REPORT, "table")
-    assert capsys.readouterr().out == (
-        "topic   count  lastTimestamp            groups\n"
-        "T           5  2026-11-21 07:51:22,637  a, b\n"
-        "Longer  12345\n"
-    )
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        "topic    count   lastTimestamp             groups",
+        "─" * len("topic    count   lastTimestamp             groups"),
+        "T            5   2026-11-21 07:51:22,637   a, b",
+        "Longer   12345",
+    ]
 
 
 async def test_a_report_without_columns_shows_its_text_as_a_table(
