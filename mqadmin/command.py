@@ -191,7 +191,8 @@ class Command:
             *(
                 click.Option(
                     [*option.flags, option.name],
-                    is_flag=not option.takes_value,
+                    # False would make the value optional, and refuse one that begins with "-".
+                    is_flag=None if option.takes_value else True,
                 )
                 for option in options
             ),

@@ -115,15 +115,13 @@ async def _execute(command: Command, arguments: Arguments, connect: AdminMaker) 
             return exit_codes.FAILED
         form = arguments.text("output") or _usual_form(command)
 
-        async def once() -> None:
-            await write(await command.run(admin, arguments), form)
+        async def once() -> int:
+            return await write(await command.run(admin, arguments), form)
 
         if not interval_s or interval_s < 0:
-            await once()
-        else:
-            clears = form == "table" and arguments.seconds("watch") is not None
-            await repeat(once, interval_s, f"mqadmin {command.name}", clears=clears)
-        return exit_codes.OK
+            return await once()
+        clears = form == "table" and arguments.seconds("watch") is not None
+        return await repeat(once, interval_s, f"mqadmin {command.name}", clears=clears)
 
 
 def _usual_form(command: Command) -> str:

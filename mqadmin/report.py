@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mqadmin.java_text import millis_text
+from mqcommon.cli import exit_codes
 from mqcommon.cli.output import FORMATS as ROW_FORMATS
 from mqcommon.cli.output import Row, RowStream, write_rows
 
@@ -32,7 +33,8 @@ class Report:
     JSON output is one object, not a list. columns: the fields that `--output table` aligns, in this
     order; a command without columns shows its text there too.
     failure: why rows are missing. Every form ends with this error after the rows, but for
-    RocketMQ's text, which has empty cells for missing figures.
+    RocketMQ's text, which has empty cells for missing figures. exit_code: of a command that found
+    something wrong and did not fail.
     """
 
     rows: Sequence[Row]
@@ -40,6 +42,7 @@ class Report:
     single: bool = False
     columns: Sequence[str] = ()
     failure: Exception | None = None
+    exit_code: int = exit_codes.OK
 
 
 class Piece(NamedTuple):
@@ -57,16 +60,17 @@ class Stream:
     columns: Sequence[str]
 
 
-async def write(result: Report | Stream, form: str) -> None:
-    """Write a result to standard output. form: one of FORMATS."""
+async def write(result: Report | Stream, form: str) -> int:
+    """Write a result to standard output, and return the exit code. form: one of FORMATS."""
     if isinstance(result, Stream):
         await _write_stream(result, form)
-    else:
-        _write_report(result, form)
-        sys.stdout.flush()
-        is_rocketmqs = form == "rocketmq" and result.text is not None
-        if result.failure is not None and not is_rocketmqs:
-            raise result.failure
+        return exit_codes.OK
+    _write_report(result, form)
+    sys.stdout.flush()
+    is_rocketmqs = form == "rocketmq" and result.text is not None
+    if result.failure is not None and not is_rocketmqs:
+        raise result.failure
+    return result.exit_code
 
 
 def _write_report(report: Report, form: str) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from typing import NoReturn
 
 from mqclient.errors import RocketMQError
 from mqcommon.cli.error_line import say_error
@@ -17,8 +18,8 @@ CLEAR = "\x1b[H\x1b[2J"
 
 
 async def repeat(
-    once: Callable[[], Awaitable[None]], interval_s: float, label: str, *, clears: bool
-) -> None:
+    once: Callable[[], Awaitable[object]], interval_s: float, label: str, *, clears: bool
+) -> NoReturn:
     """Run a command, wait, and so on. A failure of the first round ends it; a later one, such as a
     broker that restarts, is one line. clears: empty the screen before each round."""
     await _round(once, interval_s, label, clears)
@@ -31,7 +32,7 @@ async def repeat(
 
 
 async def _round(
-    once: Callable[[], Awaitable[None]], interval_s: float, label: str, clears: bool
+    once: Callable[[], Awaitable[object]], interval_s: float, label: str, clears: bool
 ) -> None:
     if clears and sys.stdout.isatty():
         now = time.strftime("%Y-%m-%d %H:%M:%S")

@@ -17,7 +17,8 @@ from mqclient.admin.topics import Topics
 from mqclient.engine.async_client import AsyncClient
 from mqclient.engine.client import Client
 from mqclient.settings.clients import AdminOptions
-from mqclient.settings.declare import explained, made_of, takes
+from mqclient.settings.declare import changed, explained, made_of, takes
+from mqclient.settings.values import Credentials
 
 if TYPE_CHECKING:
     from mqclient.admin.dead_letters import DeadLetters
@@ -83,6 +84,13 @@ class Admin(AsyncClient):
         from mqclient.admin.dead_letters import DeadLetters
 
         return DeadLetters(self._channel, self.topics, self.offsets, self.messages, self.producer)
+
+    def with_account(self, credentials: Credentials) -> Admin:
+        """An Admin with this Admin's options, but with another account.
+
+        The caller starts and closes it: `async with admin.with_account(reader) as other`.
+        """
+        return made_of(Admin, changed(self._options, credentials=credentials))
 
     def producer(self, group: str, *, trace: bool = False, unit: str | None = None) -> Producer:
         """A producer with this Admin's NameServers, account and other options of every client.

@@ -19,9 +19,15 @@ from mqcommon.wire.codes import RequestCode
 class Brokers(Room):
     """Clusters, brokers, their runtime figures and configuration."""
 
-    async def clusters(self) -> ClusterInfo:
-        """Every cluster, broker name and address that the NameServer knows."""
-        return await self._channel.ask_namesrv(namesrv_calls.cluster_info())
+    async def clusters(self, namesrv: str | None = None) -> ClusterInfo:
+        """Every cluster, broker name and address that the NameServer knows.
+
+        namesrv: "host:port" of the only NameServer to ask; None asks any.
+        """
+        call = namesrv_calls.cluster_info()
+        if namesrv is not None:
+            return await self._channel.ask_broker(namesrv, call)
+        return await self._channel.ask_namesrv(call)
 
     async def masters(self, cluster: str) -> list[str]:
         """Addresses of a cluster's masters.

@@ -147,10 +147,14 @@ class Topics(Room):
         await self._channel.ask_every_namesrv(namesrv_calls.put_kv_config(namespace, topic, queues))
         return f"{broker_name}:{config.write_queue_nums}"
 
-    async def stats(self, topic: str) -> TopicStatsTable:
-        """Extent of every queue of a topic, from all its brokers."""
+    async def stats(self, topic: str, broker: str | None = None) -> TopicStatsTable:
+        """Extent of every queue of a topic, from all its brokers.
+
+        broker: "host:port" of the only broker to ask.
+        """
         merged = TopicStatsTable()
-        for address in await self._channel.addresses(topic):
+        addresses = await self._channel.addresses(topic) if broker is None else [broker]
+        for address in addresses:
             table = await self._channel.ask_broker(address, topic_calls.topic_stats(topic))
             merged.offset_table.update(table.offset_table)
         return merged

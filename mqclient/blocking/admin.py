@@ -20,8 +20,9 @@ from mqclient.blocking.admin_groups import (
 from mqclient.blocking.producer import Producer
 from mqclient.blocking.sync_client import SyncClient
 from mqclient.settings.clients import AdminOptions
-from mqclient.settings.declare import explained, made_of, takes
+from mqclient.settings.declare import changed, explained, made_of, takes
 from mqclient.settings.producers import producer_options
+from mqclient.settings.values import Credentials
 
 
 @explained
@@ -50,6 +51,13 @@ class Admin(SyncClient):
         self.lags = Lags(client.lags, self._where)
         self.dead_letters = DeadLetters(client.dead_letters, self._where)
         self.messages = Messages(client.messages, self._where)
+
+    def with_account(self, credentials: Credentials) -> Admin:
+        """An Admin with this Admin's options, but with another account.
+
+        The caller starts and closes it: `with admin.with_account(reader) as other`.
+        """
+        return made_of(Admin, changed(self._options, credentials=credentials))
 
     def producer(self, group: str, *, trace: bool = False, unit: str | None = None) -> Producer:
         """A producer with this Admin's NameServers, account and other options of every client.

@@ -14,7 +14,7 @@ import inspect
 import reprlib
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, fields
 from difflib import get_close_matches
 from functools import wraps
 from types import NoneType, UnionType
@@ -268,7 +268,8 @@ def narrowed(options: Declared, kind: type[D]) -> D:
 
 def changed(options: D, **values: object) -> D:
     """A copy with other values, which are checked."""
-    return replace(options, **values)  # type: ignore[type-var]
+    kept = {row.name: getattr(options, row.name) for row in rows(type(options))}
+    return type(options)(**{**kept, **values})
 
 
 def takes(

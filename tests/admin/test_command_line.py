@@ -226,3 +226,8 @@ def test_version_names() -> None:
     assert (version_name(0), version_name(407)) == ("V3_0_0_SNAPSHOT", "V4_9_7")
     assert len(VERSION_NAMES) == 613
     assert version_name(10_000) == "HIGHER_VERSION"
+
+
+def test_a_value_may_begin_with_a_dash() -> None:
+    command = catalogue.command_of("resetOffsetByTime")
+    assert command.parse(["-g", "g", "-t", "T", "-s", "-1"]).text("timestamp") == "-1"
