@@ -11,7 +11,7 @@ import click
 
 from mqadmin.contexts import Context, in_use
 from mqadmin.java_text import parse_time_ms
-from mqadmin.report import FORMATS, Report, Stream
+from mqadmin.report import FORMATS, Live, Report, Stream
 from mqclient.admin import Admin
 from mqclient.cli import connection
 from mqclient.settings.values import Credentials
@@ -148,7 +148,7 @@ class Command:
     """
 
     name: str
-    run: Callable[[Admin, Arguments], Awaitable[Report | Stream]]
+    run: Callable[[Admin, Arguments], Awaitable[Report | Stream | Live]]
     options: Sequence[Option] = ()
     either: Sequence[str] = ()
     interval_option: str | None = None

@@ -1,12 +1,13 @@
 """Results of commands, and how they are written: RocketMQ's text, an aligned table, or JSON or CSV.
 
-A command returns a `Report`, or a `Stream` if its result may be long or never ends.
+A command returns a `Report`, a `Stream` if its result may be long or never ends, or a `Live` table.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,12 +15,14 @@ from typing import NamedTuple
 from mqadmin.java_text import millis_text
 from mqcommon.cli import exit_codes
 from mqcommon.cli.output import FORMATS as ROW_FORMATS
-from mqcommon.cli.output import Row, RowStream, write_rows
+from mqcommon.cli.output import Row, RowStream, printable, table_of, write_rows
 
-__all__ = ["FORMATS", "Piece", "Report", "Row", "Stream", "write"]
+__all__ = ["FORMATS", "Live", "Piece", "Report", "Round", "Row", "Stream", "write"]
 
 FORMATS = ("rocketmq", *ROW_FORMATS)
 """The values of --output."""
+HEAD_LINES = 6
+"""Lines of a live table besides its rows."""
 TIME_FIELD = "imestamp"
 """End of the names of fields that hold a time in milliseconds; a table shows the local time."""
 
@@ -60,8 +63,27 @@ class Stream:
     columns: Sequence[str]
 
 
-async def write(result: Report | Stream, form: str) -> int:
+class Round(NamedTuple):
+    """The rows of one round. note: what the rows do not show."""
+
+    rows: Sequence[Row]
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A table that changes. On a terminal each round replaces the one before; in a pipe, JSON and
+    CSV get the rows of all rounds, each with the time of its round."""
+
+    rounds: AsyncIterator[Round]
+    columns: Sequence[str]
+
+
+async def write(result: Report | Stream | Live, form: str) -> int:
     """Write a result to standard output, and return the exit code. form: one of FORMATS."""
+    if isinstance(result, Live):
+        await _write_live(result, form)
+        return exit_codes.OK
     if isinstance(result, Stream):
         await _write_stream(result, form)
         return exit_codes.OK
@@ -102,6 +124,47 @@ async def _write_stream(stream: Stream, form: str) -> None:
             sys.stdout.flush()
     rows.finish()
     sys.stdout.flush()
+
+
+async def _write_live(live: Live, form: str) -> None:
+    if form in ("rocketmq", "table"):
+        await _show_live(live)
+        return
+    rows = RowStream(("timestamp", *live.columns), form)
+    try:
+        async for shown in live.rounds:
+            now_ms = int(time.time() * 1000)
+            for row in shown.rows:
+                rows.write({"timestamp": now_ms, **row})
+            sys.stdout.flush()
+            _write_note(shown)
+    finally:  # JSON is a whole document even after a failure
+        rows.finish()
+
+
+async def _show_live(live: Live) -> None:
+    """Draw the rounds on a terminal's own screen, as far as they fit; else one after another."""
+    if not sys.stdout.isatty():
+        async for shown in live.rounds:
+            write_rows(shown.rows, live.columns, "table")
+            _write_note(shown)
+        return
+    from rich.console import Console
+    from rich.live import Live as Screen
+
+    console = Console()
+    with Screen(console=console, screen=True, auto_refresh=False) as screen:
+        async for shown in live.rounds:
+            fitting = shown.rows[: max(1, console.height - HEAD_LINES)]
+            table = table_of(fitting, live.columns)
+            table.title = time.strftime("%H:%M:%S") + "   Ctrl-C ends"
+            table.caption = shown.note and printable(shown.note)
+            screen.update(table, refresh=True)
+
+
+def _write_note(shown: Round) -> None:
+    if shown.note is not None:
+        print(shown.note, file=sys.stderr)
 
 
 def _write_text(text: str) -> None:

@@ -22,6 +22,7 @@ __all__ = [
     "chosen_format",
     "output_option",
     "printable",
+    "table_of",
     "write_bytes",
     "write_lines",
     "write_rows",
@@ -186,19 +187,21 @@ def _table(rows: Iterable[Row], columns: Sequence[str]) -> None:
     console = Console(width=None if sys.stdout.isatty() else 10_000)
     left = iter(rows)
     page = list(itertools.islice(left, PAGE_ROWS))
-    console.print(_page(page, columns, True))
+    console.print(table_of(page, columns))
     while page := list(itertools.islice(left, PAGE_ROWS)):
-        console.print(_page(page, columns, False))
+        console.print(table_of(page, columns, has_heading=False))
 
 
-def _page(shown: list[Row], columns: Sequence[str], is_first: bool) -> Table:
+def table_of(shown: Sequence[Row], columns: Sequence[str], *, has_heading: bool = True) -> Table:
+    """A table for rich, with numbers on the right."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, show_header=is_first)
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, show_header=has_heading)
     for column in columns:
-        numbers = bool(shown) and all(isinstance(row.get(column), int) for row in shown)
+        cells = [cell for row in shown if (cell := row.get(column)) is not None]
+        numbers = bool(cells) and all(isinstance(cell, int | float) for cell in cells)
         one_line = column == "body"
         table.add_column(
             column,
