@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mqclient.blocking.push_consumer import PushConsumer
     from mqclient.blocking.transactions import Transaction, TransactionProducer
     from mqclient.consumer.context import ConsumeContext, ConsumeResult
+    from mqclient.consumer.lag import Lag, OffsetAtTime
     from mqclient.consumer.subscription import SqlFilter
     from mqclient.engine.mock import MockTransport
     from mqclient.engine.tls import TlsConfig
@@ -71,6 +72,7 @@ __all__ = [
     "ConsumeResult",
     "Credentials",
     "GroupConfig",
+    "Lag",
     "Limits",
     "Linger",
     "LitePullConsumer",
@@ -82,6 +84,7 @@ __all__ = [
     "NoRouteError",
     "NotDurableError",
     "NotFoundError",
+    "OffsetAtTime",
     "PartialSendError",
     "Producer",
     "ProducerOptions",
@@ -116,6 +119,7 @@ _HOMES = {
     "mqclient.blocking.push_consumer": ("PushConsumer",),
     "mqclient.blocking.transactions": ("Transaction", "TransactionProducer"),
     "mqclient.consumer.context": ("ConsumeContext", "ConsumeResult"),
+    "mqclient.consumer.lag": ("Lag", "OffsetAtTime"),
     "mqclient.consumer.subscription": ("SqlFilter",),
     "mqclient.engine.mock": ("MockTransport",),
     "mqclient.engine.tls": ("TlsConfig",),

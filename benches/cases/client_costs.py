@@ -105,7 +105,7 @@ async def _settle(cluster: Ours, group: str, members: int) -> dict[str, float]:
     async with contextlib.AsyncExitStack() as stack, asyncio.timeout(SETTLE_TIMEOUT):
         await asyncio.gather(*(stack.enter_async_context(consumer) for consumer in consumers))
         joined = time.monotonic() - started
-        while not _is_settled([consumer.assigned() for consumer in consumers]):
+        while not _is_settled([consumer.assignment() for consumer in consumers]):
             await asyncio.sleep(LOOK_S)
         return {"joined_s": joined, "settled_s": time.monotonic() - started}
 

@@ -2,6 +2,7 @@
 
 from mqclient.admin import Admin
 from mqclient.consumer.context import ConsumeContext, ConsumeResult
+from mqclient.consumer.lag import Lag, OffsetAtTime
 from mqclient.consumer.lite.consumer import LitePullConsumer
 from mqclient.consumer.push.consumer import PushConsumer
 from mqclient.consumer.subscription import SqlFilter
@@ -62,6 +63,7 @@ __all__ = [
     "ConsumeResult",
     "Credentials",
     "GroupConfig",
+    "Lag",
     "Limits",
     "Linger",
     "LitePullConsumer",
@@ -73,6 +75,7 @@ __all__ = [
     "NoRouteError",
     "NotDurableError",
     "NotFoundError",
+    "OffsetAtTime",
     "PartialSendError",
     "Producer",
     "ProducerOptions",

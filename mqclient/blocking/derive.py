@@ -13,11 +13,12 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from mqclient.blocking.loop_thread import LoopThread
 
-__all__ = ["BlockingFace", "like", "plain", "sync"]
+__all__ = ["BlockingFace", "like", "like_plain", "plain", "sync"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
+C = TypeVar("C", bound=Callable[..., Any])
 
 
 class BlockingFace:
@@ -78,10 +79,17 @@ def like(
 
     Its docstring comes after the docstring of the asyncio method.
     """
+    return lambda own: _with_doc_of(method, own)
 
-    def decorate(own: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-        about = (inspect.getdoc(method), inspect.cleandoc(own.__doc__ or ""))
-        own.__doc__ = "\n\n".join(part for part in about if part)
-        return own
 
-    return decorate
+def like_plain(
+    method: Callable[Concatenate[Any, P], R],
+) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
+    """`like` for a method of the asyncio face that is no coroutine."""
+    return lambda own: _with_doc_of(method, own)
+
+
+def _with_doc_of(method: object, own: C) -> C:
+    about = (inspect.getdoc(method), inspect.cleandoc(own.__doc__ or ""))
+    own.__doc__ = "\n\n".join(part for part in about if part)
+    return own

@@ -2,24 +2,20 @@
 
 from typing import TYPE_CHECKING, Self
 
+from mqclient.blocking.consumer import SyncConsumer
 from mqclient.blocking.derive import like, plain, sync
 from mqclient.blocking.loop_thread import CallbackThread
-from mqclient.blocking.sync_client import SyncClient
-from mqclient.consumer.context import is_async
 from mqclient.consumer.lite.consumer import LitePullConsumer as AsyncLitePullConsumer
-from mqclient.consumer.lite.lite_assignment import AssignmentListener
 from mqclient.consumer.subscription import SqlFilter
-from mqclient.engine.callables import check_takes
-from mqclient.engine.threads import in_thread
 from mqclient.settings.consumers import LitePullOptions
 from mqclient.settings.declare import explained, made_of, takes
-from mqcommon.message import MessageQueue, ReceivedMessage
+from mqcommon.message import ReceivedMessage
 
 __all__ = ["LitePullConsumer"]
 
 
 @explained
-class LitePullConsumer(SyncClient):
+class LitePullConsumer(SyncConsumer):
     """Reads topics, or queues, when the caller asks; one thread at a time asks.
 
         with LitePullConsumer("order_readers", "127.0.0.1:9876") as consumer:
@@ -34,14 +30,10 @@ class LitePullConsumer(SyncClient):
     if TYPE_CHECKING:
         _async: AsyncLitePullConsumer
 
-    _unclosed_timeout = 5.0
-    _is_consumer = True
-
     @takes(LitePullOptions)
     def __init__(self, options: LitePullOptions) -> None:
         client = made_of(AsyncLitePullConsumer, options)
-        self._async_listeners = CallbackThread("mqclient-listeners")
-        super().__init__(client, self._async_listeners)
+        super().__init__(client, CallbackThread("mqclient-listeners"))
 
     # --- what to read
 
@@ -60,26 +52,6 @@ class LitePullConsumer(SyncClient):
 
     unsubscribe = plain(AsyncLitePullConsumer.unsubscribe, before_start=True)
     assign = plain(AsyncLitePullConsumer.assign, before_start=True)
-
-    def on_assignment(self, listener: AssignmentListener) -> None:
-        """Call `listener(gained, lost)` in a thread when queues come or go.
-
-        An `async def` runs on an event loop of the consumer's own, in a thread of its own. The
-        positions of lost queues can still be read and committed in it; auto-commit follows it. Its
-        exceptions are logged.
-        """
-        check_takes("listener", listener, "gained", "lost")
-
-        async def elsewhere(gained: list[MessageQueue], lost: list[MessageQueue]) -> None:
-            await in_thread(listener, gained, lost)
-
-        there = self._async_listeners.wrap(listener) if is_async(listener) else elsewhere
-        self._on_assignment(there)
-
-    assigned = plain(AsyncLitePullConsumer.assigned)
-    wait_assigned = sync(AsyncLitePullConsumer.wait_assigned)
-    wait_ready = sync(AsyncLitePullConsumer.wait_ready)
-    queues = sync(AsyncLitePullConsumer.queues)
 
     # --- messages
 
@@ -112,17 +84,4 @@ class LitePullConsumer(SyncClient):
         thread = self._running
         return thread.run(self._async.poll(max_messages, timeout), self._async._take_back)
 
-    pause = plain(AsyncLitePullConsumer.pause)
-    resume = plain(AsyncLitePullConsumer.resume)
-
-    # --- positions
-
-    seek = sync(AsyncLitePullConsumer.seek)
-    seek_to_begin = sync(AsyncLitePullConsumer.seek_to_begin)
-    seek_to_end = sync(AsyncLitePullConsumer.seek_to_end)
-    offset_for_timestamp = sync(AsyncLitePullConsumer.offset_for_timestamp)
-    position = sync(AsyncLitePullConsumer.position)
-    committed = sync(AsyncLitePullConsumer.committed)
     commit = sync(AsyncLitePullConsumer.commit)
-
-    _on_assignment = plain(AsyncLitePullConsumer.on_assignment, before_start=True)

@@ -352,6 +352,10 @@ class CallbackThread:
 
         return cast(F, there)
 
+    def wrap_optional(self, function: F | None) -> F | None:
+        """`wrap` of a function that may be missing."""
+        return None if function is None else self.wrap(function)
+
     def submit(self, work: Coroutine[Any, Any, R]) -> "concurrent.futures.Future[R]":
         """Start a coroutine on the loop thread, return its future; ClosedError after stop()."""
         with self._lock:

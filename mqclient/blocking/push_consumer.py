@@ -4,9 +4,9 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mqclient.blocking.derive import plain, sync
+from mqclient.blocking.consumer import SyncConsumer
+from mqclient.blocking.derive import plain
 from mqclient.blocking.loop_thread import CallbackThread
-from mqclient.blocking.sync_client import SyncClient
 from mqclient.consumer.context import Handler, MessageFunction
 from mqclient.consumer.push.consumer import PushConsumer as AsyncPushConsumer
 from mqclient.consumer.subscription import (
@@ -25,7 +25,7 @@ __all__ = ["PushConsumer"]
 
 
 @explained
-class PushConsumer(SyncClient):
+class PushConsumer(SyncConsumer):
     """Reads topics for a group and calls handlers in threads.
 
     with PushConsumer("order_readers", "127.0.0.1:9876") as consumer:
@@ -36,14 +36,10 @@ class PushConsumer(SyncClient):
     if TYPE_CHECKING:
         _async: AsyncPushConsumer
 
-    _unclosed_timeout = 5.0
-    _is_consumer = True
-
     @takes(PushOptions)
     def __init__(self, options: PushOptions) -> None:
         client = made_of(AsyncPushConsumer, options)
-        self._async_handlers = CallbackThread("mqclient-handlers")
-        super().__init__(client, self._async_handlers)
+        super().__init__(client, CallbackThread("mqclient-handlers"))
 
     def close(self, timeout: float = 20.0) -> None:
         """Stop pulling, let running handlers end, commit, leave the group. May be called twice.
@@ -70,7 +66,7 @@ class PushConsumer(SyncClient):
         running consumer lets a broker check a SqlFilter: BrokerError if the broker refuses it,
         UnreachableError or ClientTimeout when none can be asked.
         """
-        self._subscribe(subscription_of(topic, expression, self._async_handlers.wrap(handler)))
+        self._subscribe(subscription_of(topic, expression, self._async_functions.wrap(handler)))
 
     def on_message(
         self, topic: str, expression: str | SqlFilter = "*"
@@ -87,7 +83,7 @@ class PushConsumer(SyncClient):
         check_decorator(topic, expression)
 
         def subscribe(function: MessageFunction) -> MessageFunction:
-            handler = self._async_handlers.wrap(function)
+            handler = self._async_functions.wrap(function)
             self._subscribe(message_subscription(topic, expression, handler))
             return function
 
@@ -100,11 +96,6 @@ class PushConsumer(SyncClient):
             self._running.run(self._async._add_checked(subscription))
 
     unsubscribe = plain(AsyncPushConsumer.unsubscribe, before_start=True)
-    pause = plain(AsyncPushConsumer.pause, before_start=True)
-    resume = plain(AsyncPushConsumer.resume, before_start=True)
-    wait_assigned = sync(AsyncPushConsumer.wait_assigned)
-    wait_ready = sync(AsyncPushConsumer.wait_ready)
-    assigned = plain(AsyncPushConsumer.assigned)
 
     def run(self) -> None:
         """Serve until SIGINT or SIGTERM (signals on the main thread only) or close(); then close.

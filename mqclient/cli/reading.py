@@ -201,20 +201,23 @@ class _Reader:
                 queues = _chosen(queues, reading.queues)
                 consumer.assign(queues, reading.tags)
             else:
-                consumer.on_assignment(self._assigned)
+                consumer.on_rebalance(assigned=self._assigned, revoked=self._revoked)
                 consumer.subscribe(reading.topic, reading.tags)
         await consumer.wait_assigned()
         return queues
 
-    async def _assigned(self, gained: list[MessageQueue], lost: list[MessageQueue]) -> None:
-        """Commit the handled messages of lost queues; from now on their next owner commits."""
-        await self.commit()
+    async def _assigned(self, queues: list[MessageQueue]) -> None:
+        """Offsets that were handled before an earlier loss of the queues are old."""
         handled = self._handling.handled
-        for queue in gained:  # offsets handled before the loss are old
+        for queue in queues:
             self._lost.discard(queue)
             if queue in handled:
                 self._committed[queue] = handled[queue]
-        for queue in lost:
+
+    async def _revoked(self, queues: list[MessageQueue]) -> None:
+        """Commit the handled messages of lost queues; from now on their next owner commits."""
+        await self.commit()
+        for queue in queues:
             self._lost.add(queue)
             self._delivered.pop(queue, None)
 
@@ -230,7 +233,7 @@ class _Reader:
             self._committed |= moved
 
     async def _is_at_end(self) -> bool:
-        for queue in self._consumer.assigned():
+        for queue in self._consumer.assignment():
             end = self._ends.get(queue)
             if end is None or self._delivered.get(queue, 0) >= end:
                 continue

@@ -14,6 +14,7 @@ from typing import Generic, Protocol, TypeVar
 from mqclient.consumer.allocation import allocate, strategy_of
 from mqclient.consumer.offset_store import MemoryOffsets
 from mqclient.consumer.process_queue import ProcessQueue
+from mqclient.consumer.rebalance_listener import RebalanceListener
 from mqclient.consumer.start_offset import start_offset
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine.client import Client
@@ -70,6 +71,10 @@ class Assignment(Generic[Held]):
         self._hold = hold
         self._let_go = let_go
         self._strategy = strategy_of(settings.allocate)
+        self._reads_all = isinstance(settings, PushOptions) and settings.model == "broadcasting"
+        self.listener = RebalanceListener(client.namespace)
+        self.pauses_new = False
+        """Whether queues that come later are paused, until `resume` of all queues."""
         self._held: dict[MessageQueue, Held] = {}
         self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
         self._wanted = asyncio.Event()
@@ -85,6 +90,37 @@ class Assignment(Generic[Held]):
     def held(self) -> dict[MessageQueue, Held]:
         """The process queue of each queue."""
         return self._held
+
+    def find(self, queue: MessageQueue) -> Held | None:
+        """The process queue of a queue that this member has not given up yet."""
+        return self._held.get(queue)
+
+    def held_of(self, queue: MessageQueue) -> Held:
+        """The process queue of a queue of this member; ValueError for other queues."""
+        held = self.find(queue)
+        if held is None:
+            ours = ", ".join(map(str, self.shown)) or "none yet"
+            raise ValueError(
+                f"{queue} is not assigned to this consumer (its queues: {ours}); assign it, or "
+                "wait with wait_assigned() until the group has shared its queues"
+            )
+        return held
+
+    @property
+    def shown(self) -> list[MessageQueue]:
+        """The queues of this member, the retry topic's left out."""
+        return sorted(queue for queue in self._held if not queue.topic.startswith(RETRY_PREFIX))
+
+    def move(self, queue: MessageQueue, offset: int) -> None:
+        """Read a queue from another offset on; drop its held messages and its pull in flight.
+
+        Results of running handlers no longer count. Raises ValueError for a queue of others.
+        """
+        was_paused = self.held_of(queue).paused
+        self._end(queue)
+        self._begin(queue, offset)
+        self._held[queue].paused = was_paused
+        self._pull(queue)
 
     def rebalance_soon(self) -> None:
         """Rebalance at once."""
@@ -144,8 +180,9 @@ class Assignment(Generic[Held]):
     def pull_again(self, topic: str) -> None:
         """Drop the pulls of a topic that are in flight: they ask by a replaced subscription."""
         for queue in [] if self._stopped else self.of_topic(topic):
-            self._tasks[queue].cancel()
-            self._pull(queue)
+            if queue in self._tasks:
+                self._cancel_pull(queue)
+                self._pull(queue)
 
     async def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Read this member's queues from other offsets, earlier ones too; skip the other queues."""
@@ -156,8 +193,13 @@ class Assignment(Generic[Held]):
     async def keep_locks(self) -> None:
         """Renew the locks of queues until cancelled; only orderly consumption has any."""
 
+    async def tell_end(self, timeout: float) -> None:
+        """After `stop`: tell the program that it loses all queues. timeout: seconds, at most."""
+        tell = self.listener.lost if self._client.failure is not None else self.listener.revoked
+        await tell(list(self._held), timeout)
+
     async def finish(self) -> None:
-        """After `stop`, when no handler runs any more: commit, and give everything up."""
+        """After `tell_end`, when no handler runs any more: commit, and give everything up."""
         await self._offsets.commit_surely(list(self._held))
         for held in self._held.values():
             held.dropped = True
@@ -190,20 +232,21 @@ class Assignment(Generic[Held]):
     async def _rebalance_topic(self, subscription: Subscription) -> bool:
         topic = subscription.data.topic
         route = await self._client.routes.get(topic)
-        queues = route.subscribe if route else ()
+        queues = () if route is None else route.subscribe
         if subscription.initial is None:
             subscription.initial = frozenset(queues)
         if route is not None:
             self._note_readable(topic, bool(queues))
-        if not queues:
+        if route is None or not queues:
             return False
         mine = await self._share(topic, queues)
         if mine is None:
             return False
         gone = [q for q in self.of_topic(topic) if q not in mine or self._held[q].dropped]
-        await self._give_up(gone)
+        await self._give_up(gone, lost=[q for q in gone if q.broker_name not in route.brokers])
         new = [queue for queue in mine if queue not in self._held]
         taken = await asyncio.gather(*(self._take_over(queue, subscription) for queue in new))
+        await self._begin_pulls(new)
         if gone or any(taken):
             log.info("topic %s: this member reads %d of %d queues", topic, len(mine), len(queues))
         subscription.balanced = subscription.balanced or all(taken)
@@ -223,7 +266,7 @@ class Assignment(Generic[Held]):
         self, topic: str, queues: tuple[MessageQueue, ...]
     ) -> list[MessageQueue] | None:
         """This member's queues; None if that is unknown now, and then nothing changes."""
-        if self._settings.model == "broadcasting":
+        if self._reads_all:
             return list(queues)
         members = await self._members(queues)
         if members is None:
@@ -282,14 +325,27 @@ class Assignment(Generic[Held]):
         return True
 
     def _begin(self, queue: MessageQueue, offset: int) -> None:
-        """Pull a queue from an offset on."""
-        self._held[queue] = self._hold(queue, offset)
+        """Hold a queue, to be pulled from an offset on."""
+        self._held[queue] = held = self._hold(queue, offset)
+        held.paused = self.pauses_new
         self._offsets.update(queue, offset, forward_only=False)
-        self._pull(queue)
+
+    async def _begin_pulls(self, queues: Iterable[MessageQueue]) -> None:
+        """Tell the program about queues that were taken over, then pull them."""
+        new = [queue for queue in queues if queue in self._held and queue not in self._tasks]
+        await self.listener.assigned(new)
+        for queue in new:
+            if queue in self._held and queue not in self._tasks and not self._stopped:
+                self._pull(queue)
 
     def _pull(self, queue: MessageQueue) -> None:
         work = self._puller.run(self._held[queue])
         self._tasks[queue] = self._client.spawn(work, f"pulling {queue}")
+
+    def _cancel_pull(self, queue: MessageQueue) -> None:
+        task = self._tasks.pop(queue, None)
+        if task is not None:
+            task.cancel()
 
     def _end(self, queue: MessageQueue) -> Held:
         """Stop pulling a queue; results of its running handlers no longer count."""
@@ -302,22 +358,36 @@ class Assignment(Generic[Held]):
         held.dropped = True
 
     def _stop_pulling(self, queue: MessageQueue) -> Held:
-        task = self._tasks.pop(queue, None)
-        if task is not None:
-            task.cancel()
+        self._cancel_pull(queue)
         return self._held.pop(queue)
 
     async def _give_up(
-        self, queues: list[MessageQueue], offsets: Mapping[MessageQueue, int] | None = None
+        self,
+        queues: list[MessageQueue],
+        offsets: Mapping[MessageQueue, int] | None = None,
+        *,
+        lost: Iterable[MessageQueue] = (),
     ) -> None:
         """Stop reading queues and commit them: results of running handlers no longer count.
 
-        offsets: commit these instead of the consumed offsets.
+        offsets: commit these instead of the consumed offsets. lost: those whose broker is gone.
         """
+        await self._revoke(queues, lost)
         for queue in queues:
-            self._end(queue)
+            if queue in self._held:
+                self._end(queue)
             if offsets is not None:
                 self._offsets.update(queue, offsets[queue], forward_only=False)
+        await self.listener.lost(lost)
         await self._offsets.commit_surely(queues)
         for queue in queues:
             self._offsets.forget(queue)
+
+    async def _revoke(
+        self, queues: Iterable[MessageQueue], lost: Iterable[MessageQueue] = ()
+    ) -> None:
+        """Start no more handlers of queues, and tell the program before they are given up."""
+        for queue in queues:
+            self._cancel_pull(queue)
+            self._let_go(self._held[queue])
+        await self.listener.revoked(set(queues) - set(lost))

@@ -11,10 +11,11 @@ from typing import Protocol
 
 from mqclient.engine.client import Client
 from mqclient.errors import RocketMQError
+from mqclient.settings.consumers import LitePullOptions, PushOptions
 from mqcommon.message import MessageQueue
 from mqcommon.wire.calls import offset_calls
 
-__all__ = ["MemoryOffsets", "RemoteOffsets"]
+__all__ = ["MemoryOffsets", "RemoteOffsets", "remote_offsets"]
 
 log = logging.getLogger(__name__)
 OFFSET_TIMEOUT = 5.0
@@ -148,3 +149,11 @@ class RemoteOffsets(MemoryOffsets):
                 error,
             )
             return False
+
+
+def remote_offsets(client: Client, options: PushOptions | LitePullOptions) -> RemoteOffsets:
+    """The offsets of a group. Only with "earliest" a broker may answer 0 for none; else the start
+    is the broker's end or a time, and a broker that can say so says that there is none."""
+    assert options.group is not None
+    zero_if_new = None if options.consume_from == "earliest" else False
+    return RemoteOffsets(client, options.group, zero_if_new=zero_if_new)

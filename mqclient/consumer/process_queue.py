@@ -56,6 +56,8 @@ class ProcessQueue:
         "last_pull_ms",
         "locked_until",
         "next_offset",
+        "parked",
+        "paused",
         "pulls_one",
         "queue",
         "returning",
@@ -73,6 +75,9 @@ class ProcessQueue:
         """Broker id that the last answer suggested to pull from."""
         self.bytes_held = 0
         self.dropped = False
+        self.paused = False
+        self.parked: list[list[ReceivedMessage]] = []
+        """Messages that wait for `resume`, as they came."""
         self.pulls_one = False
         """Whether the next pull requests one message, because it was damaged in the last answer."""
         self.fruitless = 0
@@ -107,6 +112,11 @@ class ProcessQueue:
     def first_offset(self) -> int:
         """The smallest offset held, or the next pull's offset if nothing is held."""
         return self._pulls[0].first.queue_offset if self._pulls else self.next_offset
+
+    @property
+    def position(self) -> int:
+        """Offset of the first message that is not handled yet."""
+        return self.first_offset
 
     @property
     def first_message(self) -> ReceivedMessage | None:

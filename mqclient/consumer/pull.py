@@ -114,21 +114,19 @@ class Puller:
         self._queue_count = queue_count
         self._statistics = statistics
         self._resumed = asyncio.Event()
-        self._resumed.set()
-
-    def pause(self) -> None:
-        """Pull nothing until `resume`; drop the answers of pulls in flight."""
-        self._resumed.clear()
+        """Set, and replaced, when a paused queue may be pulled again."""
 
     def resume(self) -> None:
-        """Pull again."""
+        """Pull the queues that are no longer paused."""
         self._resumed.set()
+        self._resumed = asyncio.Event()
 
     async def run(self, held: ProcessQueue) -> None:
         """Pull until `held.dropped`; a repeated error is logged once."""
         last_error = ""
         while not held.dropped:
-            await self._resumed.wait()
+            while held.paused:
+                await self._resumed.wait()
             if too_much_held(held, self._settings, self._queue_count()):
                 await asyncio.sleep(FLOW_CONTROL_DELAY)
                 continue
@@ -162,7 +160,7 @@ class Puller:
             reply = await template.send(values, b"", wait, at_once=True)
         except UnreachableError as error:
             raise template.explain(error) from error.__cause__
-        if held.dropped or not self._resumed.is_set():
+        if held.dropped or held.paused:
             return 0.0
         if self._subscription_of(held.queue.topic) is not subscription:
             return 0.0  # it may have passed over messages that the new subscription wants

@@ -8,9 +8,10 @@ import logging
 from datetime import datetime
 from functools import partial
 
-from mqclient.consumer.offset_store import OFFSET_TIMEOUT, MemoryOffsets
+from mqclient.consumer.offset_store import OFFSET_TIMEOUT, MemoryOffsets, RemoteOffsets
 from mqclient.engine.client import Client
 from mqclient.engine.first_at import asking, first_at
+from mqclient.errors import BrokerError
 from mqclient.settings.checks import milliseconds
 from mqclient.settings.consumers import LitePullOptions, PushOptions
 from mqcommon.message import MessageQueue
@@ -38,9 +39,9 @@ async def start_offset(
     """
     stored = await offsets.fetch(queue)
     if stored is not None:
-        asked_more = settings.model == "clustering" and settings.consume_from != "earliest"
+        asked_more = isinstance(offsets, RemoteOffsets) and settings.consume_from != "earliest"
         if stored == 0 and asked_more and not appeared_later:
-            await _explain_zero(client, queue, settings.consume_from)
+            await _warn_of_zero(client, queue, settings.consume_from)
         return stored
     invoke = partial(client.invoke, client.address_of(queue), timeout=OFFSET_TIMEOUT)
     start = settings.consume_from
@@ -65,18 +66,25 @@ def _question(
     return offset_calls.max_offset(queue)
 
 
-async def _explain_zero(client: Client, queue: MessageQueue, start: str | datetime) -> None:
-    """A broker answers 0 for a new group while a queue's first messages are still in memory."""
+async def _warn_of_zero(client: Client, queue: MessageQueue, start: str | datetime) -> None:
+    """Say how many old messages come because a broker answers 0 for a group without an offset.
+
+    RocketMQ 4 does so while a queue's first messages are in memory. Whether this broker does is
+    asked for a group that commits nothing; other brokers mean the 0 that the group committed.
+    """
     if queue.topic.startswith(RETRY_PREFIX):
         return
-    end = await client.invoke(
-        client.address_of(queue), offset_calls.max_offset(queue), OFFSET_TIMEOUT
+    address = client.address_of(queue)
+    unknown = offset_calls.query_consumer_offset(TOOLS_GROUP, queue, zero_if_new=False)
+    end = await client.invoke(address, offset_calls.max_offset(queue), OFFSET_TIMEOUT)
+    try:
+        if not end or await client.invoke(address, unknown, OFFSET_TIMEOUT) is None:
+            return
+    except BrokerError as error:  # the account may not ask for that group
+        log.debug("%s: offset 0 is not explained: %s", queue, error)
+    log.warning(
+        "%s: %d old messages may be delivered although consume_from is '%s': the broker answers "
+        "offset 0, which for a new group means that the queue still holds its first messages "
+        "(RocketMQ 4); seek_to_end(queue) skips them",
+        *(queue, end, start),
     )
-    if end:
-        log.info(
-            "%s: the broker says offset 0 although consume_from is '%s'; for a new group "
-            "this means that the queue still holds its first messages, so all %d are delivered",
-            queue,
-            start,
-            end,
-        )

@@ -70,6 +70,12 @@ class Subscription:
     checked: bool = False
     announced: bool = False
 
+    @property
+    def expression(self) -> str | SqlFilter:
+        """The filter, as the program gave it."""
+        text = self.data.sub_string
+        return SqlFilter(text) if self.data.expression_type == SQL92 else text
+
     def wrap_handler(self, wrap: HandlerWrap) -> None:
         """Wrap the handler, if there is one."""
         if self.handler is not None:

@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Protocol, TypeVar
 
-from mqcommon.message import MessageQueue, decode_reply
+from mqcommon.message import MessageQueue, ReceivedMessage, decode_reply
 from mqcommon.wire.calls import message_calls, offset_calls
 from mqcommon.wire.calls.call import Call
 from mqcommon.wire.codes import ResponseCode
 from mqcommon.wire.headers.pull import PullMessageResponseHeader
 
-__all__ = ["Ask", "asking", "first_at"]
+__all__ = ["Ask", "asking", "first_at", "first_message_at"]
 
 R = TypeVar("R")
 PULL_COUNT = 32
@@ -45,6 +45,19 @@ async def first_at(ask: Ask, queue: MessageQueue, group: str, timestamp_ms: int)
     group: in whose name messages are pulled; joins and commits nothing. The search is for the
     millisecond before, which is never too late; the store times of the messages decide.
     """
+    return (await _search(ask, queue, group, timestamp_ms))[0]
+
+
+async def first_message_at(
+    ask: Ask, queue: MessageQueue, group: str, timestamp_ms: int
+) -> ReceivedMessage | None:
+    """The first message stored at or after a time, None if there is none; see `first_at`."""
+    return (await _search(ask, queue, group, timestamp_ms))[1]
+
+
+async def _search(
+    ask: Ask, queue: MessageQueue, group: str, timestamp_ms: int
+) -> tuple[int, ReceivedMessage | None]:
     before_ms = max(timestamp_ms - 1, 0)
     near = await ask(lambda: offset_calls.search_offset(queue, before_ms))
     first = await ask(lambda: offset_calls.min_offset(queue))
@@ -55,9 +68,9 @@ async def first_at(ask: Ask, queue: MessageQueue, group: str, timestamp_ms: int)
         if reply.code == ResponseCode.SUCCESS:
             for message in decode_reply(reply.body)[0]:
                 if message.store_timestamp_ms >= timestamp_ms:
-                    return message.queue_offset
+                    return message.queue_offset, message
         following = PullMessageResponseHeader.from_fields(reply.fields).next_begin_offset
         if following <= offset:
-            return offset
+            return offset, None
         offset = following
-    return end
+    return end, None

@@ -27,7 +27,7 @@ def lowered_topic(mq_broker: Standalone) -> str:
         with LitePullConsumer(GROUP, mq_broker.namesrv, consume_from="earliest") as consumer:
             consumer.subscribe(topic)
             consumer.wait_assigned()
-            consumer.commit(dict.fromkeys(consumer.assigned(), 1))
+            consumer.commit(dict.fromkeys(consumer.assignment(), 1))
         admin.topics.update(
             TopicConfig(topic, read_queue_nums=3, write_queue_nums=4),
             broker=mq_broker.broker_address,

@@ -103,9 +103,9 @@ def test_two_members_share_and_the_one_left_takes_over(mq):
         with PushConsumer("g_share", mq.namesrv, **options) as second:
             second.subscribe(topic, "*", seen)
             assert len(second.wait_assigned()) == 2
-            assert until(lambda: len(first.assigned()) == 2)
-            assert not set(first.assigned()) & set(second.assigned())
-        assert until(lambda: len(first.assigned()) == 4)
+            assert until(lambda: len(first.assignment()) == 2)
+            assert not set(first.assignment()) & set(second.assignment())
+        assert until(lambda: len(first.assignment()) == 4)
         with Producer(mq.namesrv) as producer:
             for index in range(8):
                 producer.send(Message(topic, b"%d" % index))

@@ -304,7 +304,7 @@ def test_heartbeats_go_on_while_the_users_loop_is_blocked() -> None:
     with consumer:
         assert handling.wait(60)
         asyncio.run(blocked())
-        assert consumer.assigned()
+        assert consumer.assignment()
         over.set()
 
 

@@ -72,8 +72,10 @@ def test_on_message_refuses_bad_filters_before_the_function(consumer, arguments,
 @pytest.mark.parametrize("face", FACES)
 def test_a_listener_of_the_wrong_signature_is_refused(face):
     consumer = face.LitePullConsumer("g", NAMESRV)
-    with pytest.raises(TypeError, match=r"listener .*cannot be called with \(gained, lost\)"):
-        consumer.on_assignment(of_one)
+    with pytest.raises(TypeError, match=r"revoked .*cannot be called with \(queues\)"):
+        consumer.on_rebalance(revoked=of_messages)
+    with pytest.raises(TypeError, match="lost must be callable, not int"):
+        consumer.on_rebalance(lost=5)
 
 
 @pytest.mark.parametrize("face", FACES)

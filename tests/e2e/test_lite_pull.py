@@ -119,21 +119,24 @@ def test_pause_resume_and_commit(mq: Standalone) -> None:
 
 def test_members_share_and_the_one_left_takes_over(mq: Standalone) -> None:
     topic = mq.topic(queues=4)
-    heard: list[tuple[int, int]] = []
+    heard: list[tuple[str, int]] = []
     with reader(mq, "lite_share") as first:
-        first.on_assignment(lambda gained, lost: heard.append((len(gained), len(lost))))
+        first.on_rebalance(
+            assigned=lambda queues: heard.append(("assigned", len(queues))),
+            revoked=lambda queues: heard.append(("revoked", len(queues))),
+        )
         first.subscribe(topic)
         assert len(first.wait_assigned()) == 4
         with reader(mq, "lite_share") as second:
             second.subscribe(topic)
             assert len(second.wait_assigned()) == 2
-            assert until(lambda: len(first.assigned()) == 2)
-            assert not set(first.assigned()) & set(second.assigned())
-        assert until(lambda: len(first.assigned()) == 4)
+            assert until(lambda: len(first.assignment()) == 2)
+            assert not set(first.assignment()) & set(second.assignment())
+        assert until(lambda: len(first.assignment()) == 4)
         for queue_id in range(4):
             send(mq, topic, b"%d" % queue_id, queue_id=queue_id)
         assert sorted(take(first, 4)) == [b"0", b"1", b"2", b"3"]
-    assert heard == [(4, 0), (0, 2), (2, 0)]
+    assert heard == [("assigned", 4), ("revoked", 2), ("assigned", 2), ("revoked", 4)]
 
 
 async def test_filters(mq: Standalone) -> None:
@@ -196,7 +199,7 @@ async def test_a_restart_of_the_broker_is_ridden_out(own_mq: Standalone) -> None
         await asyncio.to_thread(send, mq, topic, b"1", queue_id=1)
         async with asyncio.timeout(60):
             assert (await reading).body == b"1"
-        queue = MessageQueue(topic, consumer.assigned()[0].broker_name, 0)
+        queue = MessageQueue(topic, consumer.assignment()[0].broker_name, 0)
 
         async def committed() -> int | None:
             return await consumer.committed(queue)

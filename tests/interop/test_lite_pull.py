@@ -30,7 +30,7 @@ async def test_java_sends_and_mqadmin_sees_the_commits(
                 seen.append(message.body.decode())
                 if len(seen) == 5:
                     break
-        (queue,) = consumer.assigned()
+        (queue,) = consumer.assignment()
         await consumer.commit()
         assert await consumer.committed(queue) == 4, "all but the one in hand"
         words = ("consumerProgress", "-n", cluster.namesrv, "-g", group)
@@ -55,14 +55,14 @@ def test_a_java_lite_pull_consumer_in_the_same_group(
         assert len(consumer.wait_assigned(90)) == 4
         fields = {"namesrv": cluster.namesrv, "group": group, "topic": topic, "tags": "*"}
         java = pool.submit(java_driver.call, "lite_pull", count=2, **fields)
-        assert until(lambda: len(consumer.assigned()) == 2), "Java did not take its share"
+        assert until(lambda: len(consumer.assignment()) == 2), "Java did not take its share"
         for queue in producer.queues(topic):
             producer.send(Message(topic, b"%d" % queue.queue_id), queue=queue)
         ours = {next(iter(consumer)).body.decode() for _ in range(2)}
         theirs = set(java.result(90)["bodies"])
         assert ours | theirs == {"0", "1", "2", "3"}
         assert not ours & theirs
-        assert until(lambda: len(consumer.assigned()) == 4), "Java's queues did not come back"
+        assert until(lambda: len(consumer.assignment()) == 4), "Java's queues did not come back"
 
 
 def test_two_of_ours_share_seek_and_pause(cluster: Cluster, java_driver: JavaDriver) -> None:
@@ -74,14 +74,14 @@ def test_two_of_ours_share_seek_and_pause(cluster: Cluster, java_driver: JavaDri
         with LitePullConsumer(group, cluster.namesrv, **EARLIEST) as second:
             second.subscribe(topic)
             assert len(second.wait_assigned(90)) == 1
-            assert until(lambda: len(first.assigned()) == 1)
-        assert until(lambda: len(first.assigned()) == 2)
+            assert until(lambda: len(first.assignment()) == 1)
+        assert until(lambda: len(first.assignment()) == 2)
         java_driver.produce(cluster.namesrv, topic, 2)
         assert sorted(next(iter(first)).body for _ in range(2)) == [
             b"Hello RocketMQ 0",
             b"Hello RocketMQ 1",
         ]
-        for queue in first.assigned():
+        for queue in first.assignment():
             first.seek_to_begin(queue)
         first.pause()
         assert first.poll(9, timeout=0.2) == []

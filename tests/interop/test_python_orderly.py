@@ -112,11 +112,11 @@ def test_order_is_kept_while_members_come_and_go(cluster: Cluster, java_driver: 
     send(cluster, topic, 200)
     with log.member(cluster, group, topic, "first") as first:
         with log.member(cluster, group, topic, "second") as second:
-            assert until(lambda: len(second.assigned()) == len(first.assigned()) == 2)
+            assert until(lambda: len(second.assignment()) == len(first.assignment()) == 2)
             send(cluster, topic, 200, 200)
             log.wait(400)
             send(cluster, topic, 200, 400)
-        assert until(lambda: len(first.assigned()) == QUEUES)
+        assert until(lambda: len(first.assignment()) == QUEUES)
         send(cluster, topic, 100, 600)
         log.wait(700)
     assert log.offsets == {queue_id: list(range(700)) for queue_id in range(QUEUES)}
@@ -161,12 +161,12 @@ def test_java_and_ours_consume_a_topic_in_order(cluster: Cluster, java_driver: J
     java = java_driver.consume(cluster.namesrv, group, topic, orderly=True)
     java.await_messages(QUEUES * 20)
     with log.member(cluster, group, topic, "ours") as ours:
-        assert until(lambda: len(ours.assigned()) == 2)
+        assert until(lambda: len(ours.assignment()) == 2)
         send(cluster, topic, 20, 20)
         java.await_messages(QUEUES * 20 + 2 * 20)
         assert until(lambda: log.by["ours"] == 2 * 20)
         java.stop()
-        assert until(lambda: len(ours.assigned()) == QUEUES)
+        assert until(lambda: len(ours.assignment()) == QUEUES)
         send(cluster, topic, 20, 40)
         log.wait(60)
     of_java: dict[int, list[int]] = defaultdict(list)

@@ -47,7 +47,7 @@ def test_clients_with_one_id_come_and_go(cluster: Cluster, java_driver: JavaDriv
                 assert asking.request(Message(topic, b"question 2"), timeout=60).body == b"answer"
             asking.send(Message(topic, b"last"))
             assert last.wait(60)
-            assert notes.assigned()
+            assert notes.assignment()
 
 
 async def test_gathered_sends_have_results_of_their_own(

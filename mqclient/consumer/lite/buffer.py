@@ -19,19 +19,18 @@ __all__ = ["LiteBuffer", "LiteQueue"]
 class LiteQueue(ProcessQueue):
     """The messages held of one queue, including the ones in hand."""
 
-    __slots__ = ("acknowledged", "front", "parked", "paused", "room")
+    __slots__ = ("acknowledged", "front", "room", "waiting_runs")
 
     def __init__(self, queue: MessageQueue, next_offset: int) -> None:
         super().__init__(queue, next_offset)
         self.acknowledged = 0
         """Offset before which the caller has handled every message that it got since the queue was
         last moved."""
-        self.paused = False
         self.room = asyncio.Event()
         """Set when a paused pull may continue."""
         self.front: _Run | None = None
         """The first held run, once a message of it was handed out."""
-        self.parked: list[_Run] = []
+        self.waiting_runs: list[_Run] = []
         """Runs that wait for resume(), in order."""
 
     @property
@@ -194,7 +193,7 @@ class LiteBuffer:
             run = self._arrived.popleft()
             held = run.held
             if held.paused:
-                held.parked.append(run)
+                held.waiting_runs.append(run)
                 continue
             if held.front is None:
                 held.front = run
@@ -229,25 +228,23 @@ class LiteBuffer:
 
     def handed_out(self, held: LiteQueue) -> int:
         """Offset of a queue's first message that the caller does not have yet."""
-        runs = (self._run, *self._arrived, *held.parked)
+        runs = (self._run, *self._arrived, *held.waiting_runs)
         ahead = [run for run in runs if run.held is held and run.at < run.end]
         return min((run.messages[run.at].queue_offset for run in ahead), default=held.next_offset)
 
     def pause(self, held: LiteQueue) -> None:
-        """Hand out no more of a queue and do not pull it, until `resume`."""
-        held.paused = True
+        """Hand out no more of a queue that is paused now."""
         run = self._run
         if run.held is held:
             self._run = self._nothing
             self._in_hand.append(run)
             if run.at < run.end:
-                held.parked.append(run)
+                held.waiting_runs.append(run)
 
     def resume(self, held: LiteQueue) -> None:
-        """Continue a paused queue."""
-        held.paused = False
-        self._arrived.extendleft(reversed(held.parked))
-        held.parked.clear()
+        """Continue a queue that is no longer paused."""
+        self._arrived.extendleft(reversed(held.waiting_runs))
+        held.waiting_runs.clear()
         self._wake_pulls()
         self._news.set()
 

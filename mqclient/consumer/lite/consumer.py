@@ -7,44 +7,34 @@ when the caller asks for the next one, and a commit is written to the broker at 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
-from functools import partial
-from typing import Self, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Self
 
-from mqclient.consumer.filter_check import FilterChecks
+from mqclient.consumer.consumer import Consumer
 from mqclient.consumer.lite.buffer import LiteBuffer, LiteQueue
-from mqclient.consumer.lite.lite_assignment import AssignmentListener, LiteAssignment
-from mqclient.consumer.offset_store import OFFSET_TIMEOUT, MemoryOffsets, RemoteOffsets
+from mqclient.consumer.lite.lite_assignment import LiteAssignment
+from mqclient.consumer.offset_store import MemoryOffsets, remote_offsets
 from mqclient.consumer.subscription import SqlFilter, Subscription, subscription_of
-from mqclient.engine.async_client import AsyncClient
-from mqclient.engine.callables import check_takes
-from mqclient.engine.client import Client
-from mqclient.engine.first_at import asking, first_at
 from mqclient.engine.parallel import in_parallel
-from mqclient.errors import BrokerError, ClientTimeout, RocketMQError
-from mqclient.settings.checks import check_range, check_readable, milliseconds, seconds
+from mqclient.errors import BrokerError, RocketMQError
+from mqclient.settings.checks import check_range, check_readable, seconds
 from mqclient.settings.consumers import LitePullOptions
 from mqclient.settings.declare import explained, takes
 from mqcommon.message import MessageQueue, ReceivedMessage, queue_of
-from mqcommon.names import TOOLS_GROUP
 from mqcommon.wire.bodies.heartbeat import ConsumerData
-from mqcommon.wire.calls import offset_calls
-from mqcommon.wire.calls.call import Call
 from mqcommon.wire.codes import RequestCode
 from mqcommon.wire.frame import Frame
 
 __all__ = ["Committable", "LitePullConsumer"]
 
 log = logging.getLogger(__name__)
-R = TypeVar("R")
 Committable = ReceivedMessage | Iterable[ReceivedMessage] | Mapping[MessageQueue, int] | None
 """What `commit` takes."""
 POLL_COUNT_MAX = 65535
 
 
 @explained
-class LitePullConsumer(AsyncClient):
+class LitePullConsumer(Consumer):
     """Reads topics, or queues, when the caller asks. The asyncio face; `mqclient.LitePullConsumer`
     is the same for threads.
 
@@ -57,25 +47,18 @@ class LitePullConsumer(AsyncClient):
     an exception, a cancellation or `break` therefore leaves the message in hand uncommitted.
     """
 
+    settings: LitePullOptions
+
     @takes(LitePullOptions)
     def __init__(self, options: LitePullOptions) -> None:
-        self.settings = options
-        self._client = client = Client(options)
-        self._subscriptions: dict[str, Subscription] = {}
-        self._checks = FilterChecks(client, self.settings.group or TOOLS_GROUP)
-        self._buffer = LiteBuffer(self.settings)
-        self._assignment = LiteAssignment(
-            client,
-            self.settings,
-            MemoryOffsets()
-            if self.settings.group is None
-            else RemoteOffsets(
-                client,
-                self.settings.group,
-                zero_if_new=False if isinstance(self.settings.consume_from, datetime) else None,
-            ),
-            self._subscriptions,
-            self._buffer,
+        super().__init__(options)
+        client = self._client
+        self._buffer = LiteBuffer(options)
+        self._offsets = (
+            MemoryOffsets() if options.group is None else remote_offsets(client, options)
+        )
+        self._assignment: LiteAssignment = LiteAssignment(
+            client, options, self._offsets, self._subscriptions, self._buffer
         )
         if options.group is not None:
             client.set_consumer(options.group, self._consumer_data)
@@ -110,19 +93,21 @@ class LitePullConsumer(AsyncClient):
         """Stop pulling, commit handled messages unless commit_interval is None, leave the group.
 
         A loop over the consumer ends. timeout: seconds for the brokers' answers. May be called
-        twice.
+        twice; in a function of `on_rebalance` it returns at once.
         """
         limit = seconds(timeout)
         self._client.check_loop()
         if self._closing is None:
             self._closing = asyncio.create_task(self._close(limit))
-        await asyncio.shield(self._closing)
+        if not self._assignment.listener.calling:
+            await asyncio.shield(self._closing)
 
     async def _close(self, limit: float) -> None:
         self._buffer.close()
         await self._checks.cancel()
         if self._client.running:
             await self._assignment.stop()
+            await self._assignment.tell_end(limit)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(limit):
                     await self._assignment.commit_moved()
@@ -209,61 +194,6 @@ class LitePullConsumer(AsyncClient):
             self._assignment.pull_again(topic)
         self._heartbeat_soon()
 
-    def on_assignment(self, listener: AssignmentListener) -> None:
-        """Call `listener(gained, lost)` when queues come or go; it may be `async def`.
-
-        The positions of lost queues can still be read and committed in it; auto-commit follows
-        it. Its exceptions are logged.
-        """
-        check_takes("listener", listener, "gained", "lost")
-        self._assignment.listener = listener
-
-    def assigned(self) -> list[MessageQueue]:
-        """The queues that this consumer reads now."""
-        return self._client.namespace.unwrap_queues(sorted(self._assignment.held))
-
-    async def wait_ready(self, timeout: float = 20.0) -> None:
-        """Wait until a NameServer answers and the consumer has its queues.
-
-        timeout: seconds. Raises as `wait_assigned` does.
-        """
-        await self.wait_assigned(timeout)
-
-    async def wait_assigned(self, timeout: float = 20.0) -> list[MessageQueue]:
-        """Wait until the group has shared every subscribed topic once, or the assigned queues are
-        read.
-
-        Returns this consumer's queues, which may be none if the group has more members than
-        queues. Raises ClientTimeout, BrokerError when a broker refuses a SqlFilter.
-        """
-        self._client.check_running()
-        limit = seconds(timeout)
-        await self._checks.finish()
-        try:
-            async with asyncio.timeout(limit):
-                await self._assignment.wait_balanced()
-        except TimeoutError:
-            names = sorted(t for t, item in self._subscriptions.items() if not item.balanced)
-            trouble = self._assignment.trouble
-            cause = f"{trouble}; " if trouble else "does the topic exist? "
-            raise ClientTimeout(
-                f"no queue of {', '.join(names)} was assigned within {limit:g} s; {cause}"
-                f"mqadmin topicRoute -n {self._client.settings.servers[0]} -t {names[0]}"
-            ) from None
-        return self.assigned()
-
-    async def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues of a topic that can be read. Raises NoRouteError if there is none."""
-        self._client.check_running()
-        names = self._client.namespace
-        topic = names.wrap(check_readable(topic))
-        route = await self._client.routes.refresh(topic)
-        if route is None:
-            raise await self._client.routes.no_route(topic)
-        if not route.subscribe:
-            raise self._client.routes.not_readable(topic)
-        return names.unwrap_queues(route.subscribe)
-
     # --- messages
 
     def __aiter__(self) -> Self:
@@ -311,93 +241,13 @@ class LitePullConsumer(AsyncClient):
         """For the blocking client: return the messages that a cancelled call did not deliver."""
         self._buffer.take_back()
 
-    def pause(self, queues: Iterable[MessageQueue] | None = None) -> None:
-        """Hand out and pull no more messages of these queues, None means all, until `resume`.
+    def _pause(self, held: LiteQueue) -> None:
+        self._buffer.pause(held)
 
-        Raises ValueError for a queue that is not assigned.
-        """
-        for held in self._chosen(queues):
-            self._buffer.pause(held)
+    def _resume(self, held: LiteQueue) -> None:
+        self._buffer.resume(held)
 
-    def resume(self, queues: Iterable[MessageQueue] | None = None) -> None:
-        """Continue paused queues, None means all; ValueError for one that is not assigned."""
-        for held in self._chosen(queues):
-            self._buffer.resume(held)
-
-    def _chosen(self, queues: Iterable[MessageQueue] | None) -> list[LiteQueue]:
-        self._client.check_running()
-        if queues is None:
-            return list(self._assignment.held.values())
-        return [self._assignment.held_of(self._wire(queue)) for queue in queues]
-
-    # --- positions
-
-    async def seek(self, queue: MessageQueue, to: int | datetime) -> None:
-        """Read a queue from an offset on, or from the first message stored at or after a time.
-
-        to: an offset between the queue's minimum and maximum, or an aware datetime. Raises
-        ValueError for another offset and for a queue that is not assigned, TypeError, BrokerError,
-        UnreachableError, ClientTimeout.
-        """
-        await self._held(queue)
-        if isinstance(to, datetime):
-            offset = await self.offset_for_timestamp(queue, to)
-        elif isinstance(to, bool) or not isinstance(to, int):
-            raise TypeError(f"seek takes an offset or a datetime, not {type(to).__name__}")
-        else:
-            offset = to
-            low, high = await asyncio.gather(
-                self._ask(queue, offset_calls.min_offset), self._ask(queue, offset_calls.max_offset)
-            )
-            if not low <= offset <= high:
-                raise ValueError(
-                    f"{queue} has no offset {offset}: it holds {low} to {high}; seek there, or "
-                    "use seek_to_begin or seek_to_end"
-                )
-        self._assignment.move(self._wire(queue), offset)
-
-    async def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Read a queue from its first message on. Raises as `seek` does."""
-        await self._held(queue)
-        self._assignment.move(self._wire(queue), await self._ask(queue, offset_calls.min_offset))
-
-    async def seek_to_end(self, queue: MessageQueue) -> None:
-        """Read only messages that come after this call. Raises as `seek` does."""
-        await self._held(queue)
-        self._assignment.move(self._wire(queue), await self._ask(queue, offset_calls.max_offset))
-
-    async def offset_for_timestamp(self, queue: MessageQueue, when: datetime) -> int:
-        """Offset of the first message stored at or after a time, the queue's end if there is none.
-
-        when: an aware datetime. The queue need not be assigned. Raises TypeError, ValueError,
-        BrokerError, UnreachableError, ClientTimeout.
-        """
-        when_ms = milliseconds("when", when)
-        self._client.check_running()
-        asked = self._wire(queue)
-        await self._client.routes.get(asked.topic)
-        invoke = partial(
-            self._client.invoke, self._client.address_of(asked), timeout=OFFSET_TIMEOUT
-        )
-        return await first_at(asking(invoke), asked, self.settings.group or TOOLS_GROUP, when_ms)
-
-    async def position(self, queue: MessageQueue) -> int:
-        """Offset of the first message that is not handled: the one in hand, or the next.
-
-        Raises ValueError for a queue that is not assigned, ClientTimeout if its start is unknown.
-        """
-        return (await self._held(queue)).position
-
-    async def committed(self, queue: MessageQueue) -> int | None:
-        """The group's committed offset of a queue, None when there is none.
-
-        The queue need not be assigned. Raises ValueError without a group, BrokerError,
-        UnreachableError, ClientTimeout.
-        """
-        group = self._group()
-        return await self._ask(
-            queue, lambda asked: offset_calls.query_consumer_offset(group, asked)
-        )
+    # --- commits
 
     async def commit(self, what: Committable = None) -> None:
         """Write offsets to the brokers, whatever commit_interval is, and wait for their answers.
@@ -410,9 +260,9 @@ class LitePullConsumer(AsyncClient):
         """
         self._client.check_running()
         self._group()
-        await self._assignment.commit(self._offsets(what))
+        await self._assignment.commit(self._committable(what))
 
-    def _offsets(self, what: Committable) -> dict[MessageQueue, int]:
+    def _committable(self, what: Committable) -> dict[MessageQueue, int]:
         if what is None:
             return self._assignment.positions()
         if isinstance(what, Mapping):
@@ -439,35 +289,16 @@ class LitePullConsumer(AsyncClient):
             offsets[queue] = held.position
         return offsets
 
-    def _wire(self, queue: MessageQueue) -> MessageQueue:
-        """A caller's queue as the wire has it; TypeError for anything else."""
-        if not isinstance(queue, MessageQueue):
-            raise TypeError(f"a queue must be a MessageQueue, not {type(queue).__name__}")
-        names = self._client.namespace
-        return names.wrap_queue(queue) if names else queue
-
     async def _held(self, queue: MessageQueue) -> LiteQueue:
         self._client.check_running()
         limit = self._client.settings.request_timeout
         return await self._assignment.queue(self._wire(queue), limit)
 
-    async def _ask(self, queue: MessageQueue, question: Callable[[MessageQueue], Call[R]]) -> R:
-        """Ask the broker of a caller's queue; the question is made for the queue on the wire."""
-        self._client.check_running()
-        asked = self._wire(queue)
-        await self._client.routes.get(asked.topic)
-        address = self._client.address_of(asked)
-        return await self._client.invoke(address, question(asked), OFFSET_TIMEOUT)
-
-    def _group(self) -> str:
-        if self.settings.group is None:
-            raise ValueError(
-                "this consumer has no group, so nothing is committed; make it with a group: "
-                "LitePullConsumer('order_readers', ...)"
-            )
-        return self.settings.group
-
     # --- wiring
+
+    @property
+    def _is_assigned(self) -> bool:
+        return self._assignment.chosen is not None
 
     def _consumer_data(self) -> ConsumerData:
         by_hand = self._assignment.chosen is not None

@@ -1,9 +1,7 @@
 """The queues of a lite pull consumer, shared out in its group or assigned, and their commits."""
 
 import asyncio
-import inspect
-import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from mqclient.consumer.assignment import Assignment
 from mqclient.consumer.lite.buffer import LiteBuffer, LiteQueue
@@ -15,14 +13,9 @@ from mqclient.engine.parallel import in_parallel
 from mqclient.errors import ClientTimeout, RocketMQError
 from mqclient.settings.consumers import LitePullOptions
 from mqcommon.message import MessageQueue
-from mqcommon.signals import is_real_interrupt
 from mqcommon.wire.calls import offset_calls
 
-__all__ = ["AssignmentListener", "LiteAssignment"]
-
-log = logging.getLogger(__name__)
-AssignmentListener = Callable[[list[MessageQueue], list[MessageQueue]], Awaitable[None] | None]
-"""Called with the queues that a consumer gained and the ones it loses; may be `async def`."""
+__all__ = ["LiteAssignment"]
 
 
 class LiteAssignment(Assignment[LiteQueue]):
@@ -47,16 +40,10 @@ class LiteAssignment(Assignment[LiteQueue]):
         self._committed: dict[MessageQueue, int] = {}
         self.chosen: frozenset[MessageQueue] | None = None
         """The queues that the caller assigned; None when it subscribes."""
-        self.listener: AssignmentListener | None = None
 
     async def rebalance(self) -> bool:
         """Update the queues; False if a part must be tried again."""
-        before = set(self.held)
-        complete = await (super().rebalance() if self.chosen is None else self._take_chosen())
-        gained = sorted(set(self.held) - before)
-        if gained:
-            await self._tell(gained, [])
-        return complete
+        return await (super().rebalance() if self.chosen is None else self._take_chosen())
 
     async def _take_chosen(self) -> bool:
         chosen = self.chosen or frozenset()
@@ -85,7 +72,9 @@ class LiteAssignment(Assignment[LiteQueue]):
         except (RocketMQError, ValueError) as error:
             self._complain(f"no route of topic {topic}: {error}")
             return False
-        return all(await asyncio.gather(*(self._take_over(q, subscription) for q in queues)))
+        taken = await asyncio.gather(*(self._take_over(q, subscription) for q in queues))
+        await self._begin_pulls(queues)
+        return all(taken)
 
     async def wait_balanced(self) -> None:
         """Wait until every subscribed topic has been balanced once, or every queue is taken."""
@@ -110,24 +99,6 @@ class LiteAssignment(Assignment[LiteQueue]):
                     f"{queue} is assigned, but where to start is not known after {timeout:g} s{why}"
                 ) from None
         return self.held_of(queue)
-
-    def held_of(self, queue: MessageQueue) -> LiteQueue:
-        """The buffer of an assigned queue; ValueError for other queues."""
-        held = self.held.get(queue)
-        if held is None:
-            ours = ", ".join(str(item) for item in sorted(self.held)) or "none yet"
-            raise ValueError(
-                f"{queue} is not assigned to this consumer (its queues: {ours}); assign it, or "
-                "wait with wait_assigned() until the group has shared its queues"
-            )
-        return held
-
-    def move(self, queue: MessageQueue, offset: int) -> None:
-        """Read a queue from another offset on; drop its held messages and its pulls in flight."""
-        old = self.held_of(queue)
-        self._end(queue)
-        self._begin(queue, offset)
-        self.held[queue].paused = old.paused
 
     # --- commits
 
@@ -180,35 +151,19 @@ class LiteAssignment(Assignment[LiteQueue]):
 
     # --- hooks of Assignment
 
-    def _begin(self, queue: MessageQueue, offset: int) -> None:
-        self._held[queue] = LiteQueue(queue, offset)
-        self._pull(queue)
-
     async def _give_up(
-        self, queues: list[MessageQueue], offsets: Mapping[MessageQueue, int] | None = None
+        self,
+        queues: list[MessageQueue],
+        offsets: Mapping[MessageQueue, int] | None = None,
+        *,
+        lost: Iterable[MessageQueue] = (),
     ) -> None:
-        """Stop reading queues, tell the listener, then commit them."""
+        """Stop reading queues, tell the program, then commit them."""
         if not queues:
             return
-        for queue in queues:
-            self._buffer.drop(self.held[queue])
-        await self._tell([], queues)
+        await self._revoke(queues, lost)
         await self.commit_moved(queues)
         for queue in queues:
             self._end(queue)
             self._committed.pop(queue, None)
-
-    async def _tell(self, gained: list[MessageQueue], lost: list[MessageQueue]) -> None:
-        if self.listener is None:
-            return
-        try:
-            names = self._client.namespace
-            outcome = self.listener(names.unwrap_queues(gained), names.unwrap_queues(lost))
-            if inspect.isawaitable(outcome):
-                await outcome
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:  # also sys.exit(), which would end the loop
-            if is_real_interrupt(error):
-                raise
-            log.exception("the assignment listener failed")
+        await self.listener.lost(lost)

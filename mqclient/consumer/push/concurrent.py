@@ -53,8 +53,22 @@ class ConcurrentService(ConsumeService):
         else:
             self._run(held, messages, held.queue.topic)
 
+    def pause(self, held: ProcessQueue) -> None:
+        """Keep the messages of a paused queue that no handler has yet."""
+        for _, messages in self._workers.take_back(lambda of, _first: of is held):
+            held.parked.append(messages)
+
+    def resume(self, held: ProcessQueue) -> None:
+        """Call the handlers of the kept messages."""
+        parked, held.parked = held.parked, []
+        for messages in parked:
+            self._run(held, messages, messages[0].topic)
+
     def _run(self, held: ProcessQueue, messages: list[ReceivedMessage], topic: str) -> None:
-        """Call the topic's handler with messages."""
+        """Call the topic's handler with messages, unless their queue is paused."""
+        if held.paused:
+            held.parked.append(messages)
+            return
         self._workers.submit(held, messages, *self._handler(topic, messages[0]))
 
     async def give_back_stuck(self, queues: Iterable[ProcessQueue]) -> None:

@@ -10,10 +10,10 @@ from datetime import datetime
 from typing import Self
 
 from mqclient.consumer.assignment import Assignment
+from mqclient.consumer.consumer import Consumer
 from mqclient.consumer.context import Handler, MessageFunction
-from mqclient.consumer.filter_check import FilterChecks
 from mqclient.consumer.local_offset_store import LocalOffsets
-from mqclient.consumer.offset_store import MemoryOffsets, RemoteOffsets
+from mqclient.consumer.offset_store import MemoryOffsets, remote_offsets
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.pull import Puller
 from mqclient.consumer.push.broker_requests import RemoteControl
@@ -34,18 +34,16 @@ from mqclient.consumer.subscription import (
     tag_subscription,
 )
 from mqclient.consumer.subscription_versions import outrank
-from mqclient.engine.async_client import AsyncClient
 from mqclient.engine.client import Client
 from mqclient.engine.parallel import in_parallel
 from mqclient.engine.signals import until_signal
-from mqclient.errors import ClientTimeout, RocketMQError
+from mqclient.errors import RocketMQError
 from mqclient.settings.checks import check_readable, seconds
 from mqclient.settings.consumers import PushOptions
 from mqclient.settings.declare import explained, takes
 from mqclient.trace.consume_hook import ConsumeTrace
 from mqclient.trace.dispatcher import TraceDispatcher
-from mqcommon.message import MessageQueue
-from mqcommon.names import RETRY_PREFIX, retry_topic
+from mqcommon.names import retry_topic
 from mqcommon.wire.bodies.heartbeat import SQL92, ConsumerData
 
 __all__ = ["PushConsumer"]
@@ -60,7 +58,7 @@ _FROM_WHERE = {
 
 
 @explained
-class PushConsumer(AsyncClient):
+class PushConsumer(Consumer):
     """Reads topics for a group and calls handlers. The asyncio face; `mqclient.PushConsumer` is
     the same for threads.
 
@@ -69,12 +67,12 @@ class PushConsumer(AsyncClient):
             await consumer.run()
     """
 
+    settings: PushOptions
+
     @takes(PushOptions)
     def __init__(self, options: PushOptions) -> None:
-        self.settings = settings = options
-        self._client = client = Client(options)
-        self._subscriptions: dict[str, Subscription] = {}
-        self._checks = FilterChecks(client, settings.group)
+        super().__init__(options)
+        settings, client = options, self._client
         self._offsets = _offsets(client, settings)
         self._statistics = ConsumerStatistics()
         self._service, self._assignment = self._consuming()
@@ -184,8 +182,9 @@ class PushConsumer(AsyncClient):
 
     @property
     def _in_handler(self) -> bool:
-        """Whether the caller is a handler of this consumer: it must not wait for its own end."""
-        return self._service.calling
+        """Whether the caller is a handler or a function of `on_rebalance`: it must not wait for its
+        own end."""
+        return self._service.calling or self._assignment.listener.calling
 
     async def _close(self, limit: float) -> None:
         deadline = time.monotonic() + limit
@@ -195,6 +194,7 @@ class PushConsumer(AsyncClient):
         if self._client.running:
             await self._assignment.stop()
             await self._service.stop(limit)
+            await self._assignment.tell_end(max(LAST_COMMIT_S, deadline - time.monotonic()))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(LAST_COMMIT_S, deadline - time.monotonic())):
                     await self._assignment.finish()
@@ -317,53 +317,12 @@ class PushConsumer(AsyncClient):
             self._service.unsubscribed(topic)
             self._heartbeat_soon()
 
-    def pause(self) -> None:
-        """Pull no more messages until `resume`; messages already pulled are still handled.
+    def _pause(self, held: ProcessQueue) -> None:
+        self._service.pause(held)
 
-        The consumer stays in its group, and keeps its queues.
-        """
-        self._puller.pause()
-
-    def resume(self) -> None:
-        """Pull again after `pause`."""
+    def _resume(self, held: ProcessQueue) -> None:
+        self._service.resume(held)
         self._puller.resume()
-
-    async def wait_ready(self, timeout: float = 20.0) -> None:
-        """Wait until a NameServer answers and the consumer has its queues.
-
-        timeout: seconds. Raises as `wait_assigned` does.
-        """
-        await self.wait_assigned(timeout)
-
-    async def wait_assigned(self, timeout: float = 20.0) -> list[MessageQueue]:
-        """Wait until every subscribed topic has been shared out among the group once.
-
-        Returns this member's queues, which may be none if the group has more members than queues.
-        Raises ClientTimeout naming the topics that are still waiting, BrokerError when a broker
-        refuses a SqlFilter.
-        """
-        self._client.check_running()
-        limit = seconds(timeout)
-        await self._checks.finish()
-        try:
-            async with asyncio.timeout(limit):
-                await self._assignment.wait_balanced()
-        except TimeoutError:
-            names = [t for t, item in self._subscriptions.items() if item.handler]
-            names = [t for t in names if not self._subscriptions[t].balanced]
-            trouble = self._assignment.trouble
-            cause = f"{trouble}; " if trouble else "does the topic exist? "
-            raise ClientTimeout(
-                f"no queue of {', '.join(names)} was assigned within {limit:g} s; {cause}"
-                f"mqadmin topicRoute -n {self._client.settings.servers[0]} -t {names[0]}"
-            ) from None
-        return self.assigned()
-
-    def assigned(self) -> list[MessageQueue]:
-        """The queues that this member reads now, the retry topic's left out."""
-        held = self._assignment.held
-        ours = sorted(queue for queue in held if not queue.topic.startswith(RETRY_PREFIX))
-        return self._client.namespace.unwrap_queues(ours)
 
     # --- wiring
 
@@ -421,8 +380,7 @@ class PushConsumer(AsyncClient):
 def _offsets(client: Client, settings: PushOptions) -> MemoryOffsets:
     """What keeps the progress: brokers, a file, or memory."""
     if settings.model == "clustering":
-        zero_if_new = False if isinstance(settings.consume_from, datetime) else None
-        return RemoteOffsets(client, settings.group, zero_if_new=zero_if_new)
+        return remote_offsets(client, settings)
     if settings.offset_store is None:
         log.info(
             "group %s broadcasts without offset_store: a restart begins at consume_from again",

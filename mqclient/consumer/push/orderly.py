@@ -41,7 +41,17 @@ _FAILURES = (
 class _Line:
     """The messages of one queue on their way to the handler."""
 
-    __slots__ = ("ended", "held", "idle", "of_retries", "timer", "uncommitted", "waiting")
+    __slots__ = (
+        "after",
+        "before",
+        "ended",
+        "held",
+        "idle",
+        "of_retries",
+        "timer",
+        "uncommitted",
+        "waiting",
+    )
 
     def __init__(self, held: ProcessQueue) -> None:
         self.held = held
@@ -56,6 +66,15 @@ class _Line:
         self.timer: asyncio.TimerHandle | None = None
         """Ends the wait after a failure."""
         self.ended = False
+        self.before: _Line | None = None
+        """The same queue's line from before a seek: its running batch must end first."""
+        self.after: _Line | None = None
+        """The line that waits for this one."""
+
+    @property
+    def is_free(self) -> bool:
+        """Whether no batch of the queue is with the handler."""
+        return self.idle.is_set() and (self.before is None or self.before.is_free)
 
     def take(self, size: int) -> list[ReceivedMessage]:
         """The next messages, at most `size`."""
@@ -114,8 +133,22 @@ class OrderlyService(ConsumeService):
         line.cancel_timer()
         if self._workers.forget(held):
             line.idle.set()
-        if line.idle.is_set():
+        if line.is_free:
             del self._lines[held]
+
+    def after(self, held: ProcessQueue) -> Callable[[ProcessQueue], None]:
+        """Before a queue is moved. Returns a function that gets its new process queue, whose
+        messages then wait for the end of the running batch."""
+        line = self._lines.get(held)
+        while line is not None and line.idle.is_set():
+            line = line.before
+
+        def then(new: ProcessQueue) -> None:
+            if line is not None and not line.idle.is_set():
+                self._lines[new] = following = _Line(new)
+                following.before, line.after = line, following
+
+        return then
 
     async def end(self, held: ProcessQueue) -> None:
         """Start no more handlers of a queue, and wait until the running one's result counts."""
@@ -123,8 +156,17 @@ class OrderlyService(ConsumeService):
         line = self._lines.get(held)
         if line is not None:
             log.info("%s: giving it up after its handler ends", held.queue)
-            await line.idle.wait()
+            while line is not None:
+                await line.idle.wait()
+                line = line.before
             self._lines.pop(held, None)
+
+    def pause(self, held: ProcessQueue) -> None:
+        """Do nothing: `_next` starts no handler of a paused queue."""
+
+    def resume(self, held: ProcessQueue) -> None:
+        """Continue a paused queue."""
+        self.go_on(held)
 
     async def give_back_stuck(self, queues: Iterable[ProcessQueue]) -> None:
         """Do nothing: a message whose handler is stuck keeps its queue waiting."""
@@ -132,7 +174,7 @@ class OrderlyService(ConsumeService):
     def is_idle(self, held: ProcessQueue) -> bool:
         """Whether no message of a queue is with the handler."""
         line = self._lines.get(held)
-        return line is None or line.idle.is_set()
+        return line is None or line.is_free
 
     async def stop(self, timeout: float) -> bool:
         """Let running handlers end, and messages that failed too often reach the brokers."""
@@ -147,9 +189,9 @@ class OrderlyService(ConsumeService):
     def _next(self, line: _Line) -> None:
         """Give the next batch to the handler, unless the queue must wait."""
         held = line.held
-        if not line.waiting or line.timer is not None or not line.idle.is_set():
+        if not line.waiting or line.timer is not None or not line.is_free:
             return
-        if line.ended or self._stopping:
+        if line.ended or self._stopping or held.paused:
             return
         if self._needs_lock and time.monotonic() >= held.locked_until:
             return
@@ -165,9 +207,12 @@ class OrderlyService(ConsumeService):
         held, context = request.held, request.context
         line = self._lines[held]
         result = self._result(request, outcome)
-        if held.dropped:  # the lock was lost, or the offset was reset
+        if held.dropped:  # the lock was lost, or the offset was moved
             line.idle.set()
             self._lines.pop(held, None)
+            if line.after is not None:
+                line.after.before = None
+                self._next(line.after)
             return
         self._note(request, len(request.messages) if result in _FAILURES else 0)
         if result in (ConsumeResult.COMMIT, ConsumeResult.ROLLBACK) and context.auto_commit:

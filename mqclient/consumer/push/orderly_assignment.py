@@ -66,10 +66,37 @@ class OrderlyAssignment(Assignment[ProcessQueue]):
         async with self._rebalancing:
             return await super().rebalance()
 
+    def find(self, queue: MessageQueue) -> ProcessQueue | None:
+        """The process queue of a queue that this member has not given up yet."""
+        leaving = self._leaving.get(queue)
+        return self._held.get(queue) if leaving is None else leaving[0]
+
+    def move(self, queue: MessageQueue, offset: int) -> None:
+        """Read a queue from another offset on, as soon as its running handler has ended."""
+        old = self._held.get(queue)
+        if old is None:
+            raise ValueError(f"{queue} is not assigned to this consumer any more")
+        then_handle = self._service.after(old)
+        super().move(queue, offset)
+        new = self._held[queue]
+        new.locked_until, new.last_lock_ms = old.locked_until, old.last_lock_ms
+        then_handle(new)
+
     def retire(self, queues: Iterable[MessageQueue]) -> None:
         """Start no more handlers of these queues, and start giving the queues up."""
         for queue in queues:
             self._leave(self._stop_pulling(queue))
+
+    async def tell_end(self, timeout: float) -> None:
+        """After `stop`: let queues go that are being given up, then tell the program that it loses
+        the others.
+
+        timeout: seconds for each of both.
+        """
+        leaving = [task for held, task in self._leaving.values() if self._service.is_idle(held)]
+        if leaving:
+            await asyncio.wait(leaving, timeout=timeout)
+        await super().tell_end(timeout)
 
     async def keep_locks(self) -> None:
         """Renew the locks of queues until cancelled, those being given up included."""
@@ -85,7 +112,7 @@ class OrderlyAssignment(Assignment[ProcessQueue]):
             lost = answer.others & self._held.keys()
             for queue in lost:
                 log.warning("%s: another member of the group has locked it; giving it up", queue)
-                self._leave(self._end(queue), commit=False)
+                self._leave(self._end(queue), is_lost=True)
             if lost:
                 self.rebalance_soon()
             pause = LOCK_INTERVAL if answer.complete else LOCK_RETRY
@@ -95,8 +122,6 @@ class OrderlyAssignment(Assignment[ProcessQueue]):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FINISH_TIMEOUT), self._rebalancing:
                 pass  # a queue that was just being taken over is unlocked again
-        leaving = [task for held, task in self._leaving.values() if self._service.is_idle(held)]
-        await asyncio.gather(*leaving, return_exceptions=True)
         await super().finish()
         await self._unlock(q for q, held in self._held.items() if self._service.is_idle(held))
         self._locks.forget()
@@ -125,30 +150,42 @@ class OrderlyAssignment(Assignment[ProcessQueue]):
         self._service.go_on(held)
 
     async def _give_up(
-        self, queues: list[MessageQueue], offsets: Mapping[MessageQueue, int] | None = None
+        self,
+        queues: list[MessageQueue],
+        offsets: Mapping[MessageQueue, int] | None = None,
+        *,
+        lost: Iterable[MessageQueue] = (),
     ) -> None:
         """Start giving queues up. offsets: commit these instead of the consumed offsets."""
-        if offsets is None:
-            self.retire(queues)
-            return
         for queue in queues:
-            self._leave(self._end(queue), offsets[queue])
+            if queue in lost:
+                self._leave(self._end(queue), is_lost=True)
+            elif offsets is None:
+                self._leave(self._stop_pulling(queue))
+            else:
+                self._leave(self._end(queue), offsets[queue])
 
-    def _leave(self, held: ProcessQueue, offset: int | None = None, *, commit: bool = True) -> None:
-        if not commit:
+    def _leave(
+        self, held: ProcessQueue, offset: int | None = None, *, is_lost: bool = False
+    ) -> None:
+        if is_lost:
             self._unrenewed.add(held.queue)
         self._service.forget(held)
-        work = self._left(held, offset, commit)
+        work = self._left(held, offset, is_lost)
         self._leaving[held.queue] = held, self._client.spawn(work, f"giving up {held.queue}")
 
-    async def _left(self, held: ProcessQueue, offset: int | None, commit: bool) -> None:
-        """Let the running handler end, then commit and unlock. commit: whether the lock is ours."""
+    async def _left(self, held: ProcessQueue, offset: int | None, is_lost: bool) -> None:
+        """Let the running handler end, then commit and unlock. is_lost: the lock is not ours."""
         queue = held.queue
+        if is_lost:
+            await self.listener.lost([queue])
         await self._service.end(held)
+        if not is_lost:
+            await self.listener.revoked([queue])
         held.dropped = True
         if offset is not None:
             self._offsets.update(queue, offset, forward_only=False)
-        if commit:
+        if not is_lost:
             for _ in range(COMMIT_TRIES):
                 if await self._offsets.commit_surely([queue]):
                     break

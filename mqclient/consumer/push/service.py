@@ -66,6 +66,14 @@ class ConsumeService(ABC):
         """Consume messages of one queue; the process queue holds them already."""
 
     @abstractmethod
+    def pause(self, held: ProcessQueue) -> None:
+        """Start no more handlers of a queue that is paused now, until `resume`."""
+
+    @abstractmethod
+    def resume(self, held: ProcessQueue) -> None:
+        """Start handlers again of a queue that is no longer paused."""
+
+    @abstractmethod
     def _done(self, request: ConsumeRequest, outcome: Any) -> None:
         """On the loop, after a handler. outcome: its result or its exception."""
 

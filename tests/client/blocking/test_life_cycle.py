@@ -216,12 +216,12 @@ def test_a_selector_that_exits_reaches_its_caller_only() -> None:
 def test_an_async_listener_of_a_blocking_consumer_runs() -> None:
     told: list[list[MessageQueue]] = []
 
-    async def listen(gained: list[MessageQueue], _lost: list[MessageQueue]) -> None:
+    async def listen(gained: list[MessageQueue]) -> None:
         await asyncio.sleep(0)
         told.append(gained)
 
     with LitePullConsumer("g", NAMESRV, transport=Cluster(T=1).transport) as consumer:
-        consumer.on_assignment(listen)
+        consumer.on_rebalance(assigned=listen)
         consumer.subscribe("T")
         assert until(lambda: told)
     assert told[0] == [MessageQueue("T", NAME, 0)]
@@ -300,7 +300,7 @@ def test_what_an_unclosed_producer_accepted_is_sent(mq: Standalone, how: str) ->
     with LitePullConsumer(None, mq.namesrv) as consumer:
         consumer.assign(consumer.queues(topic))
         consumer.wait_assigned()
-        for queue in consumer.assigned():
+        for queue in consumer.assignment():
             consumer.seek_to_begin(queue)
         bodies: set[bytes] = set()
         assert until(lambda: bodies.update(m.body for m in consumer.poll()) or len(bodies) == 300)

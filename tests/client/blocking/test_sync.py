@@ -159,7 +159,7 @@ def test_a_consumer_in_threads():
     with consume(cluster, handle) as consumer:
         assert len(consumer.wait_assigned(60)) == 2
         assert done.wait(60)
-        assert len(consumer.assigned()) == 2
+        assert len(consumer.assignment()) == 2
     assert sorted(seen) == [b"1", b"2"]
     assert cluster.committed[MessageQueue("T", NAME, 0)] == 2
 

@@ -101,7 +101,7 @@ async def test_no_handler_starts_after_another_member_got_the_queue():
     async with reading(cluster, calls.handle, **OPTIONS) as consumer:
         await until_async(lambda: calls.bodies)
         cluster.members.append("0")  # this id sorts first and gets the only queue
-        await until_async(lambda: not consumer.assigned())
+        await until_async(lambda: not consumer.assignment())
         cluster.members.remove("0")
         consumer.unsubscribe("T")
         await finish(consumer, calls)
@@ -164,7 +164,7 @@ async def test_a_resubscribed_topic_is_read_from_its_commit():
         consumer.subscribe("T", "*", calls.handle)
         calls.go_on.set()
         await until_async(lambda: len(calls.bodies) == 11)
-        await until_async(lambda: len(consumer.assigned()) == 1)
+        await until_async(lambda: len(consumer.assignment()) == 1)
     assert calls.bodies == [b"0", *(b"%d" % number for number in range(10))]
     assert cluster.committed[Q0] == 10
 
@@ -190,7 +190,7 @@ async def test_a_copy_of_a_given_up_message_is_not_sent_back():
         await asyncio.wait_for(started.wait(), 60)
         consumer.unsubscribe("T")
         sent.set()
-        await until_async(lambda: not consumer.assigned())
+        await until_async(lambda: not consumer.assignment())
     assert [fields["offset"] for fields in cluster.given_back] == ["0"]
 
 

@@ -14,7 +14,12 @@ from tests.waiting import until
 
 QUEUES = 4
 SETTINGS = {"flushDiskType": "SYNC_FLUSH", "messageDelayLevel": "1s 1s 1s 1s 1s 1s 1s 1s"}
-OPTIONS = {"rebalance_interval": 1.0, "long_poll_timeout": 1.0, "orderly_retry_delay": 0.1}
+OPTIONS = {
+    "consume_from": "earliest",
+    "rebalance_interval": 1.0,
+    "long_poll_timeout": 1.0,
+    "orderly_retry_delay": 0.1,
+}
 
 
 FAILURES = 2

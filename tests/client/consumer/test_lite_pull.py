@@ -56,7 +56,7 @@ async def test_a_subscriber_iterates_and_commits_what_it_asked_past():
     cluster.put("T", b"4", queue_id=1)
     seen = []
     async with subscribed(cluster) as consumer:
-        assert consumer.assigned() == [Q0, Q1]
+        assert consumer.assignment() == [Q0, Q1]
         async for message in consumer:
             seen.append(message.body)
             if len(seen) == 4:
@@ -150,7 +150,7 @@ async def test_an_assigned_consumer_starts_at_its_offset_alone():
     cluster.put("T", b"0", b"1", b"2")
     cluster.committed[Q0] = 2
     async with assigned(cluster, Q0, Q1) as consumer:
-        assert consumer.assigned() == [Q0, Q1]
+        assert consumer.assignment() == [Q0, Q1]
         assert await bodies(consumer, 1) == [b"2"]
 
 
@@ -164,7 +164,7 @@ async def test_a_new_assignment_keeps_positions_of_queues_that_stay():
         assert await consumer.wait_assigned(60) == [Q0, Q1]
         assert sorted(await bodies(consumer, 2)) == [b"a2", b"b0"]
         consumer.assign([Q1])
-        await until_async(lambda: consumer.assigned() == [Q1])
+        await until_async(lambda: consumer.assignment() == [Q1])
     assert cluster.committed[Q0] >= 2
 
 
@@ -361,11 +361,13 @@ async def test_members_share_and_the_listener_hears_of_it():
     cluster.put("T", b"b0", queue_id=1)
     heard = []
 
-    async def listener(gained, lost):
-        heard.append((gained, lost, {queue: await consumer.position(queue) for queue in lost}))
+    async def revoked(queues):
+        heard.append(("revoked", {queue: await consumer.position(queue) for queue in queues}))
 
     async with make(cluster) as consumer:
-        consumer.on_assignment(listener)
+        consumer.on_rebalance(
+            assigned=lambda queues: heard.append(("assigned", queues)), revoked=revoked
+        )
         consumer.subscribe("T")
         await consumer.wait_assigned(60)
         assert sorted(await bodies(consumer, 3)) == [b"a0", b"a1", b"b0"]
@@ -373,22 +375,11 @@ async def test_members_share_and_the_listener_hears_of_it():
         await cluster.transport.push(BROKER, Frame(40, {"consumerGroup": "g"}, flag=2))
         await until_async(lambda: len(heard) == 2)
         await until_async(lambda: Q0 in cluster.committed)
-        assert consumer.assigned() == [Q1]
+        assert consumer.assignment() == [Q1]
         with pytest.raises(ValueError, match="is not assigned"):
             await consumer.position(Q0)
-    assert heard == [([Q0, Q1], [], {}), ([], [Q0], {Q0: cluster.committed[Q0]})]
-    with pytest.raises(TypeError, match="listener must be callable, not int"):
-        consumer.on_assignment(5)
-
-
-async def test_a_failing_listener_is_logged(caplog):
-    cluster = Cluster(T=1)
-    cluster.put("T", b"0")
-    async with make(cluster) as consumer:
-        consumer.on_assignment(lambda _gained, _lost: 1 / 0)
-        consumer.subscribe("T")
-        assert await bodies(consumer, 1) == [b"0"]
-    assert "the assignment listener failed" in caplog.text
+    assert heard[:2] == [("assigned", [Q0, Q1]), ("revoked", {Q0: cluster.committed[Q0]})]
+    assert heard[2:] == [("revoked", {Q1: cluster.committed[Q1]})], "at the close"
 
 
 async def test_messages_of_a_lost_queue_are_left_to_their_new_owner():
@@ -397,7 +388,7 @@ async def test_messages_of_a_lost_queue_are_left_to_their_new_owner():
     async with assigned(cluster) as consumer:
         message = await anext(consumer)
         consumer.assign([Q1])
-        await until_async(lambda: Q0 not in consumer.assigned())
+        await until_async(lambda: Q0 not in consumer.assignment())
         await consumer.commit(message)
         assert cluster.committed == {Q0: 0}
         assert await consumer.poll(1, timeout=0.01) == []

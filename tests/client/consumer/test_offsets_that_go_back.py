@@ -108,7 +108,7 @@ async def test_a_commit_after_reassignment_skips_no_later_message():
     async with lite(cluster, commit_interval=None) as consumer:
         old = await consumer.poll(32, 60)
         consumer.assign([])
-        await until_async(lambda: not consumer.assigned())
+        await until_async(lambda: not consumer.assignment())
         consumer.assign([Q0])
         await consumer.wait_assigned(60)
         await consumer.commit(old)

@@ -257,13 +257,13 @@ def test_a_queue_changes_hands_only_after_its_handler_has_ended(mq):
             "g_hands", mq.namesrv, client_id=ClientId(instance="b"), **OPTIONS
         ) as two:
             two.subscribe(topic, "*", second)
-            assert until(lambda: [queue.queue_id for queue in one.assigned()] == [0])
+            assert until(lambda: [queue.queue_id for queue in one.assignment()] == [0])
             first.wait(5)
-            assert not two.assigned()
+            assert not two.assignment()
             assert second.count == 0, "the first member still handles a message of the queue"
             go_on.set()
             second.wait(2)
-            assert [queue.queue_id for queue in two.assigned()] == [1]
+            assert [queue.queue_id for queue in two.assignment()] == [1]
     assert first.of_queue == {0: [0, 1, 2, 3], 1: [0, 1]}
     assert second.of_queue == {1: [2, 3]}
 
@@ -344,7 +344,7 @@ async def test_a_queue_locked_by_another_is_read_again_once_free(mq, monkeypatch
                 broker.call(
                     offset_calls.unlock_queues("g_lost", consumer.client_id, [queue]).request
                 )
-            await until_async(lambda: not consumer.assigned())
+            await until_async(lambda: not consumer.assignment())
             await asyncio.to_thread(send, mq, topic, 1)
             assert bodies == []
             broker.call(offset_calls.unlock_queues("g_lost", "another", [queue]).request)

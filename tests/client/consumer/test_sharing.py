@@ -87,11 +87,11 @@ def test_consumers_of_one_group_have_an_id_each_and_others_share(mq: Standalone)
             one.start()
         first, other, second = consumers
         assert producer.client_id == first.client_id == other.client_id != second.client_id
-        assert until(lambda: len(first.assigned()) == len(second.assigned()) == 2)
+        assert until(lambda: len(first.assignment()) == len(second.assignment()) == 2)
         assert until(lambda: len(seen[0] + seen[2]) >= 8 and len(seen[1]) == 8)
         first.close()
-        assert until(lambda: len(second.assigned()) == 4), "its group is unregistered"
-        assert len(other.assigned()) == 4, "other groups of the same id stay"
+        assert until(lambda: len(second.assignment()) == 4), "its group is unregistered"
+        assert len(other.assignment()) == 4, "other groups of the same id stay"
         with Admin(mq.namesrv) as admin:
             members = admin.groups.connection("shared_a").connection_set
             assert [member.client_id for member in members] == [second.client_id]

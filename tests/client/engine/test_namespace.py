@@ -126,10 +126,10 @@ def test_a_lite_pull_consumer_gets_plain_names(mq) -> None:
     with LitePullConsumer(
         "namespace_lite", mq.namesrv, namespace="shop", consume_from="earliest"
     ) as consumer:
-        consumer.on_assignment(lambda new, _lost: gained.append(new))
+        consumer.on_rebalance(assigned=gained.append)
         consumer.subscribe(topic)
         ours = consumer.wait_assigned(60)
-        assert ours == consumer.assigned() == consumer.queues(topic)
+        assert ours == consumer.assignment() == consumer.queues(topic)
         assert gained[0] == ours
         assert {queue.topic for queue in ours} == {topic}
         message = next(iter(consumer))
