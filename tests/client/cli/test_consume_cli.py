@@ -110,11 +110,11 @@ async def test_a_lost_queue_is_left_to_its_next_owner() -> None:
         exit_at_end=False, connection={},
     )  # fmt: skip
     reader = _Reader(Consumer(), plan, Handling(), "g")  # type: ignore[arg-type]
-    await reader._assigned([], [queue])
+    await reader._revoked([queue])
     assert committed == [{queue: 3}]
     Handling.handled[queue] = 5  # a command that was still running
     await reader.commit()
-    await reader._assigned([queue], [])
+    await reader._assigned([queue])
     await reader.commit()
     assert committed == [{queue: 3}], "its owner may be further by now"
     Handling.handled[queue] = 9
