@@ -35,8 +35,11 @@ cdef object _instant(int64_t timestamp_ms):
         raise DecodeError(f"timestamp {timestamp_ms} ms is not a date") from None
 
 
+cdef object _NO_VALUE = object()  # `value` was not read yet
+
+
 @cython.final
-@cython.no_gc  # holds bytes, text and a dict of text: no cycle; tracking would cost a third
+@cython.no_gc  # holds bytes, text, a dict of text and a value: tracking would cost a third
 cdef class ReceivedMessage:
     """A message as stored: RocketMQ's MessageExt, decoded lazily.
 
@@ -52,7 +55,7 @@ cdef class ReceivedMessage:
     cdef const uint8_t *_record
     cdef int32_t _born_host_length, _store_host_at, _store_host_length, _body_at, _body_length
     cdef int32_t _topic_at, _topic_length, _properties_at, _properties_length
-    cdef object _topic, _body, _properties
+    cdef object _topic, _body, _properties, _reader, _value
     cdef int64_t _min_offset, _max_offset, _consume_start_ms
     cdef readonly int32_t store_size, body_crc, queue_id, flag, sys_flag
     cdef public int32_t reconsume_times
@@ -62,6 +65,14 @@ cdef class ReceivedMessage:
 
     def __cinit__(self):
         self._record = EMPTY_RECORD
+        self._value = _NO_VALUE
+
+    @classmethod
+    def __class_getitem__(cls, kind):
+        """`ReceivedMessage[Order]`, for type checkers: the kind of `value`."""
+        from types import GenericAlias
+
+        return GenericAlias(cls, kind)
 
     def __init__(self, *args, **kwargs):
         raise TypeError("messages are made by decode_messages()")
@@ -86,6 +97,16 @@ cdef class ReceivedMessage:
         if self._body is None:
             self._body = decompress_body(self.stored_body, self.sys_flag)
         return self._body
+
+    @property
+    def value(self):
+        """The body as the consumer's deserializer reads it, once; the body itself without one.
+
+        Raises what the reader of `set_reader` raises.
+        """
+        if self._value is _NO_VALUE:
+            self._value = self.body if self._reader is None else self._reader(self)
+        return self._value
 
     @property
     def stored_body(self):
@@ -181,7 +202,7 @@ cdef class ReceivedMessage:
         record = <bytes>self._record[:self.store_size]
         changes = (self._topic, None if self._properties is None else dict(self._properties),
                    self.transaction_id, self._min_offset, self._max_offset,
-                   self._consume_start_ms, self.reconsume_times)
+                   self._consume_start_ms, self.reconsume_times, self._reader)
         return _restore, (record, self.broker_name, changes)
 
     def __repr__(self):
@@ -233,8 +254,16 @@ def _restore(bytes record not None, broker_name, changes):
     """Rebuild a message from its own record; used by pickle."""
     cdef ReceivedMessage message = decode_messages(record, broker_name)[0]
     (message._topic, message._properties, message.transaction_id, message._min_offset,
-     message._max_offset, message._consume_start_ms, message.reconsume_times) = changes
+     message._max_offset, message._consume_start_ms, message.reconsume_times,
+     message._reader) = changes
     return message
+
+
+def set_reader(list messages not None, reader):
+    """Have `reader(message)` make the `value` of each message when it is first asked for."""
+    cdef ReceivedMessage message
+    for message in messages:
+        message._reader = reader
 
 
 def decode_messages(bytes body not None, str broker_name not None="",

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final, Never, final
+from typing import Any, Final, Generic, Never, final
+
+from typing_extensions import TypeVar
 
 __all__ = [
     "BODY_BYTES_MAX",
@@ -15,7 +17,10 @@ __all__ = [
     "decompress_body",
     "encode_batch",
     "encode_properties",
+    "set_reader",
 ]
+
+V_co = TypeVar("V_co", covariant=True, default=Any)
 
 BODY_BYTES_MAX: Final[int]
 """Largest decompressed body: 64 MiB."""
@@ -24,8 +29,10 @@ class DecodeError(ValueError):
     """Bytes that should be a stored message are not; the text says where and why."""
 
 @final
-class ReceivedMessage:
+class ReceivedMessage(Generic[V_co]):
     """A message as stored: RocketMQ's MessageExt, decoded lazily.
+
+    `ReceivedMessage[Order]` is one whose `value` is an Order.
 
     Numbers are read at once. Topic, properties and body are decoded on first access and then
     kept; until then the object keeps its whole buffer alive. `detach()` and
@@ -62,6 +69,12 @@ class ReceivedMessage:
     @property
     def body(self) -> bytes:
         """The body as sent, decompressed; DecodeError if that fails."""
+    @property
+    def value(self) -> V_co:
+        """The body as the consumer's deserializer reads it, once; the body itself without one.
+
+        Raises UnreadableBodyError, which has this message.
+        """
     @property
     def stored_body(self) -> bytes:
         """The body as stored, possibly compressed; `body_crc` covers these bytes."""
@@ -119,7 +132,7 @@ class ReceivedMessage:
     @property
     def store_host(self) -> str:
         """The broker as "ip:port"."""
-    def detach(self) -> ReceivedMessage:
+    def detach(self) -> ReceivedMessage[V_co]:
         """An equal message that holds a copy of its own record instead of the whole buffer."""
 
 def decode_messages(
@@ -130,6 +143,11 @@ def decode_messages(
     min_offset, max_offset: of the queue, if the messages need them as properties.
     Raises DecodeError naming the byte at which a record is malformed.
     """
+
+def set_reader(
+    messages: list[ReceivedMessage], reader: Callable[[ReceivedMessage], object] | None
+) -> None:
+    """Have `reader(message)` make the `value` of each message when it is first asked for."""
 
 def decode_properties(text: bytes) -> dict[str, str]:
     """Read the properties text of a message, in stored order; never raises."""

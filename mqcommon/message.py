@@ -25,6 +25,7 @@ from mqcommon._codec import (
     decode_properties,
     decompress_body,
     encode_properties,
+    set_reader,
 )
 from mqcommon._codec import encode_batch as _encode_batch
 from mqcommon._core import COLUMN_LAYOUTS, ColumnBuilder, damaged_records
@@ -57,6 +58,7 @@ __all__ = [
     "offset_msg_id",
     "parse_offset_msg_id",
     "queue_of",
+    "set_reader",
     "unique_id",
     "unique_id_origin",
 ]

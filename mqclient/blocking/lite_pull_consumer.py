@@ -7,6 +7,7 @@ from mqclient.blocking.derive import like, plain, sync
 from mqclient.blocking.loop_thread import CallbackThread
 from mqclient.consumer.lite.consumer import LitePullConsumer as AsyncLitePullConsumer
 from mqclient.consumer.subscription import SqlFilter
+from mqclient.engine.serializing import OfValues, V
 from mqclient.settings.consumers import LitePullOptions
 from mqclient.settings.declare import explained, made_of, takes
 from mqcommon.message import ReceivedMessage
@@ -15,7 +16,7 @@ __all__ = ["LitePullConsumer"]
 
 
 @explained
-class LitePullConsumer(SyncConsumer):
+class LitePullConsumer(SyncConsumer, OfValues[V]):
     """Reads topics, or queues, when the caller asks; one thread at a time asks.
 
         with LitePullConsumer("order_readers", "127.0.0.1:9876") as consumer:
@@ -28,10 +29,10 @@ class LitePullConsumer(SyncConsumer):
     """
 
     if TYPE_CHECKING:
-        _async: AsyncLitePullConsumer
+        _async: AsyncLitePullConsumer[V]
 
     @takes(LitePullOptions)
-    def __init__(self, options: LitePullOptions) -> None:
+    def __init__(self, options: LitePullOptions[V]) -> None:
         client = made_of(AsyncLitePullConsumer, options)
         super().__init__(client, CallbackThread("mqclient-listeners"))
 
@@ -60,7 +61,7 @@ class LitePullConsumer(SyncConsumer):
         self._async._check_reads()
         return self
 
-    def __next__(self) -> ReceivedMessage:
+    def __next__(self) -> ReceivedMessage[V]:
         """Wait for the next message; the iteration ends when the consumer is closed.
 
         Raises BrokerError when a broker refuses the pulls, for example for missing permission.
@@ -75,11 +76,11 @@ class LitePullConsumer(SyncConsumer):
         except StopAsyncIteration:
             raise StopIteration from None
 
-    async def _next(self) -> ReceivedMessage:
+    async def _next(self) -> ReceivedMessage[V]:
         return await anext(self._async)
 
     @like(AsyncLitePullConsumer.poll)
-    def poll(self, max_messages: int = 32, timeout: float = 5.0) -> list[ReceivedMessage]:
+    def poll(self, max_messages: int = 32, timeout: float = 5.0) -> list[ReceivedMessage[V]]:
         """Ctrl-C in the wait loses no message."""
         thread = self._running
         return thread.run(self._async.poll(max_messages, timeout), self._async._take_back)

@@ -1,5 +1,7 @@
 """The blocking producer."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
@@ -7,10 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mqclient.blocking.derive import like, sync
 from mqclient.blocking.sync_client import SyncClient
+from mqclient.engine.serializing import V
 from mqclient.producer.in_flight import size_of
 from mqclient.producer.producer import Producer as AsyncProducer
 from mqclient.producer.queue_choice import OrderKey, Selector, queue_choice
 from mqclient.producer.results import SendResult
+from mqclient.producer.values import MessageMaker
 from mqclient.settings.checks import seconds
 from mqclient.settings.declare import explained, made_of, takes
 from mqclient.settings.producers import ProducerOptions
@@ -22,7 +26,7 @@ Sent = TypeVar("Sent")
 
 
 @explained
-class Producer(SyncClient):
+class Producer(SyncClient, MessageMaker[V]):
     """Sends messages; safe to share among threads.
 
     with Producer("127.0.0.1:9876") as producer:
@@ -30,13 +34,14 @@ class Producer(SyncClient):
     """
 
     if TYPE_CHECKING:
-        _async: AsyncProducer
+        _async: AsyncProducer[V]
 
     _unclosed_timeout = 5.0
 
     @takes(ProducerOptions)
-    def __init__(self, options: ProducerOptions) -> None:
+    def __init__(self, options: ProducerOptions[V]) -> None:
         super().__init__(made_of(AsyncProducer, options))
+        self._serializer = options.serializer
 
     @like(AsyncProducer.send)
     def send(
@@ -73,11 +78,10 @@ class Producer(SyncClient):
         order_key: OrderKey | None = None,
         selector: Selector | None = None,
         timeout: float | None = None,
-    ) -> "Future[SendResult]":
+    ) -> Future[SendResult]:
         """Like `send`, but return at once: the future gets the result or the exception.
 
-        Over `limits`, it waits for room first, and raises BackPressureTimeout if none comes within
-        the timeout.
+        Over `limits`, it waits for room first. Raises BackPressureTimeout if none comes in time.
         """
         choice = queue_choice(queue, order_key, selector)
         return self._submit(
@@ -92,11 +96,8 @@ class Producer(SyncClient):
         order_key: OrderKey | None = None,
         selector: Selector | None = None,
         timeout: float | None = None,
-    ) -> "Future[ReceivedMessage]":
-        """Like `request`, but return at once: the future gets the reply or the exception.
-
-        Over `limits`, it waits for room as `send_async` does.
-        """
+    ) -> Future[ReceivedMessage]:
+        """Like `request`, but with a future, as `send_async` does."""
         choice = queue_choice(queue, order_key, selector)
         return self._submit(
             message, timeout, lambda left: self._async._request(message, choice, left)
@@ -107,7 +108,7 @@ class Producer(SyncClient):
         message: Message | Sequence[Message],
         timeout: float | None,
         work: Callable[[float], Coroutine[Any, Any, Sent]],
-    ) -> "Future[Sent]":
+    ) -> Future[Sent]:
         """Wait for room in the caller's thread, then start `work(seconds left)` on the loop."""
         thread = self._running
         thread.check_caller()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 from mqclient.blocking.derive import BlockingFace, sync
 from mqclient.blocking.loop_thread import CallbackThread, LoopThread, result_of
 from mqclient.blocking.producer import Producer
+from mqclient.engine.serializing import V
 from mqclient.producer.results import SendResult
 from mqclient.producer.transactions import producer as aio
 from mqclient.producer.transactions.state import (
@@ -69,7 +70,7 @@ class Transaction(BlockingFace):
 
 
 @explained
-class TransactionProducer(Producer):
+class TransactionProducer(Producer[V]):
     """Sends messages that consumers get only if a local transaction commits.
 
     A broker asks `check` what became of a transaction: a plain function runs in a thread, an
@@ -82,14 +83,15 @@ class TransactionProducer(Producer):
     """
 
     if TYPE_CHECKING:
-        _async: aio.TransactionProducer
+        _async: aio.TransactionProducer[V]
 
     @takes(TransactionOptions)
-    def __init__(self, options: TransactionOptions) -> None:
+    def __init__(self, options: TransactionOptions[V]) -> None:
         self._async_functions = CallbackThread("mqclient-transactions")
         options = changed(options, check=self._async_functions.wrap(options.check))
         client = made_of(aio.TransactionProducer, options)
         super(Producer, self).__init__(client, self._async_functions)
+        self._serializer = options.serializer
 
     def transaction(self, message: Message, *, timeout: float | None = None) -> Transaction:
         """A transaction for `with`, which sends the half message when the block begins.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from mqclient.consumer.context import (
     Handler,
@@ -11,8 +12,9 @@ from mqclient.consumer.context import (
     one_at_a_time,
 )
 from mqclient.consumer.subscription_versions import next_version
+from mqclient.engine.serializing import Reader
 from mqclient.settings.checks import check_readable
-from mqcommon.message import MessageQueue
+from mqcommon.message import MessageQueue, ReceivedMessage, set_reader
 from mqcommon.names import tag_hash, tags_of
 from mqcommon.wire.bodies.heartbeat import SQL92, SUBSCRIBE_ALL, SubscriptionData
 
@@ -53,6 +55,7 @@ HandlerWrap = Callable[[Handler, bool], Handler]
 class Subscription:
     """A subscribed topic.
 
+    reader: reads the values of messages; None leaves them bytes.
     tags: tags that the client accepts, None for all; brokers filter by hash only. on_loop: the
     handler is `async def` and runs on the loop, not in a thread. one_message: the handler gets one
     message at a time, whatever the batch size. initial: queues that existed when
@@ -69,6 +72,12 @@ class Subscription:
     balanced: bool = False
     checked: bool = False
     announced: bool = False
+    reader: Reader[Any] | None = None
+
+    def give_values(self, messages: list[ReceivedMessage]) -> None:
+        """Have the deserializer read the values of messages, if there is one."""
+        if self.reader is not None:
+            set_reader(messages, self.reader)
 
     @property
     def expression(self) -> str | SqlFilter:

@@ -1,39 +1,76 @@
-"""Bodies as values: a serializer turns a value into the bytes of a message, and back.
+"""Bodies as values: serializers to use, and functions for one message.
 
-Bodies are bytes unless a program asks for more. `Json` is here; anything else with `dumps` and
-`loads` works too, for example a class around Avro or Protobuf.
+A serializer has `dumps(value)`, a deserializer `loads(body)`; those here have both. A function of
+the value or of the body works too, for example around Avro or Protobuf.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, Self, TypeVar, overload
 
 import msgspec
 
+from mqclient.engine.serializing import (
+    Deserialize,
+    Deserializer,
+    Reader,
+    Serialize,
+    Serializer,
+    body_of,
+)
 from mqclient.errors import UnreadableBodyError
-from mqcommon.message import DecodeError, Message, ReceivedMessage
+from mqcommon.message import Message, ReceivedMessage
 
-__all__ = ["Json", "Serializer", "UnreadableBodyError", "message_of", "value_of"]
+__all__ = [
+    "Deserializer",
+    "Json",
+    "MessagePack",
+    "Serializer",
+    "Text",
+    "UnreadableBodyError",
+    "message_of",
+    "value_of",
+]
 
 T = TypeVar("T")
-V = TypeVar("V")
+K = TypeVar("K")
 
 
-class Serializer(Protocol[T]):
-    """Turns values into bytes and back. Both methods raise ValueError for an unsuitable input."""
+class _Msgspec(Generic[K]):
+    """A format of msgspec. kind: the type of the values, which `loads` checks; Any takes all."""
 
-    def dumps(self, value: T) -> bytes:
-        """The body of a message with this value."""
-        ...
+    _format: Any
 
-    def loads(self, body: bytes) -> T:
-        """The value of a message's body."""
-        ...
+    @overload
+    def __init__(self: _Msgspec[Any]) -> None: ...
+    @overload
+    def __init__(self, kind: type[K]) -> None: ...
+    @overload
+    def __init__(self: _Msgspec[Any], kind: object) -> None: ...
+    def __init__(self, kind: Any = Any) -> None:
+        self._kind = kind
+        self._encode: Callable[[K], bytes] = self._format.Encoder().encode
+        self._decode: Callable[[bytes], K] = self._format.Decoder(kind).decode
+
+    def dumps(self, value: K) -> bytes:
+        """The body. Raises ValueError for a value that the format does not have."""
+        try:
+            return self._encode(value)
+        except (TypeError, OverflowError) as error:
+            name = type(self).__name__
+            raise ValueError(f"{type(value).__name__} is no {name}: {error}") from error
+
+    def loads(self, body: bytes) -> K:
+        """The value. Raises ValueError for another format or another type."""
+        return self._decode(body)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any]]:
+        return type(self), (self._kind,)
 
 
-class Json(Generic[V]):
-    """JSON through msgspec.
+class Json(_Msgspec[K]):
+    """JSON in UTF-8, through msgspec.
 
     kind: the type of the values, which `loads` checks: a msgspec.Struct, a dataclass,
     dict[str, int] and others; Any takes all JSON.
@@ -42,39 +79,59 @@ class Json(Generic[V]):
     [1, 2]
     """
 
-    def __init__(self, kind: type[V] | Any = Any) -> None:
-        self._encoder = msgspec.json.Encoder()
-        self._decoder: msgspec.json.Decoder[V] = msgspec.json.Decoder(kind)
+    _format = msgspec.json
 
-    def dumps(self, value: V) -> bytes:
-        """JSON in UTF-8. Raises ValueError for a value that JSON does not have."""
-        try:
-            return self._encoder.encode(value)
-        except (TypeError, OverflowError) as error:
-            raise ValueError(f"{type(value).__name__} is no JSON: {error}") from error
 
-    def loads(self, body: bytes) -> V:
-        """The value. Raises ValueError for invalid JSON or another type."""
-        return self._decoder.decode(body)
+class MessagePack(_Msgspec[K]):
+    """MessagePack, through msgspec. kind: as for Json.
+
+    >>> MessagePack().dumps({"a": 1})
+    b'\\x81\\xa1a\\x01'
+    """
+
+    _format = msgspec.msgpack
+
+
+class Text:
+    """Text. encoding: one of Python's, strict.
+
+    >>> Text().loads(b"caf\\xc3\\xa9")
+    'café'
+    """
+
+    def __init__(self, encoding: str = "utf-8") -> None:
+        "".encode(encoding)  # LookupError for an unknown one
+        self._encoding = encoding
+
+    def dumps(self, value: str) -> bytes:
+        """The body. Raises TypeError for anything but text, UnicodeEncodeError."""
+        if not isinstance(value, str):
+            raise TypeError(f"text is str, not {type(value).__name__}")
+        return value.encode(self._encoding)
+
+    def loads(self, body: bytes) -> str:
+        """The value. Raises UnicodeDecodeError."""
+        return body.decode(self._encoding)
 
 
 def message_of(
     topic: str,
     value: T,
-    serializer: Serializer[T],
+    serializer: Serialize[T],
     *,
     tags: str | None = None,
     keys: str | Iterable[str] | None = None,
     properties: Mapping[str, str] | None = None,
     delay_level: int = 0,
 ) -> Message:
-    """Make a message whose body is a value.
+    """Make a message whose body is a value, without a producer; see `Producer.message`.
 
-    Other arguments as for Message. Raises the errors of the serializer and of Message.
+    Other arguments as for Message. Raises ValueError or TypeError for a value that the serializer
+    does not take, and the errors of Message.
     """
     return Message(
         topic,
-        serializer.dumps(value),
+        body_of(serializer, topic, value),
         tags=tags,
         keys=keys,
         properties=properties,
@@ -82,18 +139,10 @@ def message_of(
     )
 
 
-def value_of(message: ReceivedMessage, serializer: Serializer[T]) -> T:
-    """The value of a received message. Raises UnreadableBodyError, which names the message.
+def value_of(message: ReceivedMessage[Any], deserializer: Deserialize[T]) -> T:
+    """The value of one message, whatever the consumer's deserializer is.
 
-    In a handler of a push consumer, the exception has the message delivered again, and at last
-    to the dead-letter topic.
+    Raises UnreadableBodyError, which names the message. In a handler of a push consumer, the
+    exception has the message delivered again, and at last to the dead-letter topic.
     """
-    try:
-        return serializer.loads(message.body)
-    except (ValueError, DecodeError) as error:
-        raise UnreadableBodyError(
-            f"message {message.msg_id} of topic {message.topic!r} (queue {message.queue_id}, "
-            f"offset {message.queue_offset}) has a body that {type(serializer).__name__} cannot "
-            f"read: {error}",
-            message,
-        ) from error
+    return Reader(deserializer)(message)

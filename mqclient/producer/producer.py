@@ -1,5 +1,7 @@
 """The producer's asyncio face; sender.py does the sending."""
 
+from __future__ import annotations
+
 import contextlib
 import time
 from collections.abc import AsyncIterator, Coroutine, Sequence
@@ -7,6 +9,7 @@ from typing import Any
 
 from mqclient.engine.async_client import AsyncClient
 from mqclient.engine.client import Client
+from mqclient.engine.serializing import V
 from mqclient.errors import (
     BrokerError,
     ClientTimeout,
@@ -28,6 +31,7 @@ from mqclient.producer.queue_choice import (
 from mqclient.producer.request_reply import Requests
 from mqclient.producer.results import PartsResult, SendResult
 from mqclient.producer.sender import Sender
+from mqclient.producer.values import MessageMaker
 from mqclient.settings.checks import check_topic, seconds
 from mqclient.settings.declare import explained, takes
 from mqclient.settings.producers import ProducerOptions, SendOptions
@@ -42,7 +46,7 @@ __all__ = ["Producer"]
 
 
 @explained
-class Producer(AsyncClient):
+class Producer(AsyncClient, MessageMaker[V]):
     """Sends messages. The asyncio face; `mqclient.Producer` is the same for threads.
 
     It may be built without a running loop, and belongs to the loop that starts it.
@@ -51,14 +55,15 @@ class Producer(AsyncClient):
             result = await producer.send(Message("TopicTest", b"Hello RocketMQ", tags="TagA"))
     """
 
-    settings: SendOptions
+    settings: SendOptions[V]
 
     @takes(ProducerOptions)
-    def __init__(self, options: ProducerOptions) -> None:
+    def __init__(self, options: ProducerOptions[V]) -> None:
         self._build(options)
 
-    def _build(self, options: SendOptions) -> None:
+    def _build(self, options: SendOptions[V]) -> None:
         self.settings = options
+        self._serializer = options.serializer
         self._client = Client(options)
         self._client.add_producer(options.group)
         self._sender = Sender(self._client, options)
@@ -106,9 +111,8 @@ class Producer(AsyncClient):
     async def flush(self, timeout: float = 20.0) -> None:
         """Wait until every message that was accepted so far has its result or its error.
 
-        Accepted are sends, one-way sends and requests under way, `send_async` of the blocking
-        producer included. Messages that wait for others (`linger`) leave at once. An error stays
-        with the send or the future that it belongs to. timeout: seconds.
+        Accepted are sends, one-way sends and requests under way; what waits for others (`linger`)
+        leaves at once. Errors stay with their sends or futures. timeout: seconds.
         Raises ClientTimeout with the number of messages that are left; they stay under way.
         """
         limit = seconds(timeout)

@@ -3,10 +3,11 @@
 import os
 from dataclasses import KW_ONLY
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal
 
 from mqclient.consumer.allocation import Allocation, strategy_of
 from mqclient.engine.namespace import Namespace
+from mqclient.engine.serializing import Deserialize, W, check_deserializer
 from mqclient.settings.checks import check_group, check_topic
 from mqclient.settings.clients import ClientOptions, Namesrv
 from mqclient.settings.declare import DAY_S, Option, by_value, declared
@@ -70,6 +71,13 @@ LongPollTimeout = Annotated[
     float,
     Option("longest time for which the broker holds a pull that finds no message", "s", 0.01, 1000),
 ]
+
+READS = Option(
+    "reads `value` of messages when it is first asked for: an object with loads(body), such as "
+    "Json(), or a function of the body; with None the value is the body",
+    read=check_deserializer,
+    kind="Deserializer | Callable",
+)
 
 
 @declared
@@ -137,6 +145,7 @@ class PushOptions(ClientOptions):
             DAY_S,
         ),
     ] = 900.0
+    deserializer: Annotated[Deserialize[Any] | None, READS] = None
     limits: Annotated[Limits, Option("messages and bytes held, above which pulling pauses")] = (
         Limits()
     )
@@ -164,7 +173,7 @@ class PushOptions(ClientOptions):
 
 
 @declared
-class LitePullOptions(ClientOptions):
+class LitePullOptions(ClientOptions, Generic[W]):
     """Options of a lite pull consumer."""
 
     group: Annotated[
@@ -189,6 +198,7 @@ class LitePullOptions(ClientOptions):
             DAY_S,
         ),
     ] = 5.0
+    deserializer: Annotated[Deserialize[W] | None, READS] = None
     limits: Annotated[PullLimits, Option("messages and bytes held, above which pulling pauses")] = (
         PullLimits()
     )

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic
 
 from mqclient.engine.callables import check_takes
 from mqclient.engine.namespace import Namespace
+from mqclient.engine.serializing import Serialize, W, check_serializer
 from mqclient.producer.transactions.state import CheckHandler
 from mqclient.settings.checks import check_group, check_topic
 from mqclient.settings.clients import ClientOptions, Namesrv, connection_of
@@ -34,9 +35,16 @@ def _check(name: str, check: Any) -> Any:
 
 Group = Annotated[str, Option("producer group", read=by_value(check_group), kind="str")]
 
+WRITES = Option(
+    "makes the bodies of `message()`: an object with dumps(value), such as Json(), or a function "
+    "of the value; None takes bytes",
+    read=check_serializer,
+    kind="Serializer | Callable",
+)
+
 
 @declared
-class SendOptions(ClientOptions):
+class SendOptions(ClientOptions, Generic[W]):
     """Options of every producer."""
 
     _: KW_ONLY
@@ -62,6 +70,7 @@ class SendOptions(ClientOptions):
         bool,
         Option("avoid brokers with slow or failed sends, as sendLatencyFaultEnable does"),
     ] = False
+    serializer: Annotated[Serialize[W] | None, WRITES] = None
     before_send: Annotated[
         BeforeSend | None,
         Option("called before each send, with the message or the list of messages"),
@@ -95,10 +104,13 @@ class SendOptions(ClientOptions):
 
 
 @declared
-class ProducerOptions(SendOptions):
+class ProducerOptions(SendOptions[W]):
     """Options of a producer."""
 
     namesrv: Namesrv = None
+    _: KW_ONLY
+    # Again, because pyright does not infer W from a field of the base.
+    serializer: Annotated[Serialize[W] | None, WRITES] = None
 
 
 def producer_options(
@@ -110,7 +122,7 @@ def producer_options(
 
 
 @declared
-class TransactionOptions(SendOptions):
+class TransactionOptions(SendOptions[W]):
     """Options of a transaction producer."""
 
     group: Annotated[
@@ -123,6 +135,7 @@ class TransactionOptions(SendOptions):
     ]
     namesrv: Namesrv = None
     _: KW_ONLY
+    serializer: Annotated[Serialize[W] | None, WRITES] = None
     check: Annotated[
         CheckHandler,
         Option(

@@ -16,6 +16,7 @@ from mqclient.consumer.lite.lite_assignment import LiteAssignment
 from mqclient.consumer.offset_store import MemoryOffsets, remote_offsets
 from mqclient.consumer.subscription import SqlFilter, Subscription, subscription_of
 from mqclient.engine.parallel import in_parallel
+from mqclient.engine.serializing import OfValues, V
 from mqclient.errors import BrokerError, RocketMQError
 from mqclient.settings.checks import check_range, check_readable, seconds
 from mqclient.settings.consumers import LitePullOptions
@@ -34,7 +35,7 @@ POLL_COUNT_MAX = 65535
 
 
 @explained
-class LitePullConsumer(Consumer):
+class LitePullConsumer(Consumer, OfValues[V]):
     """Reads topics, or queues, when the caller asks. The asyncio face; `mqclient.LitePullConsumer`
     is the same for threads.
 
@@ -50,7 +51,7 @@ class LitePullConsumer(Consumer):
     settings: LitePullOptions
 
     @takes(LitePullOptions)
-    def __init__(self, options: LitePullOptions) -> None:
+    def __init__(self, options: LitePullOptions[V]) -> None:
         super().__init__(options)
         client = self._client
         self._buffer = LiteBuffer(options)
@@ -206,7 +207,7 @@ class LitePullConsumer(Consumer):
         if not self._reads:
             raise ValueError("nothing to read; call subscribe(topic) or assign(queues) first")
 
-    async def __anext__(self) -> ReceivedMessage:
+    async def __anext__(self) -> ReceivedMessage[V]:
         """Wait for the next message; the iteration ends when the consumer is closed.
 
         Raises BrokerError when a broker refuses the pulls, for example for missing permission.
@@ -221,7 +222,7 @@ class LitePullConsumer(Consumer):
             raise StopAsyncIteration
         return message
 
-    async def poll(self, max_messages: int = 32, timeout: float = 5.0) -> list[ReceivedMessage]:
+    async def poll(self, max_messages: int = 32, timeout: float = 5.0) -> list[ReceivedMessage[V]]:
         """Wait for messages; returns those at hand, at most `max_messages`, in any queues' order.
 
         timeout: seconds to wait for the first one; after it the list is empty. Positions move past
@@ -233,7 +234,7 @@ class LitePullConsumer(Consumer):
         await asyncio.sleep(0)
         return await self._buffer.take_many(max_messages, limit)
 
-    def _take(self) -> ReceivedMessage | None:
+    def _take(self) -> ReceivedMessage[V] | None:
         """For the blocking client: the next message if one is buffered, without the loop."""
         return self._buffer.take()
 

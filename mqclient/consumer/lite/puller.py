@@ -23,8 +23,10 @@ from mqclient.consumer.pull_answer import PullAnswer
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine.client import Client
 from mqclient.engine.request_template import FrameTemplate
+from mqclient.engine.serializing import Reader
 from mqclient.errors import BrokerError, MissingCodecError, RocketMQError, UnreachableError
 from mqclient.settings.consumers import LitePullOptions
+from mqcommon.message import set_reader
 from mqcommon.names import TOOLS_GROUP
 from mqcommon.wire.bodies.heartbeat import SQL92
 from mqcommon.wire.codes import PullSysFlag, ResponseCode
@@ -56,6 +58,8 @@ class LitePuller:
         self._client = client
         self._settings = settings
         self._buffer = buffer
+        deserializer = settings.deserializer
+        self._reader = None if deserializer is None else Reader(deserializer)
         self._subscription_of = subscription_of
 
     async def run(self, held: LiteQueue) -> None:
@@ -123,6 +127,8 @@ class LitePuller:
             for message in messages:
                 message.topic = names.unwrap(message.topic)
         if messages:
+            if self._reader is not None:
+                set_reader(messages, self._reader)
             self._buffer.add(held, messages, size)
 
     async def _after(self, error: Exception, held: LiteQueue) -> float:

@@ -101,6 +101,7 @@ class RemoteControl:
         subscription = self._subscription_of(message.topic)
         if subscription is None or subscription.handler is None:
             return request.reply(ResponseCode.SYSTEM_ERROR, f"no handler of {message.topic}")
+        subscription.give_values([message])
         context = ConsumeContext(queue_of(message))
         started = time.monotonic()
         result = ConsumeMessageDirectlyResult(order=self._settings.orderly)

@@ -69,6 +69,7 @@ class ConcurrentService(ConsumeService):
         if held.paused:
             held.parked.append(messages)
             return
+        self._with_values(topic, messages)
         self._workers.submit(held, messages, *self._handler(topic, messages[0]))
 
     async def give_back_stuck(self, queues: Iterable[ProcessQueue]) -> None:

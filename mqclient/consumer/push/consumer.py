@@ -36,6 +36,7 @@ from mqclient.consumer.subscription import (
 from mqclient.consumer.subscription_versions import outrank
 from mqclient.engine.client import Client
 from mqclient.engine.parallel import in_parallel
+from mqclient.engine.serializing import Reader
 from mqclient.engine.signals import until_signal
 from mqclient.errors import RocketMQError
 from mqclient.settings.checks import check_readable, seconds
@@ -280,6 +281,8 @@ class PushConsumer(Consumer):
         if self._trace is not None and subscription.handler is not None:
             tracing = ConsumeTrace(self._trace, self.settings.consume_timeout)
             subscription.handler = tracing.around(subscription.handler)
+        if subscription.reader is None and self.settings.deserializer is not None:
+            subscription.reader = Reader(self.settings.deserializer)
         data = subscription.data
         data.topic = check_readable(self._client.namespace.wrap(data.topic))
         if self._client.running and data.expression_type == SQL92:

@@ -200,6 +200,7 @@ class OrderlyService(ConsumeService):
         handler, on_loop, size = self._handler(topic, first)
         batch = line.take(1 if line.of_retries else size)
         line.idle.clear()
+        self._with_values(topic, batch)
         self._workers.submit(held, batch, handler, on_loop, len(batch))
 
     def _done(self, request: ConsumeRequest, outcome: Any) -> None:

@@ -141,6 +141,12 @@ class ConsumeService(ABC):
         size = 1 if subscription.one_message else self._settings.batch_size
         return subscription.handler, subscription.on_loop, size
 
+    def _with_values(self, topic: str, messages: list[ReceivedMessage]) -> None:
+        """Have a deserializer read the values of messages, if the topic has one."""
+        subscription = self._subscription_of(topic)
+        if subscription is not None:
+            subscription.give_values(messages)
+
     def _send(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a task that `stop` waits for."""
         task = asyncio.get_running_loop().create_task(work)

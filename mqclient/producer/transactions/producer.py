@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from mqclient.consumer.context import is_async
+from mqclient.engine.serializing import V
 from mqclient.engine.threads import in_thread
 from mqclient.errors import ClosedError, RocketMQError
 from mqclient.producer.producer import Producer
@@ -100,7 +101,7 @@ class Transaction:
 
 
 @explained
-class TransactionProducer(Producer):
+class TransactionProducer(Producer[V]):
     """Sends messages that consumers get only if a local transaction commits. The asyncio face;
     `mqclient.TransactionProducer` is the same for threads.
 
@@ -113,10 +114,10 @@ class TransactionProducer(Producer):
                 await tx.commit()
     """
 
-    settings: TransactionOptions
+    settings: TransactionOptions[V]
 
     @takes(TransactionOptions)
-    def __init__(self, options: TransactionOptions) -> None:
+    def __init__(self, options: TransactionOptions[V]) -> None:
         self._build(options)
         self._halves = Halves(self._client, self._sender, self._around, self._counted)
         if self._trace is not None:
