@@ -17,6 +17,7 @@ __all__ = [
     "decompress_body",
     "encode_batch",
     "encode_properties",
+    "set_reader",
 ]
 
 

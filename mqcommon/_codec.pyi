@@ -20,7 +20,7 @@ __all__ = [
     "set_reader",
 ]
 
-V_co = TypeVar("V_co", covariant=True, default=Any)
+_V_co = TypeVar("_V_co", covariant=True, default=Any)
 
 BODY_BYTES_MAX: Final[int]
 """Largest decompressed body: 64 MiB."""
@@ -29,7 +29,7 @@ class DecodeError(ValueError):
     """Bytes that should be a stored message are not; the text says where and why."""
 
 @final
-class ReceivedMessage(Generic[V_co]):
+class ReceivedMessage(Generic[_V_co]):
     """A message as stored: RocketMQ's MessageExt, decoded lazily.
 
     `ReceivedMessage[Order]` is one whose `value` is an Order.
@@ -70,7 +70,7 @@ class ReceivedMessage(Generic[V_co]):
     def body(self) -> bytes:
         """The body as sent, decompressed; DecodeError if that fails."""
     @property
-    def value(self) -> V_co:
+    def value(self) -> _V_co:
         """The body as the consumer's deserializer reads it, once; the body itself without one.
 
         Raises UnreadableBodyError, which has this message.
@@ -132,7 +132,7 @@ class ReceivedMessage(Generic[V_co]):
     @property
     def store_host(self) -> str:
         """The broker as "ip:port"."""
-    def detach(self) -> ReceivedMessage[V_co]:
+    def detach(self) -> ReceivedMessage[_V_co]:
         """An equal message that holds a copy of its own record instead of the whole buffer."""
 
 def decode_messages(
