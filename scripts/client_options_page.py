@@ -53,7 +53,7 @@ def page() -> str:
             "those of `Producer`" if title.startswith("Transaction") else "those of every client"
         )
         parts.append(f"## {title}\n")
-        parts += [f"Arguments of `{client}`, besides those of {others}.\n"] if client else []
+        parts += [f"Arguments of `{client}`, besides {others}.\n"] if client else []
         parts += [*_table([row for row in rows(kind) if row.name not in inherited]), ""]
     parts.append("## Values\n")
     for kind in VALUES:

@@ -8,8 +8,9 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 PACKAGES = (
-    *("mqclient", "mqclient.aio", "mqclient.admin", "mqclient.serializers", "mqclient.logging"),
-    *("mqclient.otel", "mqclient.oms", "mqstore", "mqserver.testing", "mqpipeline"),
+    *("mqclient", "mqclient.aio", "mqclient.admin", "mqclient.serializers", "mqclient.mock"),
+    *("mqclient.logging", "mqclient.otel", "mqclient.oms"),
+    *("mqstore", "mqserver.testing", "mqpipeline"),
 )
 """Packages whose `__all__` is public."""
 MORE = {

@@ -261,4 +261,4 @@ def test_pytest_project() -> None:
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     tests = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert tests.returncode == 0, tests.stdout
-    assert "2 passed" in tests.stdout
+    assert "4 passed" in tests.stdout

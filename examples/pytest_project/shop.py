@@ -1,6 +1,6 @@
-"""A shop that announces its orders; test_shop.py tests it."""
+"""A shop that announces its orders, and a kitchen that cooks them; test_shop.py tests both."""
 
-from mqclient import Message, Producer, RocketMQError
+from mqclient import Message, Producer, ReceivedMessage, RocketMQError
 
 
 class Shop:
@@ -19,3 +19,16 @@ class Shop:
         except RocketMQError:
             return f"{number} could not be taken, please try again"
         return f"{number} is on its way"
+
+
+class Kitchen:
+    """Cooks orders: `PushConsumer("kitchen").on_message("Orders")(kitchen.handle)`."""
+
+    def __init__(self) -> None:
+        self.cooked: dict[str, str] = {}
+
+    def handle(self, message: ReceivedMessage) -> None:
+        """Cook an order. A message may come again, so the order's number says what is done."""
+        (number,) = message.keys
+        if number not in self.cooked:
+            self.cooked[number] = message.body.decode()

@@ -6,6 +6,7 @@ from dataclasses import replace
 from inspect import isawaitable
 
 from mqclient.engine.transport import CloseCallback, RequestCallback
+from mqcommon.wire.codes import RequestCode, name_of
 from mqcommon.wire.frame import Frame
 
 __all__ = ["MockTransport", "Script"]
@@ -22,9 +23,12 @@ class MockTransport:
         self.sent: list[tuple[str, Frame]] = []
 
     async def call(self, address: str, request: Frame, timeout: float) -> Frame:
-        """Run the script of the request's code; KeyError if there is none."""
+        """Run the script of the request's code; KeyError that names the code if there is none."""
         self.sent.append((address, request))
-        scripted = self.scripts[request.code](address, request)
+        script = self.scripts.get(request.code)
+        if script is None:
+            raise KeyError(f"no script answers {name_of(request.code, RequestCode)}")
+        scripted = script(address, request)
         outcome = await scripted if isawaitable(scripted) else scripted
         if isinstance(outcome, Exception):
             raise outcome

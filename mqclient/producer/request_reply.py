@@ -10,16 +10,16 @@ import logging
 import struct
 import time
 import uuid
-import zlib
 from collections.abc import Iterable, Mapping
 
 from mqclient.engine.client import Client
+from mqclient.engine.stored_record import NO_HOST, stored_record
 from mqclient.errors import ClientTimeout, ClosedError, ProtocolError, RocketMQError
 from mqclient.producer.sender import Sender
 from mqcommon.message import Message, MessageQueue, ReceivedMessage, decode_messages
 from mqcommon.names import REPLY_SUFFIX
 from mqcommon.property_text import PROPERTIES_BYTES_MAX, pairs_of
-from mqcommon.wire.codes import MessageSysFlag, RequestCode
+from mqcommon.wire.codes import RequestCode
 from mqcommon.wire.frame import Frame
 from mqcommon.wire.headers.send import ReplyMessageRequestHeader
 
@@ -27,7 +27,6 @@ __all__ = ["Requests", "reply"]
 
 log = logging.getLogger(__name__)
 _CORRELATION, _ASKER, _TTL = "CORRELATION_ID", "REPLY_TO_CLIENT", "TTL"
-_NO_HOST = bytes(8)
 
 
 def reply(
@@ -164,28 +163,19 @@ class Requests:
 
 def _record(header: ReplyMessageRequestHeader, body: bytes) -> bytes:
     """A pushed reply in stored form, which ReceivedMessage reads; it has no place in a log."""
-    topic = header.topic.encode()
-    text = (header.properties or "").encode()
-    v6 = MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6
-    born_host, store_host = _host(header.born_host), _host(header.store_host)
-    sys_flag = header.sys_flag & ~v6
-    sys_flag |= MessageSysFlag.BORN_HOST_V6 if len(born_host) > 8 else 0
-    sys_flag |= MessageSysFlag.STORE_HOST_V6 if len(store_host) > 8 else 0
-    crc = zlib.crc32(body) & 0x7FFFFFFF
-    parts = (
-        struct.pack(">IIii", 0xDAA320A7, crc, header.queue_id, header.flag),
-        struct.pack(">qqiq", 0, 0, sys_flag, header.born_timestamp),
-        born_host,
-        struct.pack(">q", header.store_timestamp),
-        store_host,
-        struct.pack(">iqi", header.reconsume_times or 0, 0, len(body)),
+    return stored_record(
+        header.topic,
         body,
-        struct.pack(">B", len(topic)),
-        topic,
-        struct.pack(">h", len(text)),
-        text,
+        header.properties or "",
+        queue_id=header.queue_id,
+        flag=header.flag,
+        sys_flag=header.sys_flag,
+        born_ms=header.born_timestamp,
+        store_ms=header.store_timestamp,
+        born_host=_host(header.born_host),
+        store_host=_host(header.store_host),
+        reconsume_times=header.reconsume_times or 0,
     )
-    return struct.pack(">i", 4 + sum(map(len, parts))) + b"".join(parts)
 
 
 def _host(text: str) -> bytes:
@@ -194,4 +184,4 @@ def _host(text: str) -> bytes:
     try:
         return ipaddress.ip_address(host.strip("[]")).packed + struct.pack(">i", int(port))
     except (ValueError, struct.error):
-        return _NO_HOST
+        return NO_HOST
