@@ -6,7 +6,7 @@ from datetime import datetime
 
 from mqclient.admin.channel import R, Room, master_in, reachable
 from mqclient.errors import NotFoundError
-from mqclient.settings.checks import milliseconds
+from mqclient.settings.checks import milliseconds, moment
 from mqcommon.message import MessageQueue
 from mqcommon.names import retry_topic
 from mqcommon.wire.bodies.groups import ConsumeStats
@@ -73,9 +73,10 @@ class Offsets(Room):
         call = offset_calls.search_offset(queue, milliseconds("when", when))
         return await self._ask_master(queue, call)
 
-    async def earliest_time(self, queue: MessageQueue) -> int:
-        """Store time of a queue's oldest message, milliseconds since 1970; -1 when it is empty."""
-        return await self._ask_master(queue, offset_calls.earliest_store_time(queue))
+    async def earliest_time(self, queue: MessageQueue) -> datetime | None:
+        """When the oldest message of a queue was stored; None when the queue is empty."""
+        found_ms = await self._ask_master(queue, offset_calls.earliest_store_time(queue))
+        return None if found_ms is None else moment(found_ms)
 
     async def of_group(self, group: str, topic: str | None = None) -> dict[MessageQueue, int]:
         """The committed offsets of a group; queues without one are left out.

@@ -80,7 +80,7 @@ class LitePullConsumer(SyncConsumer, OfValues[V]):
         return await anext(self._async)
 
     @like(AsyncLitePullConsumer.poll)
-    def poll(self, max_messages: int = 32, timeout: float = 5.0) -> list[ReceivedMessage[V]]:
+    def poll(self, max_messages: int = 500, timeout: float = 5.0) -> list[ReceivedMessage[V]]:
         """Ctrl-C in the wait loses no message."""
         thread = self._running
         return thread.run(self._async.poll(max_messages, timeout), self._async._take_back)

@@ -180,7 +180,8 @@ class _Tracing:
         return {
             "messaging.client.id": self._client.client_id,
             "messaging.consumer.group.name": settings.group,
-            "messaging.rocketmq.consumption_model": settings.model,
+            # Members that pull share the queues, and have no option for it.
+            "messaging.rocketmq.consumption_model": getattr(settings, "model", "clustering"),
         }
 
     def around_poll(self, _name: str, original: Callable[..., Any]) -> Callable[..., Any]:

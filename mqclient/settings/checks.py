@@ -36,6 +36,11 @@ def milliseconds(name: str, when: datetime) -> int:
     return max((when - _EPOCH) // timedelta(milliseconds=1), 0)
 
 
+def moment(timestamp_ms: int) -> datetime:
+    """Milliseconds since 1970 as an aware datetime."""
+    return _EPOCH + timedelta(milliseconds=timestamp_ms)
+
+
 def namesrv_addresses(namesrv: str | Iterable[str] | None) -> tuple[str, ...]:
     """Read NameServer addresses: "host:port", several by ";" or as a list.
 

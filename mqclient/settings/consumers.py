@@ -210,8 +210,3 @@ class LitePullOptions(ClientOptions, Generic[W]):
         if self.group is not None:
             wrapped = Namespace(self.namespace).wrap(self.group)
             object.__setattr__(self, "group", check_group(wrapped))
-
-    @property
-    def model(self) -> Literal["clustering"]:
-        """The members of a group share the queues; to read every queue, assign them all."""
-        return "clustering"

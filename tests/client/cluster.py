@@ -11,6 +11,7 @@ from mqcommon.wire import Frame, RequestCode, ResponseCode
 from mqcommon.wire.bodies.heartbeat import GetConsumerListByGroupResponseBody, HeartbeatData
 from mqcommon.wire.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody
 from mqcommon.wire.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
+from mqcommon.wire.codes import PullSysFlag
 
 NAMESRV = "127.0.0.1:9876"
 BROKER = "127.0.0.1:10911"
@@ -159,7 +160,8 @@ class Cluster:
         if self.pull_code is not None:
             return Frame(self.pull_code, remark="scripted")
         start = int(request.fields["queueOffset"])
-        while start == len(self.queue_of(request)):
+        waits = int(request.fields["sysFlag"]) & PullSysFlag.SUSPEND
+        while waits and start == len(self.queue_of(request)):
             self.arrived.clear()
             await self.arrived.wait()
         stored = self.queue_of(request)
@@ -173,4 +175,5 @@ class Cluster:
             "maxOffset": str(len(stored)),
         }
         code = ResponseCode.PULL_OFFSET_MOVED if beyond else ResponseCode.SUCCESS
+        code = code if found or beyond else ResponseCode.PULL_NOT_FOUND
         return Frame(int(code), fields, b"".join(found))

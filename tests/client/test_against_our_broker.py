@@ -14,6 +14,7 @@ from mqadmin import main as mqadmin_main
 from mqclient import (
     BrokerError,
     ClientTimeout,
+    LitePullConsumer,
     Message,
     MessageQueue,
     NoRouteError,
@@ -91,6 +92,47 @@ def test_a_group_goes_on_where_it_stopped(mq):
             with PushConsumer("g_again", mq.namesrv, consume_from="earliest") as consumer:
                 consumer.subscribe(topic, "*", seen)
                 assert seen.wait(1) == [b"%d" % turn]
+
+
+@pytest.mark.parametrize("kind", ["push", "lite"])
+def test_latest_means_the_end_of_a_young_queue(mq, kind, caplog):
+    topic = mq.topic(queues=1)
+    queue = MessageQueue(topic, "broker-a", 0)
+    seen: list[bytes] = []
+    with Producer(mq.namesrv) as producer:
+        producer.send([Message(topic, b"old")] * 3)
+        mq.wait_dispatched()
+        if kind == "lite":
+            consumer = LitePullConsumer(f"g_latest_{kind}", mq.namesrv)
+            consumer.subscribe(topic)
+        else:
+            consumer = PushConsumer(f"g_latest_{kind}", mq.namesrv)
+            consumer.on_message(topic)(lambda message: seen.append(message.body))
+        with consumer:
+            consumer.wait_assigned(60)
+            assert consumer.position(queue) == 3
+            producer.send(Message(topic, b"new"))
+            if kind == "lite":
+                seen = [message.body for message in consumer.poll(timeout=60)]
+            assert until(lambda: seen)
+    assert seen == [b"new"]
+    assert "old messages" not in caplog.text
+
+
+def test_a_list_of_messages_by_one_call(mq):
+    """The loop that users of aiokafka and confluent-kafka write: no class, no thread."""
+    topic = mq.topic()
+    with Producer(mq.namesrv) as producer:
+        producer.send([Message(topic, b"%d" % n) for n in range(100)])
+    bodies: list[bytes] = []
+    with LitePullConsumer("g_list", mq.namesrv, consume_from="earliest") as consumer:
+        consumer.subscribe(topic)
+        while len(bodies) < 100:
+            for message in consumer.poll(500, timeout=60):
+                bodies.append(message.body)
+        consumer.poll(500, timeout=0.01)  # the messages before it are handled
+    assert sorted(bodies, key=int) == [b"%d" % n for n in range(100)]
+    mq.wait_consumed("g_list", topic)
 
 
 def test_two_members_share_and_the_one_left_takes_over(mq):

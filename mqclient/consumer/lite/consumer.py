@@ -222,13 +222,15 @@ class LitePullConsumer(Consumer, OfValues[V]):
             raise StopAsyncIteration
         return message
 
-    async def poll(self, max_messages: int = 32, timeout: float = 5.0) -> list[ReceivedMessage[V]]:
+    async def poll(self, max_messages: int = 500, timeout: float = 5.0) -> list[ReceivedMessage[V]]:
         """Wait for messages; returns those at hand, at most `max_messages`, in any queues' order.
 
         timeout: seconds to wait for the first one; after it the list is empty. Positions move past
         them with the next `poll`. Raises as iterating does, ClosedError after a close.
         """
         self._check_reads()
+        if isinstance(max_messages, float):
+            raise TypeError(f"max_messages must be int, not float; poll(timeout={max_messages})?")
         check_range("max_messages", max_messages, 1, POLL_COUNT_MAX)
         limit = seconds(timeout)
         await asyncio.sleep(0)

@@ -43,12 +43,14 @@ def min_offset(queue: MessageQueue) -> Call[int]:
     return Call(request_frame(RequestCode.GET_MIN_OFFSET, _queue_header(queue)), _offset)
 
 
-def earliest_store_time(queue: MessageQueue) -> Call[int]:
-    """When the oldest message of a queue was stored, in ms; -1 when it is empty."""
-    return Call(
-        request_frame(RequestCode.GET_EARLIEST_MSG_STORETIME, _queue_header(queue)),
-        lambda reply: offsets.TimestampResponseHeader.from_fields(reply.fields).timestamp,
-    )
+def earliest_store_time(queue: MessageQueue) -> Call[int | None]:
+    """When the oldest message of a queue was stored, in ms; None when the queue is empty."""
+
+    def read(reply: Frame) -> int | None:
+        found = offsets.TimestampResponseHeader.from_fields(reply.fields).timestamp
+        return None if found < 0 else found
+
+    return Call(request_frame(RequestCode.GET_EARLIEST_MSG_STORETIME, _queue_header(queue)), read)
 
 
 def search_offset(queue: MessageQueue, timestamp_ms: int) -> Call[int]:

@@ -51,6 +51,12 @@ def test_searches_and_seeks_find_the_first_message(stored: Any) -> None:
         for moment in moments(times):
             found = consumer.offset_for_timestamp(queue, at(moment))
             assert found == wanted(times, moment), moment
+            (bulk,) = consumer.offsets_for_times({queue: at(moment)}).values()
+            if bulk is None:
+                assert found == len(times), "no message is that late"
+            else:
+                stored_ms = round(bulk.store_timestamp.timestamp() * 1000)
+                assert (bulk.offset, stored_ms) == (found, times[found])
         consumer.seek(queue, at(times[BATCH]))
         assert consumer.position(queue) == wanted(times, times[BATCH])
 

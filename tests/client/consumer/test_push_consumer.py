@@ -73,6 +73,21 @@ async def test_a_latest_start_turned_into_zero_by_the_broker_is_logged(caplog):
     assert "1 old messages may be delivered although consume_from is 'latest'" in caplog.text
 
 
+async def test_a_committed_zero_is_no_reason_for_a_warning(caplog):
+    cluster = Cluster(T=1)
+    cluster.put("T", b"0")
+
+    def query(_address, request):
+        assert request.fields["setZeroIfNotFound"] == "false"
+        return cluster.offset(0) if request.fields["consumerGroup"] == "g" else Frame(22)
+
+    cluster.transport.scripts[int(RequestCode.QUERY_CONSUMER_OFFSET)] = query
+    seen = Seen()
+    async with reading(cluster, seen):
+        await seen.until(1)
+    assert "old messages" not in caplog.text
+
+
 async def test_a_topic_that_appears_later_is_read_from_its_beginning():
     cluster = Cluster(Other=1)
     consumer = PushConsumer("g", NAMESRV, transport=cluster.transport)
