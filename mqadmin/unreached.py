@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from mqclient.cli.failures import is_denied
 from mqclient.errors import ClientTimeout, RocketMQError, UnreachableError
 
 __all__ = ["Unreached"]
@@ -26,22 +27,24 @@ class Unreached:
 
     @contextmanager
     def passed_over(self, *, refusals: bool = False) -> Iterator[None]:
-        """Continue after an error of the client in the block; note that a server did not answer.
+        """Continue after an error of the client in the block; note that a server did not answer, or
+        refused the account.
 
-        refusals: note that a server answered with an error, too. Without it such an answer is a
-        figure that does not exist: the topic was deleted meanwhile, or nothing was counted.
+        refusals: note every answer with an error. Without it such an answer is a figure that does
+        not exist: the topic was deleted meanwhile, or nothing was counted.
         """
         try:
             yield
         except RocketMQError as error:
-            if refusals or isinstance(error, (UnreachableError, ClientTimeout)):
+            is_silent = isinstance(error, UnreachableError | ClientTimeout)
+            if refusals or is_silent or is_denied(error):
                 self.count += 1
                 self._errors[str(error)] = error
 
     @property
     def failure(self) -> RocketMQError | None:
         """The error, or an error that names the servers; None if all answered."""
-        if len(self._errors) <= 1:
+        if len(self._errors) <= 1 or all(map(is_denied, self._errors.values())):
             return next(iter(self._errors.values()), None)
         texts = list(self._errors)
         more = len(texts) - _SHOWN_MAX

@@ -71,6 +71,20 @@ in `~/.config`, and only its owner may read it. It never holds a secret, only th
 the names of environment variables (`--credentials-env ACCESS_KEY,SECRET_KEY`). Before a command
 destroys data, its question shows the context and the address.
 
+## Differences from RocketMQ
+
+- `cloneGroupOffset` copies the offsets of the topic of `-t`. RocketMQ's command copies those of
+  the group's other topics too.
+- `queryMsgById` and `queryMsgByUniqueKey` find a unique key with an account, too. RocketMQ's say
+  that a 4.9.7 broker has no such message, because its client and broker sign different fields.
+- `getAclConfig` hides the secret keys, whatever the broker sent.
+- `startMonitoring` prints the lines that RocketMQ writes to the log of its client.
+- The commands about accounts are refused by brokers of RocketMQ 5.3, which have users in place of
+  the accounts of `plain_acl.yml`.
+- A failure is one line and an exit code. RocketMQ prints a stack trace and exits with 0.
+- In JSON and CSV a server that does not answer, or that refuses the account, is an error.
+  RocketMQ's text has empty cells.
+
 ## Completion
 
 `eval "$(mqadmin completion bash)"` completes commands and options in bash,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from mqadmin.doctor.facts import Facts, Unanswered
+from mqadmin.doctor.facts import RUNTIME, Facts, Unanswered
 from mqadmin.doctor.findings import Finding
 from mqclient.errors import UnreachableError
 
@@ -18,9 +18,9 @@ def check_access(facts: Facts) -> Iterator[Finding]:
         for access in broker.accounts:
             yield Finding(
                 "error", "acl.default", broker.subject,
-                f"accepts account {access} with the password of RocketMQ's sample plain_acl.yml",
-                f"delete it: mqadmin deleteAclConfig -b {broker.address} -a {access}; "
-                "or give it another secretKey",
+                f"accepts account {access} with the password of RocketMQ's samples",
+                "give it another secretKey, or delete it: mqadmin deleteAclConfig "
+                f"-b {broker.address} -a {access}",
             )  # fmt: skip
         if broker.is_open:
             yield Finding(
@@ -29,7 +29,7 @@ def check_access(facts: Facts) -> Iterator[Finding]:
                 "globalWhiteRemoteAddresses",
                 "take the address out of plain_acl.yml if it is not needed",
             )  # fmt: skip
-    without = [broker for broker in facts.living if broker.config.get("aclEnable") == "false"]
+    without = [broker for broker in facts.living if broker.has_accounts is False]
     if without:
         yield Finding(
             "info", "acl.off", "brokers",
@@ -48,9 +48,10 @@ def check_unanswered(facts: Facts) -> Iterator[Finding]:
         if not (isinstance(one.error, UnreachableError) and one.error.address in known):
             same[one.subject, str(one.error)].append(one)
     for (subject, error), questions in same.items():
+        is_blind = any(one.what == RUNTIME for one in questions)
         more = f" and {len(questions) - 1} more" if len(questions) > 1 else ""
         yield Finding(
-            "warning", "doctor.unanswered", subject,
+            "error" if is_blind else "warning", "doctor.unanswered", subject,
             f"was not checked for {questions[0].what}{more}: {error}",
             "give an account that may read it, or look why the server does not answer",
             len(questions), "questions",

@@ -15,7 +15,10 @@ from mqcommon.wire.bodies.groups import (
 from mqcommon.wire.bodies.route import MASTER_ID, ClusterInfo
 from mqcommon.wire.bodies.topics import TopicConfig, TopicOffset
 
-__all__ = ["BrokerFacts", "Facts", "Progress", "Unanswered"]
+__all__ = ["RUNTIME", "BrokerFacts", "Facts", "Progress", "Unanswered"]
+
+RUNTIME = "runtime figures"
+"""The question without whose answer little of a broker is known."""
 
 Progress = dict[str, dict[MessageQueue, OffsetWrapper]]
 """The offsets of each group in its queues."""
@@ -67,6 +70,15 @@ class BrokerFacts:
         """How findings name it."""
         role = "broker" if self.is_master else "slave"
         return f"{role} {self.name} at {self.address}"
+
+    @property
+    def has_accounts(self) -> bool | None:
+        """Whether it asks clients for an account; None if it did not tell its configuration.
+
+        RocketMQ 4.9's switch is aclEnable, RocketMQ 5.3's is authenticationEnabled.
+        """
+        switches = {self.config.get(name) for name in ("aclEnable", "authenticationEnabled")}
+        return None if switches == {None} else "true" in switches
 
     def number(self, key: str) -> float | None:
         """A runtime figure, None if the broker does not give it."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from mqadmin.doctor.facts import BrokerFacts, Facts, Progress, Unanswered
+from mqadmin.doctor.facts import RUNTIME, BrokerFacts, Facts, Progress, Unanswered
 from mqclient.admin import Admin
 from mqclient.engine.parallel import in_parallel
 from mqclient.errors import BrokerError, NotFoundError, RocketMQError
@@ -20,10 +20,11 @@ from mqcommon.wire.codes import ResponseCode
 
 __all__ = ["WELL_KNOWN", "survey"]
 
-WELL_KNOWN = (("RocketMQ", "12345678"), ("rocketmq2", "12345678"))
-"""The accounts of the plain_acl.yml that RocketMQ's distribution has as a sample."""
-UNKNOWN_ACCOUNT = ("No acl config", "signature")
-"""Words of a broker that does not accept an account's keys (`PlainPermissionManager.validate`)."""
+WELL_KNOWN = (("RocketMQ", "12345678"), ("rocketmq2", "12345678"), ("rocketmq", "12345678"))
+"""The accounts of the sample plain_acl.yml of RocketMQ 4.9, and of RocketMQ 5's documentation."""
+UNKNOWN_ACCOUNT = ("No acl config", "signature", "is not found")
+"""Words of a broker that does not accept an account's keys: `PlainPermissionManager.validate` of
+RocketMQ 4.9, `DefaultAuthenticationHandler` of 5.3."""
 RETURNED, GOT = "SNDBCK_PUT_NUMS", "GROUP_GET_NUMS"
 
 
@@ -84,7 +85,7 @@ async def _ask_broker(admin: Admin, facts: Facts, broker: BrokerFacts) -> None:
     try:
         broker.runtime = await admin.brokers.runtime(broker.address)
     except BrokerError as error:  # it is reached, and refuses the account
-        facts.unanswered.append(Unanswered("runtime figures", broker.subject, error))
+        facts.unanswered.append(Unanswered(RUNTIME, broker.subject, error))
     except RocketMQError as error:
         broker.failure = error
         return
@@ -119,7 +120,7 @@ async def _offsets(admin: Admin, broker: BrokerFacts) -> Progress:
 
 async def _probe_accounts(admin: Admin, facts: Facts, broker: BrokerFacts) -> None:
     """Sign a harmless request with each well-known account, if the broker asks for accounts."""
-    if broker.config.get("aclEnable") != "true":
+    if not broker.has_accounts:
         return
     with _noting(facts, "well-known accounts", broker.subject):
         nobody = f"doctor{secrets.token_hex(4)}", secrets.token_hex(8)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from mqclient.admin.channel import Room
+from mqclient.admin.channel import R, Room
+from mqclient.errors import ClientTimeout
 from mqcommon.wire.bodies.acl import AclConfig, PlainAccessConfig
 from mqcommon.wire.calls import access_calls
+from mqcommon.wire.calls.call import Call
 from mqcommon.wire.headers.admin import GetBrokerAclConfigResponseHeader
 
 
@@ -25,8 +27,17 @@ class Access(Room):
 
     async def versions(self, address: str) -> GetBrokerAclConfigResponseHeader:
         """Versions of the access files. No answer (ClientTimeout) means access control is off."""
-        return await self._channel.ask_broker(address, access_calls.acl_versions())
+        return await self._ask(address, access_calls.acl_versions())
 
     async def config(self, address: str) -> AclConfig:
         """All accounts; this project's brokers mask the secrets."""
-        return await self._channel.ask_broker(address, access_calls.acl_config())
+        return await self._ask(address, access_calls.acl_config())
+
+    async def _ask(self, address: str, call: Call[R]) -> R:
+        try:
+            return await self._channel.ask_broker(address, call)
+        except ClientTimeout as error:
+            raise ClientTimeout(
+                f"{error}; RocketMQ's brokers do not answer questions about accounts while access "
+                "control is off (aclEnable)"
+            ) from error

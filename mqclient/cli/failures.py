@@ -8,7 +8,7 @@ from mqcommon.cli.running import Failure
 from mqcommon.message import DecodeError
 from mqcommon.wire.codes import ResponseCode
 
-__all__ = ["failure_of"]
+__all__ = ["failure_of", "is_denied"]
 
 
 def failure_of(error: Exception) -> Failure | None:
@@ -18,10 +18,16 @@ def failure_of(error: Exception) -> Failure | None:
     return Failure(str(error)) if isinstance(error, DecodeError) else running.failure_of(error)
 
 
+def is_denied(error: Exception) -> bool:
+    """Whether access control of a broker refused the account."""
+    return isinstance(error, BrokerError) and (
+        error.code == ResponseCode.NO_PERMISSION or "AclException" in error.remark
+    )
+
+
 def _code_of(error: RocketMQError) -> int:
-    if isinstance(error, BrokerError):
-        is_denied = error.code == ResponseCode.NO_PERMISSION or "AclException" in error.remark
-        return exit_codes.DENIED if is_denied else exit_codes.FAILED
+    if is_denied(error):
+        return exit_codes.DENIED
     if isinstance(error, UnreachableError | ClientTimeout):
         return exit_codes.UNREACHABLE
     return exit_codes.FAILED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -300,8 +301,8 @@ def test_a_default_password_is_an_error(
 def test_without_an_account_the_unanswered_questions_are_named(
     sample_broker: Standalone, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = diagnosed(capsys, 0, "-n", sample_broker.namesrv, "--sample", "0")
-    assert {check for _, check, _ in found} == {"doctor.unanswered"}
+    found = diagnosed(capsys, 1, "-n", sample_broker.namesrv, "--sample", "0")
+    assert {(severity, check) for severity, check, _ in found} == {("error", "doctor.unanswered")}
 
 
 def test_a_group_that_hangs_is_found(
@@ -369,10 +370,12 @@ def test_a_broker_that_is_down_is_a_finding(capsys: pytest.CaptureFixture[str]) 
     assert main(words, lambda _given: Admin(NAMESRV, transport=OneDown())) == 1
     rows = json.loads(capsys.readouterr().out)
     check_rows("doctor", rows)
-    assert [row["subject"] for row in rows if row["severity"] == "error"] == [
+    assert [row["subject"] for row in rows] == [
         "broker b at 10.0.0.2:10911",
         "slave b at 10.0.0.3:10911",
+        "broker a at 10.0.0.1:10911",
     ]
+    assert {row["severity"] for row in rows} == {"error"}
     assert "nothing listens at 10.0.0.2:10911" in rows[0]["finding"]
     (unanswered,) = [row for row in rows if row["check"] == "doctor.unanswered"]
     assert unanswered["figure"] == 5
@@ -396,3 +399,11 @@ def test_an_admin_of_another_account_shares_the_options() -> None:
         assert other._options.timeout == 7
         assert other._options.credentials == Credentials("a", "b")
         other.close()
+
+
+def test_the_page_lists_every_check() -> None:
+    root = Path(__file__).parent.parent.parent
+    code = "".join(path.read_text() for path in (root / "mqadmin" / "doctor").glob("*.py"))
+    named = re.findall(r'"((?:namesrv|broker|acl|topic|group|doctor)\.[a-z_]+)"', code)
+    page = (root / "docs" / "operations" / "doctor.md").read_text()
+    assert set(named) == set(re.findall(r"^\| `([a-z_.]+)`", page, re.MULTILINE))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mqadmin.command import Arguments, Command, Option
 from mqadmin.java_text import fixed, in_hash_order
 from mqadmin.report import Report
+from mqadmin.runtime_figures import first_number, transferred_tps
 from mqadmin.unreached import Unreached
 from mqclient.admin import Admin
 
@@ -69,12 +70,6 @@ async def _brokers(admin: Admin, unreached: Unreached) -> list[Broker]:
     return found
 
 
-def _first_number(text: str | None) -> float:
-    """The first of the numbers in "1.2 3.4 5.6": the rate of the last seconds."""
-    words = (text or "").split()
-    return float(words[0]) if words else 0.0
-
-
 def _hours(broker: Broker, now_ms: int) -> float:
     earliest = broker.runtime.get("earliestMessageTimeStamp")
     return (now_ms - int(earliest)) / MS_PER_HOUR if earliest else 0.0
@@ -88,8 +83,8 @@ def _load_row(broker: Broker, now_ms: int) -> dict[str, object]:
         "brokerId": broker.broker_id,
         "addr": broker.address,
         "version": runtime.get("brokerVersionDesc", ""),
-        "inTps": _first_number(runtime.get("putTps")),
-        "outTps": _first_number(runtime.get("getTransferedTps")),
+        "inTps": first_number(runtime.get("putTps")),
+        "outTps": first_number(transferred_tps(runtime)),
         "pageCacheLockTimeMills": int(runtime.get("pageCacheLockTimeMills") or 0),
         "hours": round(_hours(broker, now_ms), 2),
         "commitLogDiskRatio": float(runtime.get("commitLogDiskRatio") or 0),
@@ -114,8 +109,8 @@ def _load_table(brokers: list[Broker], now_ms: int) -> str:
                 str(broker.broker_id),
                 broker.address,
                 runtime.get("brokerVersionDesc", ""),
-                _load(runtime, "putTps", "send"),
-                _load(runtime, "getTransferedTps", "pull"),
+                _load(runtime, runtime.get("putTps"), "send"),
+                _load(runtime, transferred_tps(runtime), "pull"),
                 runtime.get("pageCacheLockTimeMills", ""),
                 fixed(_hours(broker, now_ms), 2),
                 fixed(float(runtime.get("commitLogDiskRatio") or 0), 4),
@@ -124,11 +119,11 @@ def _load_table(brokers: list[Broker], now_ms: int) -> str:
     return "\n".join(lines)
 
 
-def _load(runtime: Mapping[str, str], tps_key: str, pool: str) -> str:
+def _load(runtime: Mapping[str, str], tps: str | None, pool: str) -> str:
     """Rate, then the waiting requests of the pool and the age of the oldest."""
     size = runtime.get(f"{pool}ThreadPoolQueueSize", "")
     wait_ms = runtime.get(f"{pool}ThreadPoolQueueHeadWaitTimeMills", "")
-    return f"{fixed(_first_number(runtime.get(tps_key)), 2):>9}({size},{wait_ms}ms)"
+    return f"{fixed(first_number(tps), 2):>9}({size},{wait_ms}ms)"
 
 
 def _totals(broker: Broker) -> tuple[int, int, int, int]:

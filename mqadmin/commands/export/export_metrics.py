@@ -9,6 +9,7 @@ from dataclasses import replace
 from mqadmin.command import Arguments, Command
 from mqadmin.exporting import CLUSTER, exported, folder_option
 from mqadmin.report import Report
+from mqadmin.runtime_figures import first_number, transferred_tps
 from mqadmin.unreached import Unreached
 from mqclient.admin import Admin
 from mqclient.admin.versions import version_name
@@ -88,8 +89,8 @@ async def _figures(
     half = await _stats(admin, address, HALF_TOPIC, unreached)
     delayed = await _stats(admin, address, SCHEDULE_TOPIC, unreached)
     return {
-        "normalInTps": float(runtime["putTps"].split()[0]),
-        "normalOutTps": float(runtime["getTransferedTps"].split()[0]),
+        "normalInTps": first_number(runtime["putTps"]),
+        "normalOutTps": first_number(transferred_tps(runtime)),
         "transInTps": half.stats_minute.tps,
         "scheduleInTps": delayed.stats_minute.tps,
         "normalOneDayInNum": _today(runtime, "msgPutTotal"),
