@@ -136,6 +136,15 @@ def group_of(topic: str) -> str | None:
     return None
 
 
+def is_internal_topic(topic: str) -> bool:
+    """Whether a topic is RocketMQ's own, or has a group's retries or dead letters.
+
+    A broker's topics that are named after it and its cluster are not known here.
+    """
+    prefixes = (INNER_PREFIX, SYSTEM_PREFIX, LIGHT_PREFIX)
+    return topic in SYSTEM_TOPICS or topic.startswith(prefixes) or is_of_a_group(topic)
+
+
 def java_hash(text: str) -> int:
     """Java's String.hashCode: over UTF-16 code units, as a signed 32-bit number."""
     code = 0

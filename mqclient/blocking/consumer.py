@@ -1,5 +1,7 @@
 """The common part of the blocking consumers."""
 
+import threading
+
 from mqclient.blocking.derive import like_plain, plain, sync
 from mqclient.blocking.loop_thread import CallbackThread
 from mqclient.blocking.sync_client import SyncClient
@@ -20,6 +22,21 @@ class SyncConsumer(SyncClient):
         super().__init__(client, callbacks)
         self._async_functions = callbacks
 
+    def close(self, timeout: float = 20.0) -> None:
+        """Stop pulling, let running handlers end, commit, leave the group. May be called twice.
+
+        timeout: seconds for the handlers. Inside a handler or a function of `on_rebalance` it
+        returns at once, and the rest happens when that has ended. In a forked child it only
+        forgets the client.
+        """
+        if self._async._in_handler:
+            self._over.set()
+            closing = threading.Thread(target=super().close, args=(timeout,), name="mqclient-close")
+            closing.start()
+            return
+        super().close(timeout)
+
+    unsubscribe = plain(Consumer.unsubscribe, before_start=True)
     subscription = plain(Consumer.subscription, before_start=True)
     assignment = plain(Consumer.assignment, before_start=True)
     queues = sync(Consumer.queues)

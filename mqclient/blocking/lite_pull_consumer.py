@@ -6,7 +6,7 @@ from mqclient.blocking.consumer import SyncConsumer
 from mqclient.blocking.derive import like, plain, sync
 from mqclient.blocking.loop_thread import CallbackThread
 from mqclient.consumer.lite.consumer import LitePullConsumer as AsyncLitePullConsumer
-from mqclient.consumer.subscription import SqlFilter
+from mqclient.consumer.subscription import SqlFilter, Topic
 from mqclient.engine.serializing import OfValues, V
 from mqclient.settings.consumers import LitePullOptions
 from mqclient.settings.declare import explained, made_of, takes
@@ -38,9 +38,12 @@ class LitePullConsumer(SyncConsumer, OfValues[V]):
 
     # --- what to read
 
-    def subscribe(self, topic: str, expression: str | SqlFilter = "*") -> None:
+    def subscribe(self, topic: Topic, expression: str | SqlFilter = "*") -> None:
         """Read this member's share of a topic; before or after the start.
 
+        topic: its name, or a compiled pattern: every topic whose whole name matches is read, never
+        RocketMQ's own. Topics that appear later are found within route_poll_interval (30 s), and
+        read from their beginning; a topic that is subscribed by name keeps that subscription.
         expression: tags "TagA || TagB", "*" for every message, or a SqlFilter. Every member of
         the group must have the same subscriptions. Raises TypeError, ValueError, also without a
         group and after `assign`. A running consumer lets a broker check a SqlFilter: BrokerError
@@ -51,7 +54,6 @@ class LitePullConsumer(SyncConsumer, OfValues[V]):
         else:
             self._running.run(self._async._subscribe_checked(topic, expression))
 
-    unsubscribe = plain(AsyncLitePullConsumer.unsubscribe, before_start=True)
     assign = plain(AsyncLitePullConsumer.assign, before_start=True)
 
     # --- messages

@@ -1,17 +1,16 @@
 """The blocking push consumer."""
 
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mqclient.blocking.consumer import SyncConsumer
-from mqclient.blocking.derive import plain
 from mqclient.blocking.loop_thread import CallbackThread
 from mqclient.consumer.context import Handler, MessageFunction
 from mqclient.consumer.push.consumer import PushConsumer as AsyncPushConsumer
 from mqclient.consumer.subscription import (
     SqlFilter,
     Subscription,
+    Topic,
     check_decorator,
     message_subscription,
     subscription_of,
@@ -41,22 +40,12 @@ class PushConsumer(SyncConsumer):
         client = made_of(AsyncPushConsumer, options)
         super().__init__(client, CallbackThread("mqclient-handlers"))
 
-    def close(self, timeout: float = 20.0) -> None:
-        """Stop pulling, let running handlers end, commit, leave the group. May be called twice.
-
-        timeout: seconds for the handlers. Inside a handler it returns at once, and the rest
-        happens when that handler has ended. In a forked child it only forgets the client.
-        """
-        if self._async._in_handler:
-            self._over.set()
-            closing = threading.Thread(target=super().close, args=(timeout,), name="mqclient-close")
-            closing.start()
-            return
-        super().close(timeout)
-
-    def subscribe(self, topic: str, expression: str | SqlFilter, handler: Handler) -> None:
+    def subscribe(self, topic: Topic, expression: str | SqlFilter, handler: Handler) -> None:
         """Read a topic; before or after the start, replacing an earlier subscription of it.
 
+        topic: its name, or a compiled pattern: every topic whose whole name matches is read, never
+        RocketMQ's own. Topics that appear later are found within route_poll_interval (30 s), and
+        read from their beginning; a topic that is subscribed by name keeps that subscription.
         expression: tags "TagA || TagB", "*" for every message, or a SqlFilter. handler: called
         with a list of messages and a ConsumeContext; None or ConsumeResult.SUCCESS acknowledges,
         an exception or anything else has them delivered again later. Plain functions run in
@@ -69,7 +58,7 @@ class PushConsumer(SyncConsumer):
         self._subscribe(subscription_of(topic, expression, self._async_functions.wrap(handler)))
 
     def on_message(
-        self, topic: str, expression: str | SqlFilter = "*"
+        self, topic: Topic, expression: str | SqlFilter = "*"
     ) -> Callable[[MessageFunction], MessageFunction]:
         """Decorate a function that handles one message of a topic.
 
@@ -94,8 +83,6 @@ class PushConsumer(SyncConsumer):
             self._async._add(subscription)
         else:
             self._running.run(self._async._add_checked(subscription))
-
-    unsubscribe = plain(AsyncPushConsumer.unsubscribe, before_start=True)
 
     def run(self) -> None:
         """Serve until SIGINT or SIGTERM (signals on the main thread only) or close(); then close.

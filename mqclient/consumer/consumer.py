@@ -4,6 +4,7 @@ Rules: RocketMQ 4.9 `DefaultLitePullConsumerImpl`.
 """
 
 import asyncio
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -16,7 +17,8 @@ from mqclient.consumer.lag import Lag, OffsetAtTime, lag_of
 from mqclient.consumer.offset_store import OFFSET_TIMEOUT, MemoryOffsets
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.rebalance_listener import LISTENER_TIMEOUT_S, QueuesFunction
-from mqclient.consumer.subscription import SqlFilter, Subscription
+from mqclient.consumer.subscription import SqlFilter, Subscription, Topic, check_topic
+from mqclient.consumer.topic_patterns import TopicPatterns
 from mqclient.engine.async_client import AsyncClient
 from mqclient.engine.client import Client
 from mqclient.engine.first_at import asking, first_at, first_message_at
@@ -48,8 +50,75 @@ class Consumer(AsyncClient):
         self._client = Client(options)
         self._subscriptions: dict[str, Subscription] = {}
         self._checks = FilterChecks(self._client, options.group or TOOLS_GROUP)
+        self._patterns = TopicPatterns(
+            self._client, self._subscriptions, self._keep, self._drop_topic
+        )
 
     # --- topics and queues
+
+    def unsubscribe(self, topic: Topic) -> None:
+        """Stop reading a topic, or the topics of a pattern; unknown ones are ignored.
+
+        A topic that is left by its name is not found by patterns again. Failed messages of a push
+        consumer that no handler has yet are sent back, which counts as one more failure: members
+        that still subscribe to the topic get them later.
+        """
+        check_topic(topic)
+        if self._is_assigned:
+            return
+        if isinstance(topic, re.Pattern):
+            self._patterns.remove(topic)
+        else:
+            name = self._client.namespace.wrap(topic)
+            self._checks.forget(name)
+            self._patterns.is_named(name, subscribed=False)
+            self._drop_topic(name)
+        self._heartbeat_soon()
+
+    def _accept(self, subscription: Subscription) -> None:
+        """Add a subscription of a topic, or of a pattern, and tell the brokers."""
+        if subscription.pattern is not None:
+            self._patterns.add(subscription)
+            return
+        self._patterns.is_named(subscription.data.topic, subscribed=True)
+        self._keep(subscription)
+        self._heartbeat_soon()
+
+    @abstractmethod
+    def _keep(self, subscription: Subscription) -> None:
+        """Add the subscription of a topic, or replace it."""
+
+    @abstractmethod
+    def _drop_topic(self, topic: str) -> None:
+        """Stop reading a topic, as named on the wire."""
+
+    async def _find_topics(self) -> None:
+        """At the start: subscribe to the topics of the patterns, and follow them from then on.
+
+        Raises BrokerError, UnreachableError, ClientTimeout.
+        """
+        await self._patterns.look()
+        interval = self._client.settings.route_poll_interval
+        follow = self._patterns.follow(interval, self._heartbeat_soon)
+        self._client.spawn(follow, "topic patterns")
+
+    def _route_changed(self, topic: str) -> None:
+        if topic in self._subscriptions:
+            self._heartbeat_soon()
+
+    def _heartbeat_soon(self) -> None:
+        """Send the subscriptions to the brokers, then rebalance; does nothing before the start."""
+        if self._client.running:
+            self._client.spawn(self._heartbeat_then_rebalance(), "heartbeat")
+
+    @abstractmethod
+    async def _heartbeat_then_rebalance(self) -> None:
+        """Ask for the routes first, because only known brokers get a heartbeat."""
+
+    @property
+    def _in_handler(self) -> bool:
+        """Whether the caller is a function of `on_rebalance`: it must not wait for its own end."""
+        return self._assignment.listener.calling
 
     def subscription(self) -> dict[str, str | SqlFilter]:
         """The filter of each topic that is subscribed to, by name or by a pattern.
@@ -103,17 +172,27 @@ class Consumer(AsyncClient):
         await self._checks.finish()
         try:
             async with asyncio.timeout(limit):
+                await self._patterns.looked()
                 await self._assignment.wait_balanced()
         except TimeoutError:
-            items = sorted(self._subscriptions.items())
-            names = [t for t, item in items if not (item.balanced or t.startswith(RETRY_PREFIX))]
-            trouble = self._assignment.trouble
-            cause = f"{trouble}; " if trouble else "does the topic exist? "
-            raise ClientTimeout(
-                f"no queue of {', '.join(names)} was assigned within {limit:g} s; {cause}"
-                f"mqadmin topicRoute -n {self._client.settings.servers[0]} -t {names[0]}"
-            ) from None
+            raise ClientTimeout(self._why_waiting(limit)) from None
         return self.assignment()
+
+    def _why_waiting(self, limit: float) -> str:
+        """Why no queues were assigned within a time, and what to do."""
+        items = sorted(self._subscriptions.items())
+        names = [t for t, item in items if not (item.balanced or t.startswith(RETRY_PREFIX))]
+        servers = self._client.settings.servers
+        if not names:
+            trouble = self._patterns.trouble or "the NameServer has not answered"
+            return f"the topics of the patterns are not known after {limit:g} s: {trouble}"
+        cause = "does the topic exist? "
+        if self._assignment.trouble is not None:
+            cause = f"{self._assignment.trouble}; "
+        return (
+            f"no queue of {', '.join(names)} was assigned within {limit:g} s; {cause}"
+            f"mqadmin topicRoute -n {servers[0]} -t {names[0]}"
+        )
 
     def on_rebalance(
         self,

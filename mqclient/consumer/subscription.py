@@ -1,8 +1,11 @@
 """Filters of a subscription: tag expressions "A || B" or "*", or SQL92. No IO."""
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import structs
 
 from mqclient.consumer.context import (
     Handler,
@@ -22,7 +25,9 @@ __all__ = [
     "HandlerWrap",
     "SqlFilter",
     "Subscription",
+    "Topic",
     "check_decorator",
+    "check_topic",
     "message_subscription",
     "subscription_of",
     "tag_subscription",
@@ -60,7 +65,8 @@ class Subscription:
     handler is `async def` and runs on the loop, not in a thread. one_message: the handler gets one
     message at a time, whatever the batch size. initial: queues that existed when
     the subscription was first balanced, None before that; later ones begin at their minimum.
-    announced: brokers heard of it; a push consumer pulls only then.
+    announced: brokers heard of it; a push consumer pulls only then. pattern: the topics to find,
+    each of which becomes a subscription `for_topic`; None for a topic.
     """
 
     data: SubscriptionData
@@ -73,6 +79,12 @@ class Subscription:
     checked: bool = False
     announced: bool = False
     reader: Reader[Any] | None = None
+    pattern: re.Pattern[str] | None = None
+
+    def for_topic(self, topic: str) -> "Subscription":
+        """The subscription of a topic that the pattern has found."""
+        data = structs.replace(self.data, topic=topic, sub_version=next_version())
+        return replace(self, data=data, pattern=None)
 
     def give_values(self, messages: list[ReceivedMessage]) -> None:
         """Have the deserializer read the values of messages, if there is one."""
@@ -91,12 +103,23 @@ class Subscription:
             self.handler = wrap(self.handler, self.on_loop)
 
 
+Topic = str | re.Pattern[str]
+"""A topic, or a pattern that the whole name of a topic must match."""
+
+
+def check_topic(topic: object) -> None:
+    """Raise TypeError or ValueError unless it is a topic or a pattern of topics."""
+    if not isinstance(topic, re.Pattern):
+        check_readable(topic)  # type: ignore[arg-type]
+    elif not isinstance(topic.pattern, str):
+        raise TypeError(f"a pattern of topics must be of str, not of bytes: {topic.pattern!r}")
+
+
 def tag_subscription(topic: str, expression: str, handler: Handler | None) -> Subscription:
     """Read a tag expression: tags separated by "||", or "*" for every message.
 
     Raises TypeError or ValueError naming the mistake.
     """
-    check_readable(topic)
     if not isinstance(expression, str):
         raise TypeError(f"expression must be str, not {type(expression).__name__}")
     text = expression.strip() or SUBSCRIBE_ALL
@@ -116,15 +139,14 @@ def tag_subscription(topic: str, expression: str, handler: Handler | None) -> Su
 
 def check_decorator(topic: object, expression: str | SqlFilter) -> None:
     """Raise TypeError or ValueError for wrong arguments of `on_message`."""
-    if not isinstance(topic, str):
+    if not isinstance(topic, (str, re.Pattern)):
         hint = "; write @consumer.on_message('TopicTest')" if callable(topic) else ""
         raise TypeError(f"on_message needs a topic, not a {type(topic).__name__}{hint}")
-    check_readable(topic)
     subscription_of(topic, expression, None)
 
 
 def message_subscription(
-    topic: str, expression: str | SqlFilter, function: MessageHandler
+    topic: Topic, expression: str | SqlFilter, function: MessageHandler
 ) -> Subscription:
     """A subscription whose handler gets one message at a time.
 
@@ -137,7 +159,7 @@ def message_subscription(
 
 
 def subscription_of(
-    topic: str, expression: str | SqlFilter, handler: Handler | None
+    topic: Topic, expression: str | SqlFilter, handler: Handler | None
 ) -> Subscription:
     """Read the filter of a subscription: a tag expression, or SQL92.
 
@@ -145,9 +167,13 @@ def subscription_of(
     """
     if handler is not None:
         check_handler(handler)
+    check_topic(topic)
+    if isinstance(topic, re.Pattern):
+        made = subscription_of(topic.pattern or "*", expression, handler)
+        made.pattern = topic
+        return made
     if not isinstance(expression, SqlFilter):
         return tag_subscription(topic, expression, handler)
-    check_readable(topic)
     data = SubscriptionData(
         topic=topic,
         sub_string=expression.text,

@@ -14,7 +14,7 @@ from mqclient.consumer.consumer import Consumer
 from mqclient.consumer.lite.buffer import LiteBuffer, LiteQueue
 from mqclient.consumer.lite.lite_assignment import LiteAssignment
 from mqclient.consumer.offset_store import MemoryOffsets, remote_offsets
-from mqclient.consumer.subscription import SqlFilter, Subscription, subscription_of
+from mqclient.consumer.subscription import SqlFilter, Subscription, Topic, subscription_of
 from mqclient.engine.parallel import in_parallel
 from mqclient.engine.serializing import OfValues, V
 from mqclient.errors import BrokerError, RocketMQError
@@ -22,7 +22,7 @@ from mqclient.settings.checks import check_range, check_readable, seconds
 from mqclient.settings.consumers import LitePullOptions
 from mqclient.settings.declare import explained, takes
 from mqcommon.message import MessageQueue, ReceivedMessage, queue_of
-from mqcommon.wire.bodies.heartbeat import ConsumerData
+from mqcommon.wire.bodies.heartbeat import SQL92, ConsumerData
 from mqcommon.wire.codes import RequestCode
 from mqcommon.wire.frame import Frame
 
@@ -79,6 +79,7 @@ class LitePullConsumer(Consumer, OfValues[V]):
 
     async def _begin(self) -> None:
         client = self._client
+        await self._find_topics()
         await client.routes.refresh_all(self._subscriptions)
         await in_parallel(self._checks.check, list(self._subscriptions.values()))
         client.check_running()  # a close may have come meanwhile
@@ -100,7 +101,7 @@ class LitePullConsumer(Consumer, OfValues[V]):
         self._client.check_loop()
         if self._closing is None:
             self._closing = asyncio.create_task(self._close(limit))
-        if not self._assignment.listener.calling:
+        if not self._in_handler:
             await asyncio.shield(self._closing)
 
     async def _close(self, limit: float) -> None:
@@ -119,9 +120,12 @@ class LitePullConsumer(Consumer, OfValues[V]):
 
     # --- what to read
 
-    def subscribe(self, topic: str, expression: str | SqlFilter = "*") -> None:
+    def subscribe(self, topic: Topic, expression: str | SqlFilter = "*") -> None:
         """Read this member's share of a topic; before or after the start.
 
+        topic: its name, or a compiled pattern: every topic whose whole name matches is read, never
+        RocketMQ's own. Topics that appear later are found within route_poll_interval (30 s), and
+        read from their beginning; a topic that is subscribed by name keeps that subscription.
         expression: tags "TagA || TagB", "*" for every message, or a SqlFilter. Every member of
         the group must have the same subscriptions. Raises TypeError, ValueError, also without a
         group and after `assign`.
@@ -131,7 +135,6 @@ class LitePullConsumer(Consumer, OfValues[V]):
         raises BrokerError.
         """
         subscription = subscription_of(topic, expression, None)
-        topic = subscription.data.topic = check_readable(self._client.namespace.wrap(topic))
         if self.settings.group is None:
             raise ValueError(
                 "a consumer without a group cannot subscribe; name a group, or assign queues: "
@@ -143,33 +146,32 @@ class LitePullConsumer(Consumer, OfValues[V]):
                 "consumer to subscribe"
             )
         self._reads = True
-        if self._client.running and isinstance(expression, SqlFilter):
+        data = subscription.data
+        if subscription.pattern is None:
+            data.topic = check_readable(self._client.namespace.wrap(data.topic))
+        if subscription.pattern is None and self._client.running and data.expression_type == SQL92:
             self._checks.begin(subscription, self._accept)
         else:
-            self._checks.forget(topic)
+            self._checks.forget(data.topic)
             self._accept(subscription)
 
-    async def _subscribe_checked(self, topic: str, expression: str | SqlFilter) -> None:
+    async def _subscribe_checked(self, topic: Topic, expression: str | SqlFilter) -> None:
         """Subscribe, and raise a refusal of the filter; for the blocking face."""
         self.subscribe(topic, expression)
-        await self._checks.finish(self._client.namespace.wrap(topic))
+        if isinstance(topic, str):
+            await self._checks.finish(self._client.namespace.wrap(topic))
 
-    def _accept(self, subscription: Subscription) -> None:
+    def _keep(self, subscription: Subscription) -> None:
         topic = subscription.data.topic
         before = self._subscriptions.get(topic)
         if before is not None:
             subscription.initial, subscription.balanced = before.initial, before.balanced
         self._subscriptions[topic] = subscription
         self._assignment.pull_again(topic)
-        self._heartbeat_soon()
 
-    def unsubscribe(self, topic: str) -> None:
-        """Stop reading a topic; unknown topics are ignored."""
-        topic = self._client.namespace.wrap(topic)
-        self._checks.forget(topic)
-        if self._assignment.chosen is None and self._subscriptions.pop(topic, None) is not None:
+    def _drop_topic(self, topic: str) -> None:
+        if self._subscriptions.pop(topic, None) is not None:
             self._assignment.retire(self._assignment.of_topic(topic))
-            self._heartbeat_soon()
 
     def assign(self, queues: Iterable[MessageQueue], expression: str | SqlFilter = "*") -> None:
         """Read exactly these queues, whatever other members do; replaces an earlier assignment.
@@ -178,8 +180,8 @@ class LitePullConsumer(Consumer, OfValues[V]):
         their position. Raises TypeError, ValueError, also after `subscribe`.
         """
         chosen = frozenset(self._wire(queue) for queue in queues)
-        if self._assignment.chosen is None and self._subscriptions:
-            topics = ", ".join(sorted(self._subscriptions))
+        if self._assignment.chosen is None and (self._subscriptions or self._patterns):
+            topics = ", ".join(sorted(self._subscriptions)) or "patterns"
             raise ValueError(
                 f"this consumer subscribes to {topics}, and assign excludes subscribe; use "
                 "another consumer to assign queues"
@@ -316,15 +318,6 @@ class LitePullConsumer(Consumer, OfValues[V]):
     async def _members_changed(self, _address: str, request: Frame) -> None:
         if request.fields.get("consumerGroup") == self.settings.group:
             self._assignment.rebalance_soon()
-
-    def _route_changed(self, topic: str) -> None:
-        if topic in self._subscriptions:
-            self._heartbeat_soon()
-
-    def _heartbeat_soon(self) -> None:
-        """Send the subscriptions to the brokers, then rebalance; does nothing before the start."""
-        if self._client.running:
-            self._client.spawn(self._heartbeat_then_rebalance(), "heartbeat")
 
     async def _heartbeat_then_rebalance(self) -> None:
         """Ask for the routes first, because only known brokers get a heartbeat.

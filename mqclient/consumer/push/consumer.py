@@ -28,6 +28,7 @@ from mqclient.consumer.subscription import (
     HandlerWrap,
     SqlFilter,
     Subscription,
+    Topic,
     check_decorator,
     message_subscription,
     subscription_of,
@@ -140,7 +141,7 @@ class PushConsumer(Consumer):
 
     def _check_subscribed(self) -> None:
         """Raise ValueError when no topic is subscribed to."""
-        if not any(item.handler for item in self._subscriptions.values()):
+        if not self._patterns and not any(item.handler for item in self._subscriptions.values()):
             raise ValueError(
                 f"the consumer of group {self.settings.group} would read nothing; call "
                 "subscribe(topic, '*', handler) or use @consumer.on_message(topic) first"
@@ -154,6 +155,7 @@ class PushConsumer(Consumer):
         if self._trace is not None:
             self._trace.start()
         client = self._client
+        await self._find_topics()
         await client.routes.refresh_all(self._subscriptions)
         await in_parallel(self._checks.check, list(self._subscriptions.values()))
         client.check_running()  # a close may have come meanwhile
@@ -183,9 +185,7 @@ class PushConsumer(Consumer):
 
     @property
     def _in_handler(self) -> bool:
-        """Whether the caller is a handler or a function of `on_rebalance`: it must not wait for its
-        own end."""
-        return self._service.calling or self._assignment.listener.calling
+        return self._service.calling or super()._in_handler
 
     async def _close(self, limit: float) -> None:
         deadline = time.monotonic() + limit
@@ -236,9 +236,12 @@ class PushConsumer(Consumer):
 
     # --- subscriptions
 
-    def subscribe(self, topic: str, expression: str | SqlFilter, handler: Handler) -> None:
+    def subscribe(self, topic: Topic, expression: str | SqlFilter, handler: Handler) -> None:
         """Read a topic; before or after the start, replacing an earlier subscription of it.
 
+        topic: its name, or a compiled pattern: every topic whose whole name matches is read, never
+        RocketMQ's own. Topics that appear later are found within route_poll_interval (30 s), and
+        read from their beginning; a topic that is subscribed by name keeps that subscription.
         expression: tags "TagA || TagB", "*" for every message, or a SqlFilter. handler: called
         with a list of messages and a ConsumeContext; None or ConsumeResult.SUCCESS acknowledges,
         an exception or anything else has them delivered again later. `async def` runs on the
@@ -252,7 +255,7 @@ class PushConsumer(Consumer):
         self._add(subscription_of(topic, expression, handler))
 
     def on_message(
-        self, topic: str, expression: str | SqlFilter = "*"
+        self, topic: Topic, expression: str | SqlFilter = "*"
     ) -> Callable[[MessageFunction], MessageFunction]:
         """Decorate a function that handles one message of a topic: `def` or `async def`.
 
@@ -283,6 +286,9 @@ class PushConsumer(Consumer):
             subscription.handler = tracing.around(subscription.handler)
         if subscription.reader is None and self.settings.deserializer is not None:
             subscription.reader = Reader(self.settings.deserializer)
+        if subscription.pattern is not None:
+            self._accept(subscription)
+            return
         data = subscription.data
         data.topic = check_readable(self._client.namespace.wrap(data.topic))
         if self._client.running and data.expression_type == SQL92:
@@ -297,7 +303,7 @@ class PushConsumer(Consumer):
         for subscription in self._subscriptions.values():
             subscription.wrap_handler(wrap)
 
-    def _accept(self, subscription: Subscription) -> None:
+    def _keep(self, subscription: Subscription) -> None:
         for wrap in self._wraps:
             subscription.wrap_handler(wrap)
         topic = subscription.data.topic
@@ -305,20 +311,11 @@ class PushConsumer(Consumer):
         if before is not None:
             subscription.initial, subscription.balanced = before.initial, before.balanced
         self._subscriptions[topic] = subscription
-        self._heartbeat_soon()
 
-    def unsubscribe(self, topic: str) -> None:
-        """Stop reading a topic; unknown topics are ignored.
-
-        Failed messages of the topic that no handler has yet are sent back, which counts as one
-        more failure: members that still subscribe to it get them later.
-        """
-        name = self._client.namespace.wrap(topic)
-        self._checks.forget(name)
-        if self._subscriptions.pop(name, None) is not None:
-            self._assignment.retire(self._assignment.of_topic(name))
-            self._service.unsubscribed(topic)
-            self._heartbeat_soon()
+    def _drop_topic(self, topic: str) -> None:
+        if self._subscriptions.pop(topic, None) is not None:
+            self._assignment.retire(self._assignment.of_topic(topic))
+            self._service.unsubscribed(self._client.namespace.unwrap(topic))
 
     def _pause(self, held: ProcessQueue) -> None:
         self._service.pause(held)
@@ -349,15 +346,6 @@ class PushConsumer(Consumer):
 
     async def _give_back_stuck(self) -> None:
         await self._service.give_back_stuck(list(self._assignment.held.values()))
-
-    def _route_changed(self, topic: str) -> None:
-        if topic in self._subscriptions:
-            self._heartbeat_soon()
-
-    def _heartbeat_soon(self) -> None:
-        """Send the subscriptions to the brokers, then rebalance; does nothing before the start."""
-        if self._client.running:
-            self._client.spawn(self._heartbeat_then_rebalance(), "heartbeat")
 
     async def _heartbeat_then_rebalance(self) -> None:
         """Ask for the routes first, because only known brokers get a heartbeat."""
