@@ -22,19 +22,19 @@ from mqcommon.names import (
     is_system_group,
 )
 
-__all__ = ["COLUMNS", "UNCONSUMED_MAX", "Sample", "rows_between", "take_sample"]
+__all__ = ["COLUMNS", "Sample", "rows_between", "take_sample"]
 
 COLUMNS = ("topic", "group", "inTps", "outTps", "lag", "drainS")
-UNCONSUMED_MAX = 1_000
-"""Most topics without a group that one round asks about; each costs a request to its brokers."""
+QUESTIONS_MAX = 1_000
+"""Most requests of a round about topics without a group, each of which costs one to each broker."""
 
 
 @dataclass(slots=True)
 class Sample:
     """All offsets at one moment.
 
-    at_s: monotonic time. ends: the end of each queue. groups: consumed offsets. unasked: topics
-    above UNCONSUMED_MAX. failure: why figures are missing.
+    at_s: monotonic time. ends: the end of each queue. groups: consumed offsets. unasked: number of
+    topics above QUESTIONS_MAX. failure: why figures are missing.
     """
 
     at_s: float
@@ -75,8 +75,9 @@ async def take_sample(admin: Admin, topic: str | None, group: str | None) -> Sam
         not_users = {*SYSTEM_TOPICS, *clusters.broker_addr_table, *clusters.cluster_addr_table}
         names = {*await admin.topics.names()} - {queue.topic for queue in sample.ends} - not_users
         wanted = sorted(n for n in names if _is_users(n) and topic in (None, n))
-        sample.unasked = max(0, len(wanted) - UNCONSUMED_MAX)
-        await in_parallel(ask_topic, wanted[:UNCONSUMED_MAX])
+        most = max(1, QUESTIONS_MAX // max(1, len(masters)))
+        sample.unasked = max(0, len(wanted) - most)
+        await in_parallel(ask_topic, wanted[:most])
     sample.failure = unreached.failure
     return sample
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from mqadmin.doctor.facts import BrokerFacts, Facts
 from mqadmin.doctor.findings import Finding
@@ -29,9 +29,10 @@ MIB = 1 << 20
 _RUNTIME = re.compile(r"(\d+) days?, (\d+) hours?, (\d+) minutes?, (\d+) seconds?")
 
 
-def check_servers(facts: Facts) -> Iterator[Finding]:
-    """All findings about servers."""
+def check_servers(facts: Facts, expected: Collection[str] = ()) -> Iterator[Finding]:
+    """All findings about servers. expected: names of brokers that must be registered."""
     yield from _namesrvs(facts)
+    yield from _missing(facts, expected)
     yield from _masters(facts)
     for broker in facts.brokers:
         if broker.failure is not None:
@@ -67,6 +68,15 @@ def _namesrvs(facts: Facts) -> Iterator[Finding]:
                 "list every NameServer in namesrvAddr of these brokers",
                 len(lacking), "brokers",
             )  # fmt: skip
+
+
+def _missing(facts: Facts, expected: Collection[str]) -> Iterator[Finding]:
+    """Brokers that are down, or were never started: NameServers forget a broker that goes away."""
+    for name in sorted({*expected} - {broker.name for broker in facts.brokers}):
+        yield Finding(
+            "error", "broker.missing", f"broker {name}", "is registered at no NameServer",
+            "start it; if it runs, look at its namesrvAddr and its log",
+        )  # fmt: skip
 
 
 def _unreachable(broker: BrokerFacts) -> Finding:

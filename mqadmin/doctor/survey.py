@@ -13,7 +13,7 @@ from mqclient.admin import Admin
 from mqclient.engine.parallel import in_parallel
 from mqclient.errors import BrokerError, NotFoundError, RocketMQError
 from mqclient.settings.values import Credentials
-from mqcommon.names import DLQ_PREFIX, is_of_a_group, is_system_group
+from mqcommon.names import DLQ_PREFIX, is_of_a_group, is_system_group, retry_topic
 from mqcommon.wire.bodies.groups import BrokerStatsItem
 from mqcommon.wire.bodies.route import ClusterInfo
 from mqcommon.wire.codes import ResponseCode
@@ -38,9 +38,9 @@ async def survey(admin: Admin, sample_s: float) -> Facts:
     await in_parallel(lambda broker: _ask_broker(admin, facts, broker), facts.brokers)
     sampled = time.monotonic()
     await in_parallel(lambda broker: _probe_accounts(admin, facts, broker), facts.living)
-    await in_parallel(lambda one: _ask_extents(admin, facts, *one), list(_topics(facts)))
+    await in_parallel(lambda one: _ask_extents(admin, facts, *one), list(_unconsumed(facts)))
     await in_parallel(lambda group: _ask_members(admin, facts, group), facts.groups)
-    await in_parallel(lambda one: _ask_returned(admin, facts, *one), list(_consumed(facts)))
+    await in_parallel(lambda one: _ask_returned(admin, facts, *one), list(_returning(facts)))
     await in_parallel(lambda group: _ask_dead_letters(admin, facts, group), _dead(facts))
     if sample_s > 0:
         await asyncio.sleep(max(0.0, sampled + sample_s - time.monotonic()))
@@ -141,10 +141,15 @@ async def _accepts(admin: Admin, broker: BrokerFacts, access: str, secret: str) 
     return True
 
 
-def _topics(facts: Facts) -> Iterator[tuple[BrokerFacts, str]]:
-    """The user topics of each broker."""
+def _unconsumed(facts: Facts) -> Iterator[tuple[BrokerFacts, str]]:
+    """The user topics of each broker in which no group has an offset."""
+    consumed = {
+        queue.topic for one in facts.masters for table in one.first.values() for queue in table
+    }
     for broker in facts.masters:
-        yield from ((broker, topic) for topic in broker.topics if not is_of_a_group(topic))
+        for topic in broker.topics:
+            if topic not in consumed and not is_of_a_group(topic):
+                yield broker, topic
 
 
 async def _ask_extents(admin: Admin, facts: Facts, broker: BrokerFacts, topic: str) -> None:
@@ -156,6 +161,8 @@ async def _ask_extents(admin: Admin, facts: Facts, broker: BrokerFacts, topic: s
 async def _ask_members(admin: Admin, facts: Facts, group: str) -> None:
     """The members at the first broker that has some; a member is connected to all its brokers."""
     for broker in facts.masters:
+        if group not in broker.groups and group not in broker.first:
+            continue
         try:
             facts.members[group] = await admin.groups.connection(group, broker.address)
             return
@@ -170,11 +177,13 @@ async def _ask_members(admin: Admin, facts: Facts, group: str) -> None:
         facts.unanswered.append(Unanswered(f"members of group {group}", broker.subject, failure))
 
 
-def _consumed(facts: Facts) -> Iterator[tuple[BrokerFacts, str, str]]:
-    """Each broker, topic and group that is online."""
+def _returning(facts: Facts) -> Iterator[tuple[BrokerFacts, str, str]]:
+    """Each broker, topic and group that is online and has ever returned a message there."""
     for broker in facts.masters:
         for group, offsets in broker.first.items():
-            if group in facts.members:
+            retries = retry_topic(group)
+            returned = any(q.topic == retries and one.broker_offset for q, one in offsets.items())
+            if returned and group in facts.members:
                 topics = {queue.topic for queue in offsets}
                 yield from ((broker, topic, group) for topic in sorted(topics))
 

@@ -140,6 +140,11 @@ def test_servers_that_are_down_or_disagree() -> None:
     ]
 
 
+def test_a_broker_that_must_be_there() -> None:
+    found = [*check_servers(facts(broker()), ["a", "gone"])]
+    assert [(one.check, one.subject) for one in found] == [("broker.missing", "broker gone")]
+
+
 def test_a_loopback_address_is_for_one_machine() -> None:
     known = facts(broker(address="127.0.0.1:10911"))
     assert findings(known) == [("warning", "broker.address", None)]
@@ -344,7 +349,7 @@ def test_an_orphan_and_an_unused_topic_are_found(
         consumer.wait_assigned()
     with BlockingAdmin(mq_broker.namesrv) as admin:
         admin.offsets.commit(group, MessageQueue(topic, "broker-a", 0), 0)
-    words = ("-n", mq_broker.namesrv, "--sample", "0")
+    words = ("-n", mq_broker.namesrv, "--sample", "0", "--expect", "broker-a")
     found = diagnosed(capsys, 0, *words)
     assert ("info", "topic.unused", f"topic {unused}") in found
     assert ("warning", "group.orphan", f"group {group}") in found

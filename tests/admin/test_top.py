@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mqadmin import main
+from mqadmin import main, rates
 from mqadmin.commands.broker import top
 from mqadmin.commands.broker.top import COLUMNS
 from mqadmin.rates import Sample, rows_between
@@ -138,6 +138,19 @@ def test_a_terminal_shows_a_table_that_fits(
     assert consumed[0] in screen.text
     assert "Ctrl-C ends" in screen.text
     assert screen.text.endswith("\x1b[?25h\x1b[?1049l"), "the terminal gets its old screen back"
+
+
+def test_topics_without_a_group_cost_a_bounded_number_of_requests(
+    mq_broker: Standalone, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rates, "QUESTIONS_MAX", 1)
+    for _ in range(2):
+        mq_broker.topic()
+    words = ["top", "-n", mq_broker.namesrv, "--interval", "0.5", "--count", "1"]
+    assert main([*words, "--output", "json"]) == 0
+    output = capsys.readouterr()
+    assert len([row for row in json.loads(output.out) if row["group"] is None]) == 1
+    assert "topics without a group are not shown" in output.err
 
 
 class Dying(OneDown):

@@ -25,9 +25,10 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
     idle_hours = arguments.number("idle", IDLE_HOURS)
     if sample_s < 0 or idle_hours < 0:
         raise UsageError("--sample and --idle must not be negative")
+    expected = [name.strip() for name in (arguments.text("expect") or "").split(",")]
     facts = await survey(admin, sample_s)
     findings = [
-        *check_servers(facts),
+        *check_servers(facts, [*filter(None, expected)]),
         *check_access(facts),
         *check_topics(facts, idle_hours),
         *check_groups(facts, idle_hours),
@@ -58,6 +59,7 @@ DOCTOR = Command(
     run,
     [
         Option("", "sample", f"Seconds between two looks at offsets, 0 for one look [{SAMPLE_S}]"),
+        Option("", "expect", "Names of brokers that must be registered: broker-a,broker-b"),
         Option("", "idle", f"Hours after which a topic or group counts as unused [{IDLE_HOURS}]"),
     ],
     description="What is wrong in a cluster, how much, and what to do",

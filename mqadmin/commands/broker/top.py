@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from mqadmin.command import Arguments, Command, Option, UsageError
-from mqadmin.rates import COLUMNS, UNCONSUMED_MAX, Sample, rows_between, take_sample
+from mqadmin.rates import COLUMNS, Sample, rows_between, take_sample
 from mqadmin.report import Live, Round, Row
 from mqclient.admin import Admin
 from mqclient.errors import RocketMQError
@@ -76,7 +76,7 @@ def _note(sample: Sample, count: int, rows_max: int) -> str | None:
         notes.append(f"{count - rows_max} more rows; show them with --rows")
     if sample.unasked:
         unasked = f"{sample.unasked} topics without a group are not shown"
-        notes.append(f"{unasked}, as there are over {UNCONSUMED_MAX}; choose one with -t")
+        notes.append(f"{unasked}, as they cost too many requests; choose one with -t")
     return f"note: {'; '.join(notes)}" if notes else None
 
 
