@@ -140,7 +140,7 @@ def test_a_terminal_shows_a_table_that_fits(
     assert screen.text.endswith("\x1b[?25h\x1b[?1049l"), "the terminal gets its old screen back"
 
 
-def test_topics_without_a_group_cost_a_bounded_number_of_requests(
+def test_requests_about_topics_without_a_group_are_bounded(
     mq_broker: Standalone, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rates, "QUESTIONS_MAX", 1)
