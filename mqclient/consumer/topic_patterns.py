@@ -102,10 +102,10 @@ class TopicPatterns:
         return changed
 
     async def follow(self, interval: float, announce: Callable[[], None]) -> None:
-        """Look again every `interval` seconds, and after each change of the patterns."""
+        """Look again every `interval` seconds while there are patterns, and when they change."""
         while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(interval):
+                async with asyncio.timeout(interval if self._wanted else None):
                     await self._again.wait()
             try:
                 if await self.look():

@@ -176,6 +176,22 @@ async def test_a_seek_inside_an_orderly_handler_takes_effect_after_it():
     assert cluster.committed[Q0] == 5
 
 
+async def test_a_broadcasting_consumer_seeks_and_keeps_its_offset(tmp_path):
+    cluster = Cluster(T=1)
+    cluster.put("T", *(b"%d" % n for n in range(3)))
+    made = options(False, model="broadcasting", offset_store=tmp_path / "offsets.json")
+    handle = Gate()
+    async with reading(cluster, handle, **made) as consumer:
+        await until_async(lambda: len(handle.ended) == 3)
+        consumer.pause()
+        await consumer.seek(Q0, 1)
+    again = Gate()
+    async with reading(cluster, again, **made) as consumer:
+        assert await consumer.committed(Q0) == 1
+        await until_async(lambda: again.ended == [b"1", b"2"])
+    assert not cluster.committed, "brokers keep no offsets of it"
+
+
 async def test_a_wrong_seek_of_a_push_consumer_is_refused():
     cluster = Cluster(T=1)
     async with reading(cluster, Gate()) as consumer:

@@ -12,7 +12,7 @@ import mqclient
 from mqclient import ClientId, aio
 from mqcommon.message import MessageQueue
 from mqcommon.wire import Frame, RequestCode
-from mqcommon.wire.bodies.offsets import LockBatchResponseBody
+from mqcommon.wire.bodies.offsets import LockBatchResponseBody, ResetOffsetBody
 from mqcommon.wire.bodies.route import BrokerData, QueueData, TopicRouteData
 from tests.client.cluster import BROKER, NAME, NAMESRV, Cluster
 from tests.client.reading import Q0
@@ -243,6 +243,49 @@ async def test_close_in_a_function_returns_and_closes_after_it(kind):
     await consumer.start()
     await until_async(lambda: consumer.state == "closed")
     assert ended == [[Q0]]
+
+
+@pytest.mark.parametrize("kind", ["push", "lite"])
+def test_a_blocking_close_in_a_function_ends_in_order(mq, kind):
+    topic, group = mq.topic(queues=1), f"g_close_{kind}"
+    with mqclient.Producer(mq.namesrv) as producer:
+        producer.send(mqclient.Message(topic, b"x"))
+    calls: list[str] = []
+    options = {"consume_from": "earliest"}
+    if kind == "lite":
+        consumer = mqclient.LitePullConsumer(group, mq.namesrv, **options)
+        consumer.subscribe(topic)
+    else:
+        consumer = mqclient.PushConsumer(group, mq.namesrv, **options)
+        consumer.on_message(topic)(lambda _message: None)
+
+    def assigned(_queues):
+        consumer.close()
+        calls.append("assigned")
+
+    consumer.on_rebalance(assigned=assigned, revoked=lambda _queues: calls.append("revoked"))
+    consumer.start()
+    assert until(lambda: consumer.state == "closed")
+    assert calls == ["assigned", "revoked"]
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+async def test_a_reset_by_an_operator_revokes_and_assigns_again(orderly):
+    cluster, seen = Cluster(T=1), []
+    cluster.put("T", b"0", b"1", b"2")
+    heard = Heard(cluster)
+    consumer = made("orderly" if orderly else "concurrent", cluster, seen)
+
+    async def assigned(queues):
+        heard.calls.append(("assigned", [await consumer.position(queue) for queue in queues]))
+
+    consumer.on_rebalance(assigned=assigned, revoked=heard.revoked)
+    async with consumer:
+        await until_async(lambda: len(seen) == 3)
+        body = ResetOffsetBody({Q0: 1}).to_json()
+        await cluster.transport.push(BROKER, Frame(220, {"group": "g"}, body=body))
+        await until_async(lambda: seen[3:] == [b"1", b"2"])
+        assert heard.calls == [("assigned", [0]), ("revoked", [Q0]), ("assigned", [1])]
 
 
 @KINDS
