@@ -1,6 +1,7 @@
 """`mqadmin completion SHELL`: a script that completes commands and options.
 
-The script holds every name, so that completion starts no Python. bash, zsh and fish read it with
+The script holds every name, so that completion starts no Python. It reads the names of saved
+contexts from their file, in bash and zsh. bash, zsh and fish read it with
 `eval "$(mqadmin completion bash)"`, `eval "$(mqadmin completion zsh)"` and
 `mqadmin completion fish | source`.
 """
@@ -18,6 +19,15 @@ __all__ = ["COMPLETION", "SHELLS", "script"]
 COMPLETION = "completion"
 FIRST = ("help", "--version", COMPLETION)
 """First words besides the commands."""
+
+
+CONTEXT_NAMES = (
+    """sed -n 's/^    "\\([^"]*\\)": {$/\\1/p' """
+    '"${XDG_CONFIG_HOME:-$HOME/.config}/mqadmin/contexts.json" 2>/dev/null'
+)
+"""Shell words that print the names of saved contexts, as `contexts` writes the file."""
+NAMING = ("context use", "context show", "context remove")
+"""Commands whose word is the name of a saved context."""
 
 
 def script(words: Sequence[str]) -> str:
@@ -47,6 +57,8 @@ _mqadmin() {{
     words="{" ".join([*_first_words(), *FIRST])}"
   elif [ "${{COMP_WORDS[COMP_CWORD-1]}}" = --output ]; then
     words="{" ".join(FORMATS)}"
+  elif [ "${{COMP_WORDS[COMP_CWORD-1]}}" = --context ]; then
+    words="$({CONTEXT_NAMES})"
   else
     if [ "$COMP_CWORD" -eq 2 ]; then
       case "$command" in
@@ -58,6 +70,9 @@ _mqadmin() {{
     case "$command" in {"|".join(_two_words())}) command="$command ${{COMP_WORDS[2]}}" ;; esac
     case "$command" in
 {cases}
+    esac
+    case "$command" in
+    {"|".join(f'"{name}"' for name in NAMING)}) words="$words $({CONTEXT_NAMES})" ;;
     esac
   fi
   COMPREPLY=($(compgen -W "$words" -- "$word"))

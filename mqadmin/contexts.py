@@ -60,10 +60,15 @@ class Contexts(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def path() -> Path:
-    """The file; XDG_CONFIG_HOME counts if it is absolute, as the XDG specification says."""
+    """The file, or the target of a link in its place. A user without a home folder has none: then
+    the path is not absolute.
+
+    XDG_CONFIG_HOME counts if it is absolute, as the XDG specification says.
+    """
     home = os.environ.get("XDG_CONFIG_HOME", "")
-    folder = Path(home) if os.path.isabs(home) else Path.home() / ".config"
-    return folder / "mqadmin" / "contexts.json"
+    folder = Path(home) if os.path.isabs(home) else Path(os.path.expanduser("~")) / ".config"
+    file = folder / "mqadmin" / "contexts.json"
+    return Path(os.path.realpath(file)) if file.is_absolute() else file
 
 
 def check_name(name: str) -> str:
@@ -78,10 +83,12 @@ def check_name(name: str) -> str:
 def load() -> Contexts:
     """All contexts. Raises WrongArguments with the file's path if the file cannot be used."""
     file = path()
+    if not file.is_absolute():
+        return Contexts()
     try:
         _check_owner(file)
         found = msgspec.json.decode(files.read_own(file, FILE_BYTES_MAX), type=Contexts)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # users of services have such a home folder
         return Contexts()
     except OSError as error:
         raise WrongArguments(f"cannot read the contexts in {file}: {error.strerror}") from error
@@ -108,6 +115,8 @@ def named(contexts: Contexts, name: str) -> Context:
 def changing() -> Iterator[Contexts]:
     """The contexts, which are saved after the block; one process at a time."""
     file = path()
+    if not file.is_absolute():
+        raise WrongArguments("cannot save contexts without a home folder; set XDG_CONFIG_HOME")
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=FOLDER_MODE)
         folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

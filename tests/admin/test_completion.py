@@ -34,6 +34,14 @@ def test_bash_completes_commands_options_and_formats() -> None:
     assert completed("completion", "z") == ["zsh"]
 
 
+def test_bash_completes_names_of_contexts() -> None:
+    for name in ("prod", "test"):
+        assert main(["context", "add", name, "-n", "h:1"]) == 0
+    assert completed("topicList", "--context", "") == ["prod", "test"]
+    assert completed("context", "use", "p") == ["prod"]
+    assert "add" in completed("context", "")
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_script_of_each_shell_is_sound(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mqadmin import main
+from mqadmin import contexts, main
 from mqadmin.catalogue import command_of
 from mqclient.settings.values import Credentials
 from tests.admin.golden import RecordedCluster
@@ -135,6 +136,16 @@ def test_wrong_command_lines(
     assert not contexts_file.exists()
 
 
+def test_contexts_that_are_added_at_once_are_all_kept(contexts_file: Path) -> None:
+    def add(name: str) -> None:
+        with contexts.changing() as known:
+            known.contexts[name] = contexts.Context(PROD)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, [f"c{number}" for number in range(32)]))
+    assert len(contexts.load().contexts) == 32
+
+
 def test_an_existing_context_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
     context(capsys, "add", "prod", "-n", PROD)
     assert main(["context", "add", "prod", "-n", "10.0.0.9:9876"]) == 2
@@ -176,6 +187,36 @@ def test_a_folder_in_place_of_the_file_is_one_line(
     contexts_file.mkdir(parents=True, mode=0o700)
     assert main(["topicList"]) == 2
     assert "cannot read the contexts in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("home", ["/dev/null", "/nonexistent/user"])
+def test_a_user_without_a_home_folder_has_no_context(
+    home: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setenv("HOME", home)
+    assert context(capsys, "list") == []
+
+
+def test_a_user_that_is_not_known_cannot_save_a_context(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    assert context(capsys, "list") == []
+    assert main(["context", "add", "prod", "-n", PROD]) == 2
+    assert "set XDG_CONFIG_HOME" in capsys.readouterr().err
+
+
+def test_a_link_to_the_file_stays_a_link(
+    capsys: pytest.CaptureFixture[str], contexts_file: Path, tmp_path: Path
+) -> None:
+    contexts_file.parent.mkdir(parents=True)
+    contexts_file.symlink_to(tmp_path / "dotfiles.json")
+    context(capsys, "add", "prod", "-n", PROD)
+    assert contexts_file.is_symlink()
+    assert PROD in (tmp_path / "dotfiles.json").read_text()
+    assert context(capsys, "list")[0]["name"] == "prod"
 
 
 def test_a_context_whose_account_is_gone_is_named(
