@@ -11,7 +11,7 @@ import click
 
 from mqadmin.contexts import Context, in_use
 from mqadmin.java_text import parse_time_ms
-from mqadmin.report import FORMATS, Live, Report, Stream
+from mqadmin.report import FORMATS, Result
 from mqclient.admin import Admin
 from mqclient.cli import connection
 from mqclient.settings.values import Credentials
@@ -140,15 +140,15 @@ class Command:
 
     either: short names of options of which exactly one must be given. interval_option: the
     option, in seconds, that makes the command repeat until it is stopped. more_options: ours, which
-    RocketMQ's usage text does not have. effect: for a destructive command, names the loss, as the
-    end of the sentence "This will ...". description: the purpose of a command of our own, in one
-    line; `catalogue` has RocketMQ's descriptions. positional: the word after the command's name,
-    `NAME`, or `[NAME]` if it may be absent. connects: False for a command that asks no server; it
-    gets an Admin that is not started.
+    RocketMQ's usage text does not have. effect: for a command that changes stored data, names the
+    change, as the end of the sentence "This will ...". description: the purpose of a command of our
+    own, in one line; `catalogue` has RocketMQ's descriptions. positional: the word after the
+    command's name, `NAME`, or `[NAME]` if it may be absent. connects: False for a command that asks
+    no server; it gets an Admin that is not started.
     """
 
     name: str
-    run: Callable[[Admin, Arguments], Awaitable[Report | Stream | Live]]
+    run: Callable[[Admin, Arguments], Awaitable[Result]]
     options: Sequence[Option] = ()
     either: Sequence[str] = ()
     interval_option: str | None = None

@@ -1,4 +1,4 @@
-"""Requirements of a destructive command: an address that was given, and a yes."""
+"""Requirements of a command that changes stored data: an address that was given, and a yes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from mqclient.admin import Admin
 __all__ = ["DRY_RUN", "is_confirmed", "require_address"]
 
 DRY_RUN = Option("", "dry-run", "Show what would change, and change nothing", takes_value=False)
-"""The option of a destructive command that changes nothing when it is given."""
+"""The option with which such a command changes nothing."""
 
 
 def require_address(command: Command, arguments: Arguments) -> None:
-    """Refuse a destructive command that would fall back on the default address."""
+    """Refuse a command that changes stored data on the default address."""
     if command.effect is None or os.environ.get("NAMESRV_ADDR"):
         return
     if not arguments.text("namesrvAddr") and not arguments.text("brokerAddr"):
         raise UsageError(
-            f"{command.name} destroys data, so it needs an address: "
+            f"{command.name} changes stored data, so it needs an address: "
             "give -n HOST:PORT or --context NAME, or set NAMESRV_ADDR"
         )
 
@@ -36,7 +36,7 @@ async def is_confirmed(command: Command, admin: Admin, arguments: Arguments) -> 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         if is_rocketmqs(command.name):
             return True
-        raise UsageError(f"{command.name} destroys data: confirm it with --yes")
+        raise UsageError(f"{command.name} changes stored data: confirm it with --yes")
     if arguments.context:
         sys.stderr.write(f"Context {arguments.context}: {arguments.text('namesrvAddr')}\n")
     sys.stderr.write(f"This will {await command.effect(admin, arguments)}.\nContinue? [y/N] ")

@@ -11,7 +11,7 @@ from pathlib import Path
 from mqadmin.command import Arguments, UsageError
 from mqadmin.java_text import java_map, java_object, java_value, millis_text
 from mqclient.admin import MessageTrack
-from mqcommon.message import ReceivedMessage
+from mqcommon.message import DecodeError, ReceivedMessage
 from mqcommon.message_row import message_row
 from mqcommon.wire.bodies.running import ConsumeMessageDirectlyResult
 
@@ -35,7 +35,10 @@ MESSAGE_COLUMNS = (
 
 
 def message_fields(message: ReceivedMessage) -> dict[str, object]:
-    """A message as JSON. `body` is its text; bytes that are not UTF-8 are in `bodyHex` instead."""
+    """A message as JSON. `body` is its text; bytes that are not UTF-8 are in `bodyHex` instead.
+
+    A body that does not decompress is there as it is stored, and `bodyError` says why.
+    """
     row: dict[str, object] = message_row(message, "none")
     row["brokerName"] = message.broker_name or None
     row["body"] = row["bodyHex"] = None
@@ -43,6 +46,8 @@ def message_fields(message: ReceivedMessage) -> dict[str, object]:
         row["body"] = message.body.decode()
     except UnicodeDecodeError:
         row["bodyHex"] = message.body.hex()
+    except DecodeError as error:
+        row["bodyHex"], row["bodyError"] = message.stored_body.hex(), str(error)
     return row
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from mqadmin.command import Arguments, Option, UsageError
-from mqadmin.java_text import TIME_FORMAT, millis_text, milliseconds_of, moment_of
+from mqadmin.java_text import millis_text, milliseconds_of
+from mqadmin.places import time_of
 from mqadmin.report import Report, Row
 from mqclient.admin import Admin, OffsetChange, OffsetPlan, ShiftBy, ToOffset
 from mqclient.admin.plans import Target
 from mqcommon.message import MessageQueue
 
 GROUP = Option("g", "group", "Consumer group", required=True)
-TOPIC = Option("t", "topic", "Topic", required=True)
-QUEUES = Option("q", "queues", "Only these queues: BROKER:ID, several by a comma")
 TARGETS = "earliest, latest, offset:N, time:WHEN or shift-by:N"
 COLUMNS = (
     "group", "topic", "brokerName", "queueId", "minOffset", "maxOffset", "before", "after",
@@ -42,23 +39,6 @@ def target_of(text: str) -> Target:
     raise UsageError(f"--to must be {TARGETS}, not {text!r}")
 
 
-def time_of(text: str) -> datetime:
-    """A time: milliseconds since 1970, or a date and time, local unless it has a time zone."""
-    if text.isdecimal():
-        return moment_of(int(text))
-    try:
-        return datetime.fromisoformat(text).astimezone()
-    except ValueError:
-        pass
-    try:
-        return datetime.strptime(text, TIME_FORMAT).astimezone()
-    except ValueError:
-        raise UsageError(
-            f"{text!r} is not a time: give milliseconds since 1970, or 2026-11-27T10:00:00, "
-            "with Z or +01:00 for a time zone"
-        ) from None
-
-
 def target_text(target: Target) -> str:
     """A target in words."""
     if isinstance(target, str):
@@ -69,20 +49,6 @@ def target_text(target: Target) -> str:
         direction = "forward" if target.count >= 0 else "back"
         return f"a place {abs(target.count)} messages {direction} in each queue"
     return f"the time {millis_text(milliseconds_of(target))}"
-
-
-def queues_of(arguments: Arguments) -> set[tuple[str, int]] | None:
-    """The queues of --queues, None if it is not given."""
-    text = arguments.text("queues")
-    if not text:
-        return None
-    found = set()
-    for part in text.split(","):
-        name, _, queue_id = part.strip().rpartition(":")
-        if not name or not queue_id.isdecimal():
-            raise UsageError(f"--queues: {part.strip()!r} is not BROKER:ID, like broker-a:0")
-        found.add((name, int(queue_id)))
-    return found
 
 
 def plan_text(plan: OffsetPlan, verb: str) -> str:

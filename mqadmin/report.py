@@ -1,6 +1,7 @@
 """Results of commands, and how they are written: RocketMQ's text, an aligned table, or JSON or CSV.
 
-A command returns a `Report`, a `Stream` if its result may be long or never ends, or a `Live` table.
+A command returns a `Report`, a `Stream` or `Lines` if its result may be long or never ends, or a
+`Live` table.
 """
 
 from __future__ import annotations
@@ -8,16 +9,18 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from mqadmin.java_text import millis_text
 from mqcommon.cli import exit_codes
 from mqcommon.cli.output import FORMATS as ROW_FORMATS
-from mqcommon.cli.output import Row, RowStream, printable, table_of, write_rows
+from mqcommon.cli.output import Row, RowStream, printable, table_of, write_bytes, write_rows
 
-__all__ = ["FORMATS", "Live", "Piece", "Report", "Round", "Row", "Stream", "write"]
+__all__ = [
+    "FORMATS", "Lines", "Live", "Piece", "Report", "Result", "Round", "Row", "Stream", "write",
+]  # fmt: skip
 
 FORMATS = ("rocketmq", *ROW_FORMATS)
 """The values of --output."""
@@ -57,10 +60,21 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A result that is written piece by piece. columns: the fields of the rows."""
+    """A result that is written piece by piece. columns: the fields of the rows.
+
+    widths: for a command of our own, the columns of its table and their usual widths.
+    """
 
     pieces: AsyncIterator[Piece]
     columns: Sequence[str]
+    widths: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Ready lines of JSON, which are the only form of a result."""
+
+    blocks: AsyncIterator[bytes]
 
 
 class Round(NamedTuple):
@@ -79,28 +93,40 @@ class Live:
     columns: Sequence[str]
 
 
-async def write(result: Report | Stream | Live, form: str) -> int:
+Result = Report | Stream | Lines | Live
+
+
+async def write(result: Result, form: str) -> int:
     """Write a result to standard output, and return the exit code. form: one of FORMATS."""
+    if isinstance(result, Report):
+        return _write_report(result, form)
     if isinstance(result, Live):
         await _write_live(result, form)
-        return exit_codes.OK
-    if isinstance(result, Stream):
-        await _write_stream(result, form)
-        return exit_codes.OK
-    _write_report(result, form)
+    elif isinstance(result, Lines):
+        async for block in result.blocks:
+            write_bytes(block)
+            sys.stdout.flush()
+    elif form in ("rocketmq", "table") and result.widths is None:
+        await _write_texts(result.pieces)
+    else:
+        await _write_rows(result, form)
+    return exit_codes.OK
+
+
+def _write_report(report: Report, form: str) -> int:
+    _write_rows_of(report, form)
     sys.stdout.flush()
-    is_rocketmqs = form == "rocketmq" and result.text is not None
-    if result.failure is not None and not is_rocketmqs:
-        raise result.failure
-    return result.exit_code
+    is_rocketmqs = form == "rocketmq" and report.text is not None
+    if report.failure is not None and not is_rocketmqs:
+        raise report.failure
+    return report.exit_code
 
 
-def _write_report(report: Report, form: str) -> None:
+def _write_rows_of(report: Report, form: str) -> None:
     is_for_people = form in ("rocketmq", "table")
     if is_for_people and (report.text is None or (form == "table" and report.columns)):
         names = report.columns
-        shown = [{name: _cell(name, row.get(name)) for name in names} for row in report.rows]
-        write_rows(shown, names, "table")
+        write_rows([_shown(row, names) for row in report.rows], names, "table")
     elif is_for_people and report.text is not None:
         _write_text(report.text())
     elif form == "json" and report.single and report.rows:
@@ -110,20 +136,28 @@ def _write_report(report: Report, form: str) -> None:
         write_rows(report.rows, list(columns) or report.columns, form)
 
 
-async def _write_stream(stream: Stream, form: str) -> None:
-    if form in ("rocketmq", "table"):
-        async for piece in stream.pieces:
-            if piece.text is not None:
-                _write_text(piece.text)
-                sys.stdout.flush()
-        return
-    rows = RowStream(stream.columns, form)
-    async for piece in stream.pieces:
-        if piece.row is not None:
-            rows.write(piece.row)
+async def _write_texts(pieces: AsyncIterator[Piece]) -> None:
+    async for piece in pieces:
+        if piece.text is not None:
+            _write_text(piece.text)
             sys.stdout.flush()
-    rows.finish()
-    sys.stdout.flush()
+
+
+async def _write_rows(stream: Stream, form: str) -> None:
+    """Write the rows. The document ends well also after an error and after Ctrl-C."""
+    is_table = form in ("rocketmq", "table")
+    widths = stream.widths or {}
+    rows = RowStream(
+        list(widths) if is_table else stream.columns, "table" if is_table else form, widths
+    )
+    try:
+        async for piece in stream.pieces:
+            if piece.row is not None:
+                rows.write(_shown(piece.row, widths) if is_table else piece.row)
+                sys.stdout.flush()
+    finally:
+        rows.finish()
+        sys.stdout.flush()
 
 
 async def _write_live(live: Live, form: str) -> None:
@@ -169,6 +203,11 @@ def _write_note(shown: Round) -> None:
 
 def _write_text(text: str) -> None:
     sys.stdout.write(text if not text or text.endswith("\n") else text + "\n")
+
+
+def _shown(row: Row, columns: Iterable[str]) -> Row:
+    """The cells of a row of a table."""
+    return {name: _cell(name, row.get(name)) for name in columns}
 
 
 def _cell(name: str, value: object) -> object:

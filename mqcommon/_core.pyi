@@ -36,6 +36,15 @@ from mqcommon._core_offline import (
 from mqcommon._core_offline import (
     rebuild as rebuild,
 )
+from mqcommon._core_range import (
+    Conditions as Conditions,
+)
+from mqcommon._core_range import (
+    RangeFailed as RangeFailed,
+)
+from mqcommon._core_range import (
+    RangeReader as RangeReader,
+)
 from mqcommon._core_results import (
     GetResult as GetResult,
 )
@@ -53,8 +62,8 @@ from mqcommon._core_write import (
 )
 
 __all__ = [
-    "COLUMN_LAYOUTS", "OPTIMISED", "ColumnBuilder", "ColumnsAhead", "Connector", "Event",
-    "FrameTemplate", "GetResult", "LinesAhead", "Memory", "PutResult", "QueryResult",
+    "COLUMN_LAYOUTS", "OPTIMISED", "ColumnBuilder", "ColumnsAhead", "Conditions", "Connector",
+    "Event", "FrameTemplate", "GetResult", "LinesAhead", "Memory", "PutResult", "QueryResult",
     "RangeFailed", "RangeReader", "RepairReport", "Report", "Request", "RowWriter", "Scan",
     "SendFailed", "SentReply", "Server", "ServerStopped", "SettingError", "StateFiles", "Store",
     "StoreDamaged", "StoreError", "StoreLocked", "StorePoisoned", "UnknownLayout", "bench",
@@ -326,51 +335,6 @@ def unpack_registration(body: bytes) -> bytes:
 
 def write_topic_table(table: dict[str, Any]) -> str:
     """Write a table of `TopicConfig` as fastjson does. Holds the GIL."""
-
-# --- the range reader (see mqpipeline/spark/topics/ranges.py)
-
-class RangeFailed(Exception):
-    """A range cannot be read on. `args` are kind, address, code, remark, text.
-
-    kind: "unreachable" or "timeout" (no reply until the retries ran out), "refused" (the broker
-    answered with `code` and `remark`), or "broken", "closed", "bad_frame", "busy" for others.
-    address: "host:port" of the last request. remark: the failure alone. text: the failure with
-    queue, address and offset.
-    """
-
-@final
-class RangeReader:
-    """Reads ranges of queues, one after another, with pulls of several ranges in flight.
-
-    Joins no group, commits nothing. settings: as for `Connector`. Each plan is a mapping:
-    - master, slave: "host:port" of the broker's master and slave; one of them may be None. The
-      slave
-      is used while the master fails, but its answers never count as data loss;
-    - broker_name, topic, queue_id, group, and the offsets first and end;
-    - tags: the list of wanted tags, or filter: an SQL92 condition; None for all messages;
-    - pull_count: messages that one pull asks for, at most; pulls_in_flight;
-    - waiting_bytes: most bytes of replies that wait for `fill`; one larger reply may exceed it;
-    - timeout: seconds of one pull; retry_timeout: seconds for which a pull is retried after a
-      transient failure.
-
-    Raises ValueError for a field that is missing or outside its range. Starts one thread.
-    """
-
-    def __new__(cls, settings: dict[str, Any], plans: list[Mapping[str, Any]]) -> Self: ...
-    def fill(
-        self, builder: ColumnBuilder, rows: int, size_bytes: int
-    ) -> tuple[bool, list[tuple[int, int, str]]]:
-        """Add records of the first range to columns, until they have enough or the range ends.
-
-        rows, size_bytes: what `builder` holds when it has enough; the last reply may exceed them.
-        Returns whether the range ended, and its losses since the last call: offset, number of
-        offsets, and reason. After the end of a range, the next range is the first.
-        Waits without the GIL; pulls are sent while this runs. Raises RangeFailed, DecodeError for a
-        body that cannot be decompressed, RuntimeError when closed or in a forked process.
-        """
-
-    def close(self) -> None:
-        """Close the connections and end the thread."""
 
 # --- the client engine (see mqclient/engine/transport.py)
 

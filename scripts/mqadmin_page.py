@@ -40,7 +40,7 @@ and 5 and with mqstack. `mqadmin` lists the commands, `mqadmin help COMMAND` sho
 
 `--output table` shows RocketMQ's text where a command's result is no table.
 
-A command that destroys data needs an address that was given: `-n`, `-b`, `NAMESRV_ADDR` or a
+A command that changes stored data needs an address that was given: `-n`, `-b`, `NAMESRV_ADDR` or a
 context; others fall back on `127.0.0.1:9876`. On a terminal such a command shows its effect and
 asks; `--yes` skips the question. Without a terminal RocketMQ's commands proceed, as in RocketMQ,
 and the commands that RocketMQ does not have need `--yes`.
@@ -69,7 +69,7 @@ A context has all that a command needs to connect: addresses, account, TLS and a
 leaves out is as without a context. The file is `mqadmin/contexts.json` in `XDG_CONFIG_HOME`, else
 in `~/.config`, and only its owner may read it. It never holds a secret, only the paths of files or
 the names of environment variables (`--credentials-env ACCESS_KEY,SECRET_KEY`). Before a command
-destroys data, its question shows the context and the address.
+changes stored data, its question shows the context and the address.
 
 ## Differences from RocketMQ
 
@@ -127,7 +127,7 @@ def _section(command: Command) -> str:
 def _nature(command: Command) -> str:
     """What differs from most commands."""
     own = "" if is_rocketmqs(command.name) else " RocketMQ does not have this command."
-    return own + (" It destroys data." if command.effect is not None else "")
+    return own + (" It changes stored data." if command.effect is not None else "")
 
 
 def _shapes(name: str) -> Iterator[str]:

@@ -113,7 +113,7 @@ CORE_DOORS = {
     "mqcommon/files.py",
     "mqcommon/core_logs.py",
     "mqstore/arrow.py",
-    "mqpipeline/spark/topics/ranges.py",
+    "mqclient/engine/ranges.py",
     "mqclient/engine/transport.py",
     "mqcommon/wire/bodies/registration.py",
     "mqclient/cli/bench.py",

@@ -12,15 +12,20 @@ if TYPE_CHECKING:
     from mqclient.admin.plans import OffsetChange, OffsetPlan, ShiftBy, ToOffset
     from mqclient.admin.queue_pages import QueuePage
     from mqclient.admin.resets import RollbackStats
+    from mqclient.admin.search import Found, Place, Problem, Search
     from mqclient.admin.versions import version_name
 
 __all__ = [
     "Admin",
+    "Found",
     "MessageTrack",
     "OffsetChange",
     "OffsetPlan",
+    "Place",
+    "Problem",
     "QueuePage",
     "RollbackStats",
+    "Search",
     "ShiftBy",
     "ToOffset",
     "version_name",
@@ -28,11 +33,15 @@ __all__ = [
 
 _HOME_OF = {
     "Admin": "admin",
+    "Found": "search",
     "MessageTrack": "messages",
     "OffsetChange": "plans",
     "OffsetPlan": "plans",
+    "Place": "search",
+    "Problem": "search",
     "QueuePage": "queue_pages",
     "RollbackStats": "resets",
+    "Search": "search",
     "ShiftBy": "plans",
     "ToOffset": "plans",
     "version_name": "versions",

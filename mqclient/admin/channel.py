@@ -8,6 +8,7 @@ from mqclient.engine.address_server import fetch_addresses
 from mqclient.engine.threads import in_thread
 from mqclient.errors import BrokerError, NoRouteError, RocketMQError
 from mqclient.settings.checks import is_address_server
+from mqclient.settings.clients import ConnectionOptions
 from mqcommon.message import MessageQueue
 from mqcommon.wire.bodies.route import BrokerData, TopicRouteData
 from mqcommon.wire.calls import namesrv_calls
@@ -26,6 +27,17 @@ class Engine(Protocol):
     @property
     def client_id(self) -> str:
         """The client id under which servers know the channel."""
+        ...
+
+    settings: ConnectionOptions
+    """The options for connecting."""
+
+    def mapped(self, address: str) -> str:
+        """The address to connect to for an address that a NameServer advertised."""
+        ...
+
+    def explain(self, address: str, error: Exception) -> Exception:
+        """The error for a failure of the transport. address: the broker's, as advertised."""
         ...
 
     async def start(self) -> None:

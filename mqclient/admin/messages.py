@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -11,8 +12,11 @@ from mqclient.admin.channel import Channel, Room, reachable
 from mqclient.admin.groups import Groups
 from mqclient.admin.offsets import Offsets
 from mqclient.admin.queue_pages import QueuePage, page_call, page_of
+from mqclient.admin.search import Place, Search
+from mqclient.admin.search_plan import Extent, SearchPlanner
 from mqclient.admin.topics import Topics
 from mqclient.admin.unique_keys import QUERY_COUNT, UniqueKeys
+from mqclient.engine.ranges import Conditions
 from mqclient.errors import (
     BrokerError,
     ClientTimeout,
@@ -30,7 +34,7 @@ from mqcommon.message import (
     decode_reply,
     parse_offset_msg_id,
 )
-from mqcommon.names import TRACE_TOPIC, retry_topic
+from mqcommon.names import TRACE_TOPIC, retry_topic, tags_of
 from mqcommon.wire.bodies.groups import ConsumerConnection
 from mqcommon.wire.bodies.running import ConsumeMessageDirectlyResult
 from mqcommon.wire.calls import message_calls
@@ -188,6 +192,49 @@ class Messages(Room):
         return page_of(
             await self._channel.ask_broker(await self._channel.master_of(queue), call), queue, tags
         )
+
+    async def find(
+        self,
+        topic: str,
+        *,
+        tags: str = "*",
+        key: str | None = None,
+        body: str | None = None,
+        json: str | None = None,
+        begin: datetime | None = None,
+        end: datetime | None = None,
+        group: str | None = None,
+        queues: Iterable[MessageQueue] | None = None,
+        start: Place | None = None,
+        count: int | None = None,
+    ) -> Search:
+        """Go through the stored messages of a topic and find those that meet every condition.
+
+        tags: "A || B". key: a regular expression, in the syntax of Rust's crate `regex`, which is
+        found in one of the message's keys. body: a text in the body. json: JSONPath (RFC 9535) that
+        selects a value of the body, "$.items[?@.price > 100]", or a condition on the whole body,
+        "@.order == 17". begin, end: store times, aware datetimes; messages stored at `begin` are
+        searched, messages stored at `end` are not. group: only what this group has not read.
+        queues: only these. start: go on at the place of an earlier search. count: at most this
+        many messages are found.
+
+        The search ends at the messages that are stored now, and joins no group. Raises NoRouteError
+        for an unknown topic, NotFoundError for a group without an offset in the topic, ValueError.
+        """
+        if count is not None and count < 1:
+            raise ValueError(f"count must be at least 1, not {count}")
+        wanted = tags_of(tags)
+        conditions = Conditions(tags=set(wanted) or None, key=key, body=body, json=json)
+        extent = Extent(
+            topic,
+            begin_ms=None if begin is None else milliseconds("begin", begin),
+            end_ms=None if end is None else milliseconds("end", end),
+            group=group,
+            queues=None if queues is None else frozenset(queues),
+            start=start,
+        )
+        planner = SearchPlanner(self._channel, self._topics, self._offsets)
+        return await planner.search(extent, conditions, wanted, count)
 
     async def resume_check(self, offset_msg_id: str) -> None:
         """Have the broker ask about a half message again (`resumeCheckHalfMessage`).

@@ -108,6 +108,7 @@ class Messages(BlockingRoom):
     copies = sync(messages.Messages.copies)
     trace = sync(messages.Messages.trace)
     read = sync(messages.Messages.read)
+    find = sync(messages.Messages.find)
     resume_check = sync(messages.Messages.resume_check)
     consume_directly = sync(messages.Messages.consume_directly)
     track = sync(messages.Messages.track)

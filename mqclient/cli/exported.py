@@ -1,4 +1,4 @@
-"""Reads the messages of a file that `mqstore export` wrote."""
+"""Reads the messages of a file that `mqstore export` or `mqadmin messages export` wrote."""
 
 from __future__ import annotations
 
@@ -251,5 +251,6 @@ def _checked(path: Path, message: ExportedMessage, body_crc: int) -> ExportedMes
 
 def _no_export(path: Path, place: str, what: str) -> ValueError:
     return ValueError(
-        f"{path}, {place}: {what}; to create such a file: mqstore export DIRECTORY --to FILE"
+        f"{path}, {place}: {what}; to create such a file: mqstore export DIRECTORY --to FILE, or "
+        "mqadmin messages export -t TOPIC > FILE.jsonl"
     )

@@ -36,7 +36,7 @@ COLUMNS = ("status", "msgId", "offsetMsgId", "topic", "brokerName", "queueId", "
 @click.option(
     "--file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="send the messages of an `mqstore export` file",
+    help="send the messages of a file of mqstore export or mqadmin messages export",
 )
 @click.option("--keep-queue", is_flag=True, help="with --file: send to the original queue ids")
 @click.option(
@@ -57,14 +57,15 @@ def send(
     A line is sent as soon as it is read. After Ctrl-C or SIGTERM no more lines are read; the lines
     read so far are sent, and the exit code is 130 or 143.
 
-    With --file, send the messages of a file that mqstore export wrote, with their unique keys, born
-    times, tags, keys and properties, to TOPIC or else to their original topics.
+    With --file, send the messages of a file that mqstore export or mqadmin messages export wrote,
+    with their unique keys, born times, tags, keys and properties, to TOPIC or else to their
+    original topics.
     """
     if named is not None:
         bodies, topic = bodies if topic is None else (topic, *bodies), named
     options = {**connection_of(fields), "timeout": fields.pop("timeout")}
     if fields["file"] is not None:
-        return run_async(send_file(_resend(topic, bodies, fields, options), output))
+        return run_async(send_file(_resend(topic, bodies, fields), options, output))
     if topic is None:
         raise click.UsageError("name a TOPIC, or a file: mqclient send --file FILE")
     for option in ("keep_queue", "skip", "count"):
@@ -74,9 +75,7 @@ def send(
     return run_async(_send(message, [body.encode() for body in bodies], options, output))
 
 
-def _resend(
-    topic: str | None, bodies: tuple[str, ...], fields: dict[str, Any], options: dict[str, Any]
-) -> Resend:
+def _resend(topic: str | None, bodies: tuple[str, ...], fields: dict[str, Any]) -> Resend:
     """The arguments of --file; the messages are sent as they are in the file."""
     given = [name for name in ("tags", "keys", "properties", "delay_level") if fields[name]]
     if bodies or given:
@@ -90,7 +89,6 @@ def _resend(
         keep_queue=fields["keep_queue"],
         skip=fields["skip"],
         count=fields["count"],
-        options=options,
     )
 
 

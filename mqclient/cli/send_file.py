@@ -1,10 +1,11 @@
-"""`mqclient send --file FILE`: what `mqstore export` wrote, put into a running broker."""
+"""`mqclient send --file FILE`: exported messages, put into a running broker."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from mqcommon.cli.progress import Report, progress
 from mqcommon.cli.running import refusing_arguments
 from mqcommon.message import MessageQueue
 
-__all__ = ["Resend", "send_file"]
+__all__ = ["COLUMNS", "Counts", "Resend", "resend", "send_file"]
 
 IN_FLIGHT_MAX = 64
 """Messages that are sent before the first answer is awaited."""
@@ -40,71 +41,86 @@ class Resend:
     """Number of messages to skip at the start."""
     count: int | None
     """Largest number of messages to send."""
-    options: dict[str, Any] = field(repr=False)
-    """Arguments of the producer."""
+
+    def messages(self, bar: Report | None) -> Iterator[ExportedMessage]:
+        """The chosen messages of the file; a mistake in it is a usage error."""
+        end = None if self.count is None else self.skip + self.count
+        return islice(read_export(self.path, None, bar), self.skip, end)
 
 
 @dataclass(slots=True)
-class _Counts:
+class Counts:
+    """Messages read, sent, stored less durably than the broker is set to, and left out."""
+
     read: int = 0
     sent: int = 0
     not_durable: int = 0
     left_out: int = 0
     failed_at: str = ""
 
+    def row(self, plan: Resend) -> dict[str, object]:
+        """The counts as a row of COLUMNS."""
+        values = (str(plan.path), self.read, self.sent, self.not_durable, self.left_out)
+        return dict(zip(COLUMNS, values, strict=True))
 
-async def send_file(plan: Resend, output: str | None) -> int:
+
+async def send_file(plan: Resend, options: dict[str, Any], output: str | None) -> int:
     """Send the messages of an export; writes how many. Returns the exit code.
 
-    If it ends early, it prints how to continue; a few messages may then be sent twice.
+    options: arguments of the producer.
     """
-    counts = _Counts()
+    with refusing_arguments():
+        producer = Producer(**options)
+    counts = await resend(plan, producer, "mqclient")
+    if chosen_format(output) == "table":
+        left_out = f", {counts.left_out} that RocketMQ keeps for itself left out"
+        click.echo(f"{counts.sent} messages sent{left_out if counts.left_out else ''}")
+    else:
+        write_rows([counts.row(plan)], COLUMNS, output)
+    return 0
+
+
+async def resend(plan: Resend, producer: Producer, label: str) -> Counts:
+    """Send the messages of an export, with a producer that starts and ends here.
+
+    label: the command, for lines on standard error. If it ends early, it prints how to continue; a
+    few messages may then be sent twice.
+    """
+    counts = Counts()
     try:
         # A mistake in the file, or in one of its messages, is a usage error.
         with progress() as bar, refusing_arguments():
-            async with Producer(**plan.options) as producer:
+            async with producer:
                 await _Sending(producer, plan, counts).run(bar)
     except BaseException:
         done = plan.skip + counts.sent + counts.left_out
         place = f" at {plan.path}, {counts.failed_at}" if counts.failed_at else ""
         click.echo(
-            f"mqclient: stopped{place}; {counts.sent} messages are sent. To go on, repeat the "
+            f"{label}: stopped{place}; {counts.sent} messages are sent. To go on, repeat the "
             f"command with --skip {done}",
             err=True,
         )
         raise
-    _say(plan, counts, output)
-    return 0
-
-
-def _say(plan: Resend, counts: _Counts, output: str | None) -> None:
-    if chosen_format(output) == "table":
-        left_out = f", {counts.left_out} that RocketMQ keeps for itself left out"
-        click.echo(f"{counts.sent} messages sent{left_out if counts.left_out else ''}")
-    else:
-        values = (str(plan.path), counts.read, counts.sent, counts.not_durable, counts.left_out)
-        write_rows([dict(zip(COLUMNS, values, strict=True))], COLUMNS, output)
     if counts.not_durable:
         click.echo(
-            f"mqclient: {counts.not_durable} messages are stored, but not yet as durably as the "
+            f"{label}: {counts.not_durable} messages are stored, but not yet as durably as the "
             "broker is set to (on its disk, or on a slave)",
             err=True,
         )
+    return counts
 
 
 class _Sending:
     """Sends with a window, so that messages of one queue arrive in the order of the file."""
 
-    def __init__(self, producer: Producer, plan: Resend, counts: _Counts) -> None:
+    def __init__(self, producer: Producer, plan: Resend, counts: Counts) -> None:
         self._producer, self._plan, self._counts = producer, plan, counts
         self._under_way: deque[tuple[ExportedMessage, asyncio.Task[SendResult]]] = deque()
         self._queues: dict[tuple[str, int], MessageQueue] = {}
 
     async def run(self, bar: Report | None) -> None:
-        plan = self._plan
-        end = None if plan.count is None else plan.skip + plan.count
         try:
-            for exported in islice(read_export(plan.path, None, bar), plan.skip, end):
+            for exported in self._plan.messages(bar):
                 self._counts.read += 1
                 await self._start(exported)
                 if len(self._under_way) >= IN_FLIGHT_MAX:

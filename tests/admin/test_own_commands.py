@@ -13,7 +13,8 @@ import pytest
 
 from mqadmin import main
 from mqadmin.catalogue import command_of, named
-from mqadmin.moving import target_of, time_of
+from mqadmin.moving import target_of
+from mqadmin.places import time_of
 from mqclient import Admin, LitePullConsumer, Message, Producer
 from mqclient.admin import Admin as AsyncAdmin
 from mqclient.admin import ShiftBy, ToOffset
@@ -180,9 +181,9 @@ def test_running_members_are_told_or_keep_the_group(
         ("offsets reset -g g -t t --to time:noon --yes", "'noon' is not a time"),
         ("offsets reset -g g -t TBW102 --to latest -q 0 --yes", "'0' is not BROKER:ID"),
         ("offsets skip -g g -t t --count 0 --yes", "--count must be at least 1"),
-        ("offsets reset -g g -t t --to latest", "destroys data: confirm it with --yes"),
-        ("dlq purge -g g", "destroys data: confirm it with --yes"),
-        ("dlq redrive -g g", "destroys data: confirm it with --yes"),
+        ("offsets reset -g g -t t --to latest", "changes stored data: confirm it with --yes"),
+        ("dlq purge -g g", "changes stored data: confirm it with --yes"),
+        ("dlq redrive -g g", "changes stored data: confirm it with --yes"),
         ("dlq peek -g g --count 0", "--count must be at least 1"),
     ],
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mqadmin.command import Arguments, Command, Option
 from mqadmin.confirmation import DRY_RUN
-from mqadmin.moving import TOPIC, carried_out, plan_text
+from mqadmin.moving import carried_out, plan_text
+from mqadmin.places import TOPIC
 from mqadmin.report import Report
 from mqclient.admin import Admin, OffsetPlan
 

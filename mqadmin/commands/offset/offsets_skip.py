@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mqadmin.command import Arguments, Command, Option
 from mqadmin.confirmation import DRY_RUN
-from mqadmin.moving import GROUP, QUEUES, TOPIC, carried_out, plan_text, queues_of
+from mqadmin.moving import GROUP, carried_out, plan_text
+from mqadmin.places import QUEUES, TOPIC, queues_of
 from mqadmin.report import Report
 from mqclient.admin import Admin, OffsetPlan, ShiftBy
 from mqclient.admin.plans import Target

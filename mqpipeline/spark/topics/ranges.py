@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from socket import gethostname
 from typing import Any
 
-from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
-from mqcommon._core import RangeFailed, RangeReader
+from mqclient.engine.ranges import RangeFailed, RangeReader, failure_of, plan_of
 from mqcommon.message import MessageQueue
 from mqpipeline.spark.topics.cluster import Cluster, DataLossError
 from mqpipeline.spark.topics.options import Options
@@ -20,10 +19,6 @@ __all__ = ["Ranges"]
 
 _log = logging.getLogger(__name__)
 
-PULL_COUNT = 1024
-"""Messages of one pull, at most; a broker gives as many as its settings allow."""
-PULLS_IN_FLIGHT = 16
-"""Most pulls of one task in flight."""
 WAITING_BYTES = 16 << 20
 """Replies that a task keeps until their rows are taken. A reply of one larger message may exceed
 it."""
@@ -60,7 +55,9 @@ class Ranges:
         try:
             is_end, losses = builder.fill(self._reader.fill)
         except RangeFailed as failed:
-            raise self._error(*failed.args) from None
+            error = failure_of(failed, self._explain, self._advertised)
+            error.add_note(f"asked from host {gethostname()}")
+            raise error from None
         self._take(losses)
         if is_end:
             self._warn()
@@ -73,25 +70,21 @@ class Ranges:
         self._reader.close()
 
     def _plan(self, piece: QueueRange) -> dict[str, Any]:
-        queue, options = piece.queue, self._options
-        master, slave = self._addresses[queue]
-        return {
-            "master": master and self._mapped(master),
-            "slave": slave and self._mapped(slave),
-            "broker_name": queue.broker_name,
-            "topic": queue.topic,
-            "queue_id": queue.queue_id,
-            "first": piece.first,
-            "end": piece.end,
-            "group": options.group,
-            "tags": None if options.tags is None else sorted(options.tags),
-            "filter": options.filter,
-            "pull_count": PULL_COUNT,
-            "pulls_in_flight": PULLS_IN_FLIGHT,
-            "waiting_bytes": WAITING_BYTES,
-            "timeout": options.timeout,
-            "retry_timeout": options.retry_timeout,
-        }
+        options = self._options
+        master, slave = self._addresses[piece.queue]
+        return plan_of(
+            piece.queue,
+            piece.first,
+            piece.end,
+            master=master and self._mapped(master),
+            slave=slave and self._mapped(slave),
+            group=options.group,
+            tags=None if options.tags is None else sorted(options.tags),
+            filter=options.filter,
+            waiting_bytes=WAITING_BYTES,
+            timeout=options.timeout,
+            retry_timeout=options.retry_timeout,
+        )
 
     def _mapped(self, advertised: str) -> str:
         address = self._options.address_map.get(advertised, advertised)
@@ -118,18 +111,3 @@ class Ranges:
     @property
     def _queue(self) -> MessageQueue:
         return self._queues[-1]
-
-    def _error(self, kind: str, address: str, code: int, remark: str, text: str) -> Exception:
-        """The client's error for a failed pull that the reader reports."""
-        error: Exception
-        if kind == "unreachable":
-            cause = UnreachableError(remark, address)
-            error = self._explain(self._advertised[address], cause)
-        elif kind == "timeout":
-            error = ClientTimeout(remark)
-        elif kind == "refused":
-            error = BrokerError(code, remark, address)
-        else:
-            return RocketMQError(text)
-        error.add_note(f"{text}; asked from host {gethostname()}")
-        return error

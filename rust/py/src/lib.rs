@@ -4,6 +4,7 @@ mod acl;
 mod arrow_rows;
 mod bench;
 mod client;
+mod conditions;
 mod credentials;
 mod errors;
 mod fastjson;
@@ -41,6 +42,8 @@ mod _core {
     use super::bench::bench;
     #[pymodule_export]
     use super::client::Connector;
+    #[pymodule_export]
+    use super::conditions::Conditions;
     #[pymodule_export]
     use super::errors::{
         SettingError, StoreDamaged, StoreError, StoreLocked, StorePoisoned, UnknownLayout,

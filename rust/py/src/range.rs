@@ -1,24 +1,26 @@
-//! Python door of the range reader: ranges of queues become columns without a Python object per
-//! message.
+//! Python door of the range reader: ranges of queues become columns, or are searched, without a
+//! Python object per message.
 
 use std::collections::HashSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyMapping};
+use pyo3::types::{PyBytes, PyDict, PyMapping};
 use tokio::runtime::Runtime;
 
 use super::client::{io_runtime, read_settings};
+use super::conditions::Conditions;
 use super::credentials;
 use super::forks;
 use super::mappings::{optional, required, seconds};
 use super::offline::decompress;
 use super::pipeline::{ColumnBuilder, column_error};
 
-use mq_bulk::range::{Limits, Loss, Next, Plan, RangeError, Subscription, Why};
+use mq_bulk::range::{Limits, Loss, Next, Part, Plan, RangeError, Subscription, Why};
+use mq_bulk::search::Selection;
 use mq_render::Choice;
 
 create_exception!(
@@ -32,7 +34,19 @@ create_exception!(
 const POLL: Duration = Duration::from_millis(50);
 
 /// What `fill` returns: whether the range ended, and its losses since the last call.
-type Filled = (bool, Vec<(i64, i64, String)>);
+type Filled = (bool, Losses);
+type Losses = Vec<(i64, i64, String)>;
+
+/// What `search` returns; `_core.pyi` names the values.
+type Searched<'py> = (
+    bool,
+    Bound<'py, PyBytes>,
+    usize,
+    i64,
+    Option<i64>,
+    Losses,
+    i64,
+);
 
 /// Reads ranges of queues into columns, one range after another.
 #[pyclass(frozen, module = "mqcommon._core")]
@@ -88,10 +102,7 @@ impl RangeReader {
         rows: usize,
         size_bytes: usize,
     ) -> PyResult<Filled> {
-        if self.forks != forks::count() {
-            let text = "this reader was made in another process; make a new one after a fork";
-            return Err(PyRuntimeError::new_err(text));
-        }
+        self.check_process()?;
         let builder = builder.get();
         let mut losses = Vec::new();
         loop {
@@ -109,8 +120,82 @@ impl RangeReader {
         }
     }
 
+    #[pyo3(signature = (conditions, *, timeout, size_bytes, messages))]
+    fn search<'py>(
+        &self,
+        py: Python<'py>,
+        conditions: &Bound<'py, Conditions>,
+        timeout: f64,
+        size_bytes: usize,
+        messages: usize,
+    ) -> PyResult<Searched<'py>> {
+        self.check_process()?;
+        let conditions = &conditions.get().compiled;
+        let deadline = Instant::now() + seconds(timeout);
+        // Locked without the GIL, because decompressing takes the GIL under this lock.
+        let step = py.detach(|| {
+            let mut open = self.open.lock();
+            let open = open.as_mut().ok_or(Failed::Closed)?;
+            let mut step = Step::default();
+            while !step.is_end && step.found.messages < messages {
+                let wait = deadline.saturating_duration_since(Instant::now());
+                match open.reader.next(wait).map_err(Failed::Range)? {
+                    Next::Part(part) => step.take(&part, conditions, messages),
+                    Next::Waiting => break,
+                    Next::End => step.is_end = true,
+                }
+                if step.found.records.len() >= size_bytes || wait.is_zero() {
+                    break;
+                }
+            }
+            Ok(step)
+        });
+        let step = step.map_err(|failed: Failed| failed.into_python(py))?;
+        let records = PyBytes::new(py, &step.found.records);
+        let Selection {
+            messages, not_json, ..
+        } = step.found;
+        Ok((
+            step.is_end,
+            records,
+            messages,
+            step.covered,
+            step.next,
+            step.losses,
+            not_json,
+        ))
+    }
+
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.end());
+    }
+}
+
+/// The outcome of one call of `search`.
+#[derive(Default)]
+struct Step {
+    is_end: bool,
+    found: Selection,
+    /// Offsets searched.
+    covered: i64,
+    /// Where the search continues; None if no offset was searched.
+    next: Option<i64>,
+    losses: Losses,
+}
+
+impl Step {
+    fn take(&mut self, part: &Part, conditions: &mq_bulk::search::Conditions, messages_max: usize) {
+        let found = &mut self.found;
+        let stop = found.add(&part.records, conditions, messages_max, &mut decompress);
+        let next = stop.unwrap_or(part.next);
+        self.covered += next - part.first;
+        self.next = Some(next);
+        self.losses.extend(part.losses.iter().map(told));
+        let unsearched = found.unsearched.drain(..);
+        self.losses.extend(unsearched.map(|(offset, why)| {
+            let text = format!("the body at offset {offset} cannot be searched: {why}");
+            (offset, 1, text)
+        }));
     }
 }
 
@@ -129,7 +214,7 @@ impl Open {
         builder: &ColumnBuilder,
         rows: usize,
         size_bytes: usize,
-        losses: &mut Vec<(i64, i64, String)>,
+        losses: &mut Losses,
     ) -> Result<Option<bool>, Failed> {
         let mut columns = builder.columns.lock();
         while columns.rows() < rows && columns.bytes() < size_bytes {
@@ -157,6 +242,14 @@ fn told(loss: &Loss) -> (i64, i64, String) {
 }
 
 impl RangeReader {
+    fn check_process(&self) -> PyResult<()> {
+        if self.forks == forks::count() {
+            return Ok(());
+        }
+        let text = "this reader was made in another process; make a new one after a fork";
+        Err(PyRuntimeError::new_err(text))
+    }
+
     fn end(&self) {
         let Some(Open {
             reader, runtime, ..

@@ -16,11 +16,13 @@ pub(super) struct Rules {
 }
 
 /// Records of a reply that belong to the range.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Kept {
     /// Bytes from the start of the reply; the records after them begin at `limit`.
     pub size_bytes: usize,
     pub messages: i64,
+    /// Offsets before `limit` without a record: the first one and their number, each run of them.
+    pub missing: Vec<(i64, i64)>,
 }
 
 impl Rules {
@@ -44,6 +46,7 @@ impl Rules {
         let mut kept = Kept {
             size_bytes: 0,
             messages: 0,
+            missing: Vec::new(),
         };
         let mut expected = first;
         for record in records(body) {
@@ -57,13 +60,24 @@ impl Rules {
                     "its queue offset is {offset}, outside {expected} to {next}"
                 ));
             }
+            kept.miss(expected, offset.min(limit));
             expected = offset + 1;
             if offset < limit {
                 kept.size_bytes += record.len();
                 kept.messages += 1;
             }
         }
+        kept.miss(expected, limit);
         Ok(kept)
+    }
+}
+
+impl Kept {
+    /// Notes that the offsets from `first` to before `end` have no record.
+    fn miss(&mut self, first: i64, end: i64) {
+        if first < end {
+            self.missing.push((first, end - first));
+        }
     }
 }
 

@@ -278,24 +278,24 @@ impl Rules {
     fn part(&self, first: i64, next: i64, kept: Kept, is_stuck: bool, records: Vec<u8>) -> Part {
         let mut records = records;
         records.truncate(kept.size_bytes);
-        let missing = next - first - kept.messages;
+        let is_told = is_stuck || !self.is_filtered; // else the broker left out what does not match
         let kind = if is_stuck {
             LossKind::Stuck
         } else {
             LossKind::Missing
         };
-        let is_loss = missing > 0 && (is_stuck || !self.is_filtered);
-        let loss = is_loss.then_some(Loss {
-            offset: first,
-            count: missing,
-            kind,
+        let missing = kept.missing.into_iter().filter(|_| is_told);
+        let losses = missing.map(|(offset, count)| Loss {
+            offset,
+            count,
+            kind: kind.clone(),
         });
         Part {
             first,
             next,
             records,
             messages: kept.messages,
-            losses: loss.into_iter().collect(),
+            losses: losses.collect(),
         }
     }
 
