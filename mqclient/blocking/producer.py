@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mqclient.blocking.derive import like, sync
 from mqclient.blocking.sync_client import SyncClient
+from mqclient.engine.middleware import SendContext, around, around_future, check_kind
 from mqclient.engine.serializing import V
 from mqclient.producer.in_flight import size_of
 from mqclient.producer.producer import Producer as AsyncProducer
-from mqclient.producer.queue_choice import OrderKey, Selector, queue_choice
+from mqclient.producer.queue_choice import OrderKey, QueueChoice, Selector, queue_choice
 from mqclient.producer.results import SendResult
 from mqclient.producer.values import MessageMaker
 from mqclient.settings.checks import seconds
 from mqclient.settings.declare import explained, made_of, takes
-from mqclient.settings.producers import ProducerOptions
+from mqclient.settings.producers import ProducerOptions, SendOptions
 from mqcommon.message import Message, MessageQueue, ReceivedMessage
 
 __all__ = ["Producer"]
@@ -41,7 +42,13 @@ class Producer(SyncClient, MessageMaker[V]):
     @takes(ProducerOptions)
     def __init__(self, options: ProducerOptions[V]) -> None:
         super().__init__(made_of(AsyncProducer, options))
+        self._set_up(options)
+
+    def _set_up(self, options: SendOptions[V]) -> None:
         self._serializer = options.serializer
+        self._middleware = tuple(options.middleware)
+        for one in self._middleware:
+            check_kind(one, type(self), on_loop=False)
 
     @like(AsyncProducer.send)
     def send(
@@ -55,20 +62,29 @@ class Producer(SyncClient, MessageMaker[V]):
     ) -> SendResult:
         """A selector runs on the producer's own thread."""
         thread = self._thread or self._running
-        if queue is not None or order_key is not None or selector is not None:
-            return thread.run(
-                self._async.send(
-                    message,
-                    queue=queue,
-                    order_key=order_key,
-                    selector=selector,
-                    timeout=timeout,
-                )
+        if self._middleware:
+            choice = queue_choice(queue, order_key, selector)
+            sent: SendResult = around(
+                self._middleware,
+                (message, SendContext("send")),
+                lambda: self._send_on_loop(message, choice, timeout),
             )
+            return sent
+        if queue is not None or order_key is not None or selector is not None:
+            return self._send_on_loop(message, queue_choice(queue, order_key, selector), timeout)
         thread.check_caller()
         outcome: SendResult | Coroutine[Any, Any, SendResult]
         outcome = self._async._send_from_thread(message, timeout)
         return outcome if isinstance(outcome, SendResult) else thread.run(outcome)
+
+    def _send_on_loop(
+        self,
+        message: Message | Sequence[Message],
+        choice: QueueChoice | None,
+        timeout: float | None,
+    ) -> SendResult:
+        limit = self._async.settings.timeout if timeout is None else seconds(timeout)
+        return self._running.run(self._async._send_chosen(message, choice, limit))
 
     def send_async(
         self,
@@ -85,7 +101,10 @@ class Producer(SyncClient, MessageMaker[V]):
         """
         choice = queue_choice(queue, order_key, selector)
         return self._submit(
-            message, timeout, lambda left: self._async._send_accepted(message, choice, left)
+            "send",
+            message,
+            timeout,
+            lambda left: self._async._send_chosen(message, choice, left),
         )
 
     def request_async(
@@ -100,10 +119,26 @@ class Producer(SyncClient, MessageMaker[V]):
         """Like `request`, but with a future, as `send_async` does."""
         choice = queue_choice(queue, order_key, selector)
         return self._submit(
-            message, timeout, lambda left: self._async._request(message, choice, left)
+            "request", message, timeout, lambda left: self._async._request(message, choice, left)
         )
 
     def _submit(
+        self,
+        operation: str,
+        message: Message | Sequence[Message],
+        timeout: float | None,
+        work: Callable[[float], Coroutine[Any, Any, Sent]],
+    ) -> Future[Sent]:
+        """Start `work(seconds left)` with the middleware around it."""
+        if not self._middleware:
+            return self._begin(message, timeout, work)
+        return around_future(
+            self._middleware,
+            (message, SendContext(operation)),
+            lambda: self._begin(message, timeout, work),
+        )
+
+    def _begin(
         self,
         message: Message | Sequence[Message],
         timeout: float | None,
@@ -128,7 +163,42 @@ class Producer(SyncClient, MessageMaker[V]):
         future.add_done_callback(lambda _future: in_flight.leave(accepted, count, size))
         return future
 
-    send_oneway = sync(AsyncProducer.send_oneway)
-    request = sync(AsyncProducer.request)
+    @like(AsyncProducer.send_oneway)
+    def send_oneway(
+        self,
+        message: Message | Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        order_key: OrderKey | None = None,
+        selector: Selector | None = None,
+    ) -> None:
+        """Middleware runs in the caller's thread."""
+        choice, thread = queue_choice(queue, order_key, selector), self._running
+        around(
+            self._middleware,
+            (message, SendContext("oneway")),
+            lambda: thread.run(self._async._send_oneway(message, choice)),
+        )
+
+    @like(AsyncProducer.request)
+    def request(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        order_key: OrderKey | None = None,
+        selector: Selector | None = None,
+        timeout: float | None = None,
+    ) -> ReceivedMessage:
+        """Middleware runs in the caller's thread."""
+        choice, thread = queue_choice(queue, order_key, selector), self._running
+        limit = self._async.settings.timeout if timeout is None else seconds(timeout)
+        reply: ReceivedMessage = around(
+            self._middleware,
+            (message, SendContext("request")),
+            lambda: thread.run(self._async._request(message, choice, limit)),
+        )
+        return reply
+
     flush = sync(AsyncProducer.flush)
     queues = sync(AsyncProducer.queues)

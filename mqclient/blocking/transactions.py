@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 from mqclient.blocking.derive import BlockingFace, sync
 from mqclient.blocking.loop_thread import CallbackThread, LoopThread, result_of
 from mqclient.blocking.producer import Producer
+from mqclient.engine.middleware import around
 from mqclient.engine.serializing import V
 from mqclient.producer.results import SendResult
 from mqclient.producer.transactions import producer as aio
@@ -38,7 +39,14 @@ class Transaction(BlockingFace):
         return self._thread
 
     def __enter__(self) -> Self:
-        self._thread.run(self._async.__aenter__())
+        transaction, run = self._async, self._thread.run
+        transaction._check_new()
+        around(
+            transaction._middleware,
+            transaction._arguments,
+            lambda: run(transaction._send_half()),
+        )
+        run(transaction._check_begun())
         return self
 
     def __exit__(
@@ -91,7 +99,7 @@ class TransactionProducer(Producer[V]):
         options = changed(options, check=self._async_functions.wrap(options.check))
         client = made_of(aio.TransactionProducer, options)
         super(Producer, self).__init__(client, self._async_functions)
-        self._serializer = options.serializer
+        self._set_up(options)
 
     def transaction(self, message: Message, *, timeout: float | None = None) -> Transaction:
         """A transaction for `with`, which sends the half message when the block begins.

@@ -3,9 +3,7 @@
 import inspect
 from collections.abc import Awaitable, Callable
 from enum import Enum
-from typing import Any, TypeVar
 
-from mqclient.engine.callables import check_takes, takes
 from mqclient.settings.checks import seconds
 from mqcommon.message import DELAY_LEVEL_MAX, MessageQueue, ReceivedMessage
 
@@ -13,10 +11,8 @@ __all__ = [
     "ConsumeContext",
     "ConsumeResult",
     "Handler",
-    "MessageHandler",
-    "check_handler",
+    "HandlerResult",
     "is_async",
-    "one_at_a_time",
 ]
 
 
@@ -91,31 +87,7 @@ Handler = (
     Callable[[list[ReceivedMessage], ConsumeContext], HandlerResult]
     | Callable[[list[ReceivedMessage], ConsumeContext], Awaitable[HandlerResult]]
 )
-"""A handler: plain functions run in threads, `async def` ones on the loop."""
-MessageHandler = (
-    Callable[[ReceivedMessage], HandlerResult]
-    | Callable[[ReceivedMessage], Awaitable[HandlerResult]]
-)
-"""A handler of one message."""
-MessageFunction = TypeVar("MessageFunction", bound=MessageHandler)
-
-
-def one_at_a_time(function: MessageHandler) -> Handler:
-    """The handler that calls a function with the only message of its list; raises TypeError."""
-    check_takes("handler", function, "message", hint="subscribe() takes (messages, context)")
-
-    def handle(messages: list[ReceivedMessage], _context: ConsumeContext) -> Any:
-        return function(messages[0])
-
-    return handle
-
-
-def check_handler(handler: Handler) -> None:
-    """Raise TypeError unless a handler takes messages and a context."""
-    hint = ""
-    if callable(handler) and takes(handler, "message"):
-        hint = "@consumer.on_message(topic) takes a function of one message"
-    check_takes("handler", handler, "messages", "context", hint=hint)
+"""A handler as the consumer calls it; `handlers.py` makes one of what programs write."""
 
 
 def is_async(handler: Callable[..., object]) -> bool:

@@ -7,13 +7,8 @@ from typing import Any
 
 from msgspec import structs
 
-from mqclient.consumer.context import (
-    Handler,
-    MessageHandler,
-    check_handler,
-    is_async,
-    one_at_a_time,
-)
+from mqclient.consumer.context import Handler
+from mqclient.consumer.handlers import Made
 from mqclient.consumer.subscription_versions import next_version
 from mqclient.engine.serializing import Reader
 from mqclient.settings.checks import check_readable
@@ -28,7 +23,6 @@ __all__ = [
     "Topic",
     "check_decorator",
     "check_topic",
-    "message_subscription",
     "subscription_of",
     "tag_subscription",
 ]
@@ -60,13 +54,14 @@ HandlerWrap = Callable[[Handler, bool], Handler]
 class Subscription:
     """A subscribed topic.
 
-    reader: reads the values of messages; None leaves them bytes.
     tags: tags that the client accepts, None for all; brokers filter by hash only. on_loop: the
     handler is `async def` and runs on the loop, not in a thread. one_message: the handler gets one
     message at a time, whatever the batch size. initial: queues that existed when
     the subscription was first balanced, None before that; later ones begin at their minimum.
-    announced: brokers heard of it; a push consumer pulls only then. pattern: the topics to find,
-    each of which becomes a subscription `for_topic`; None for a topic.
+    announced: brokers heard of it; a push consumer pulls only then. reader: reads the values of
+    messages; None leaves them bytes. max_messages: of one call, None takes batch_size; max_wait:
+    seconds that a call waits for that number. pattern: the topics to find, each of which becomes a
+    subscription `for_topic`; None for a topic.
     """
 
     data: SubscriptionData
@@ -80,6 +75,12 @@ class Subscription:
     announced: bool = False
     reader: Reader[Any] | None = None
     pattern: re.Pattern[str] | None = None
+    max_messages: int | None = None
+    max_wait: float = 0.0
+
+    def set_handler(self, made: Made) -> None:
+        """Call this handler."""
+        self.handler, self.on_loop, self.one_message = made
 
     def for_topic(self, topic: str) -> "Subscription":
         """The subscription of a topic that the pattern has found."""
@@ -115,7 +116,7 @@ def check_topic(topic: object) -> None:
         raise TypeError(f"a pattern of topics must be of str, not of bytes: {topic.pattern!r}")
 
 
-def tag_subscription(topic: str, expression: str, handler: Handler | None) -> Subscription:
+def tag_subscription(topic: str, expression: str) -> Subscription:
     """Read a tag expression: tags separated by "||", or "*" for every message.
 
     Raises TypeError or ValueError naming the mistake.
@@ -133,51 +134,33 @@ def tag_subscription(topic: str, expression: str, handler: Handler | None) -> Su
         code_set=[tag_hash(tag) for tag in tags],
         sub_version=next_version(),
     )
-    on_loop = handler is not None and is_async(handler)
-    return Subscription(data, handler, frozenset(tags) or None, on_loop)
+    return Subscription(data, None, frozenset(tags) or None)
 
 
-def check_decorator(topic: object, expression: str | SqlFilter) -> None:
-    """Raise TypeError or ValueError for wrong arguments of `on_message`."""
+def check_decorator(method: str, topic: object, expression: str | SqlFilter) -> None:
+    """Raise TypeError or ValueError for wrong arguments of `on_message` or `on_batch`."""
     if not isinstance(topic, (str, re.Pattern)):
-        hint = "; write @consumer.on_message('TopicTest')" if callable(topic) else ""
-        raise TypeError(f"on_message needs a topic, not a {type(topic).__name__}{hint}")
-    subscription_of(topic, expression, None)
+        hint = f"; write @consumer.{method}('TopicTest')" if callable(topic) else ""
+        raise TypeError(f"{method} needs a topic, not a {type(topic).__name__}{hint}")
+    subscription_of(topic, expression)
 
 
-def message_subscription(
-    topic: Topic, expression: str | SqlFilter, function: MessageHandler
-) -> Subscription:
-    """A subscription whose handler gets one message at a time.
-
-    Raises TypeError or ValueError naming the mistake.
-    """
-    subscription = subscription_of(topic, expression, one_at_a_time(function))
-    subscription.one_message = True
-    subscription.on_loop = is_async(function)
-    return subscription
-
-
-def subscription_of(
-    topic: Topic, expression: str | SqlFilter, handler: Handler | None
-) -> Subscription:
+def subscription_of(topic: Topic, expression: str | SqlFilter) -> Subscription:
     """Read the filter of a subscription: a tag expression, or SQL92.
 
     Raises TypeError or ValueError naming the mistake.
     """
-    if handler is not None:
-        check_handler(handler)
     check_topic(topic)
     if isinstance(topic, re.Pattern):
-        made = subscription_of(topic.pattern or "*", expression, handler)
+        made = subscription_of(topic.pattern or "*", expression)
         made.pattern = topic
         return made
     if not isinstance(expression, SqlFilter):
-        return tag_subscription(topic, expression, handler)
+        return tag_subscription(topic, expression)
     data = SubscriptionData(
         topic=topic,
         sub_string=expression.text,
         sub_version=next_version(),
         expression_type=SQL92,
     )
-    return Subscription(data, handler, None, handler is not None and is_async(handler))
+    return Subscription(data, None, None)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from mqclient.engine.async_client import AsyncClient
 from mqclient.engine.client import Client
+from mqclient.engine.middleware import SendContext, around_await
 from mqclient.engine.serializing import V
 from mqclient.errors import (
     BrokerError,
@@ -17,7 +18,6 @@ from mqclient.errors import (
     RocketMQError,
     UnreachableError,
 )
-from mqclient.producer.hooks import around_send
 from mqclient.producer.in_flight import Accepted, InFlight, size_of
 from mqclient.producer.linger import LingeringBatches
 from mqclient.producer.outgoing import Outgoing
@@ -71,7 +71,7 @@ class Producer(AsyncClient, MessageMaker[V]):
         self._linger: LingeringBatches | None = None
         if options.linger is not None:
             self._linger = LingeringBatches(self._sender, options, options.linger, self._prepare)
-        self._around = around_send(options)
+        self._middleware = tuple(options.middleware)
         self._in_flight = InFlight(options.limits)
         self._trace: SendTrace | None = None
         if options.trace is not None:
@@ -164,7 +164,7 @@ class Producer(AsyncClient, MessageMaker[V]):
                 queue is not None
                 or order_key is not None
                 or selector is not None
-                or self._around is not None
+                or self._middleware
                 or self._linger is not None
             ):
                 choice = queue_choice(queue, order_key, selector)
@@ -214,11 +214,11 @@ class Producer(AsyncClient, MessageMaker[V]):
         if not self._client.running:
             self._client.check_running()
         limit = self.settings.timeout if timeout is None else seconds(timeout)
-        if self._around is not None or self._linger is not None:
-            return self._send_accepted(message, None, limit)
+        if self._linger is not None:
+            return self._send_chosen(message, None, limit)
         if type(message) is Message:
             if DELIVER_AT in message.properties:
-                return self._send_accepted(message, None, limit)
+                return self._send_chosen(message, None, limit)
             outgoing = self._sender.prepare(message, self.settings)
         else:
             parts = self._prepare(message)
@@ -256,9 +256,15 @@ class Producer(AsyncClient, MessageMaker[V]):
         """
         self._client.check_running()
         choice = queue_choice(queue, order_key, selector)
+        await self._around("oneway", message, lambda: self._send_oneway(message, choice))
+
+    async def _send_oneway(
+        self, message: Message | Sequence[Message], choice: QueueChoice | None
+    ) -> None:
+        """`send_oneway` without middleware."""
+        self._client.check_running()
         async with self._counted(message, self.settings.timeout) as left:
-            sending = self._oneway(message, choice, left)
-            await (sending if self._around is None else self._around.send(message, sending))
+            await self._oneway(message, choice, left)
 
     @contextlib.asynccontextmanager
     async def _counted(
@@ -306,7 +312,10 @@ class Producer(AsyncClient, MessageMaker[V]):
         choice = queue_choice(queue, order_key, selector)
         limit = self.settings.timeout if timeout is None else seconds(timeout)
         async with self._counted(message, limit) as left:
-            return await self._request(message, choice, left)
+            reply: ReceivedMessage = await self._around(
+                "request", message, lambda: self._request(message, choice, left)
+            )
+            return reply
 
     async def _request(
         self, message: Message, choice: QueueChoice | None, timeout: float
@@ -360,14 +369,23 @@ class Producer(AsyncClient, MessageMaker[V]):
     async def _send_accepted(
         self, message: Message | Sequence[Message], choice: QueueChoice | None, timeout: float
     ) -> SendResult:
-        """`send` after the message was counted: with hooks and linger, if there are any."""
-        self._client.check_loop()
-        sending = self._send_chosen(message, choice, timeout)
-        return await (sending if self._around is None else self._around.send(message, sending))
+        """`send` after the message was counted: with middleware, to a queue, or with linger."""
+        sent: SendResult = await self._around(
+            "send", message, lambda: self._send_chosen(message, choice, timeout)
+        )
+        return sent
+
+    async def _around(
+        self, operation: str, message: object, work: Callable[[], Awaitable[Any]]
+    ) -> Any:
+        """Await `work()` with the middleware around it."""
+        return await around_await(self._middleware, (message, SendContext(operation)), work)
 
     async def _send_chosen(
         self, message: Message | Sequence[Message], choice: QueueChoice | None, timeout: float
     ) -> SendResult:
+        """`send` without middleware: to a queue, or with linger."""
+        self._client.check_loop()
         if self._linger is not None and isinstance(message, Message):
             await self._check_delivery(message, timeout)
             queue = await self._choose(choice, message, timeout)

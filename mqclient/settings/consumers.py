@@ -1,11 +1,13 @@
 """Options of consumers. Defaults and ranges are RocketMQ's, unless an option says otherwise."""
 
 import os
+from collections.abc import Iterable
 from dataclasses import KW_ONLY
 from datetime import datetime
 from typing import Annotated, Any, Generic, Literal
 
 from mqclient.consumer.allocation import Allocation, strategy_of
+from mqclient.engine.middleware import Middleware, middleware_of
 from mqclient.engine.namespace import Namespace
 from mqclient.engine.serializing import Deserialize, W, check_deserializer
 from mqclient.settings.checks import check_group, check_topic
@@ -146,6 +148,15 @@ class PushOptions(ClientOptions):
         ),
     ] = 900.0
     deserializer: Annotated[Deserialize[Any] | None, READS] = None
+    middleware: Annotated[
+        Iterable[Middleware],
+        Option(
+            "generator functions around each call of a handler, the first one outermost; each gets "
+            "(messages, context) and yields once",
+            read=middleware_of("messages"),
+            kind="list[Callable]",
+        ),
+    ] = ()
     limits: Annotated[Limits, Option("messages and bytes held, above which pulling pauses")] = (
         Limits()
     )

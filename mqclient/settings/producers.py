@@ -1,10 +1,11 @@
 """Options of producers."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import KW_ONLY
 from typing import Annotated, Any, Generic
 
 from mqclient.engine.callables import check_takes
+from mqclient.engine.middleware import Middleware, middleware_of
 from mqclient.engine.namespace import Namespace
 from mqclient.engine.serializing import Serialize, W, check_serializer
 from mqclient.producer.transactions.state import CheckHandler
@@ -16,10 +17,6 @@ from mqclient.settings.values import Compression, Linger, Retry, SendLimits, Tra
 __all__ = ["ProducerOptions", "SendOptions", "TransactionOptions", "producer_options"]
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
-BeforeSend = Callable[[Any], object]
-"""Gets the message, or the list of messages, that will be sent."""
-AfterSend = Callable[[Any, Any, Exception | None], object]
-"""Gets the message or list, its SendResult or None, and the exception or None."""
 
 
 def _topics(name: str, topics: Iterable[str]) -> tuple[str, ...]:
@@ -71,17 +68,15 @@ class SendOptions(ClientOptions, Generic[W]):
         Option("avoid brokers with slow or failed sends, as sendLatencyFaultEnable does"),
     ] = False
     serializer: Annotated[Serialize[W] | None, WRITES] = None
-    before_send: Annotated[
-        BeforeSend | None,
-        Option("called before each send, with the message or the list of messages"),
-    ] = None
-    after_send: Annotated[
-        AfterSend | None,
+    middleware: Annotated[
+        Iterable[Middleware],
         Option(
-            "called after each send, with the message or list, the SendResult or None, and the "
-            "exception or None"
+            "generator functions around each send, the first one outermost; each gets the message "
+            "or the list of messages and a SendContext, and yields once",
+            read=middleware_of("message"),
+            kind="list[Callable]",
         ),
-    ] = None
+    ] = ()
     trace: Annotated[
         Trace | None, Option("send a record of each stored message; None sends none")
     ] = None

@@ -7,7 +7,7 @@ import pytest
 import mqclient
 from mqclient import Message, aio
 from mqclient.consumer.context import ConsumeContext
-from mqcommon.message import MessageQueue
+from mqcommon.message import MessageQueue, ReceivedMessage
 from tests.client.cluster import NAMESRV, Cluster
 
 FACES = [mqclient, aio]
@@ -38,20 +38,50 @@ def test_handlers_that_can_be_called_are_taken(consumer, handler):
 
 @pytest.mark.parametrize("handler", [of_one, async_of_one])
 def test_a_handler_of_one_message_is_refused_by_subscribe(consumer, handler):
-    words = r"of_one\(message\) cannot be called with \(messages, context\); @consumer.on_message"
-    with pytest.raises(TypeError, match=words):
+    words = r"of_one\(message\) takes one message, and subscribe passes a list of messages; use "
+    with pytest.raises(TypeError, match=words + r"@consumer.on_message\(topic\), or annotate it"):
         consumer.subscribe("T", "*", handler)
 
 
 def test_a_handler_of_nothing_is_refused(consumer):
-    with pytest.raises(TypeError, match=r"\(\) cannot be called with \(messages, context\)$"):
+    words = r"\(\) cannot be called with \(messages\) or \(messages, context\)$"
+    with pytest.raises(TypeError, match=words):
         consumer.subscribe("T", "*", lambda: None)
 
 
-def test_a_handler_of_lists_is_refused_by_on_message(consumer):
-    words = r"cannot be called with \(message\); subscribe\(\) takes \(messages, context\)"
+def of_a_list(batch: list[ReceivedMessage]): ...
+
+
+def of_one_with_a_type(it: "ReceivedMessage[int]"): ...
+
+
+@pytest.mark.parametrize("handler", [of_messages, of_a_list])
+def test_a_handler_of_lists_is_refused_by_on_message(consumer, handler):
+    words = r"takes a list of messages, and on_message passes one message; use @consumer.on_batch"
     with pytest.raises(TypeError, match=words):
-        consumer.on_message("T")(of_messages)
+        consumer.on_message("T")(handler)
+
+
+@pytest.mark.parametrize("handler", [of_one, of_one_with_a_type])
+def test_a_handler_of_one_message_is_refused_by_on_batch(consumer, handler):
+    words = r"takes one message, and on_batch passes a list of messages; use @consumer.on_message"
+    with pytest.raises(TypeError, match=words):
+        consumer.on_batch("T")(handler)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "why"),
+    [
+        ({"max_messages": 0}, ValueError, "max_messages must be 1 to 65535, not 0"),
+        ({"max_messages": 1001}, ValueError, r"more than a consumer holds of one queue; raise lim"),
+        ({"max_wait": 5000}, ValueError, "max_wait must be at most 60 seconds, not 5000"),
+        ({"max_wait": "1"}, TypeError, "max_wait must be a number of seconds"),
+        ({"deserializer": "utf-8"}, TypeError, "deserializer must be an object with loads"),
+    ],
+)
+def test_wrong_sizes_of_batches_are_refused(consumer, options, error, why):
+    with pytest.raises(error, match=why):
+        consumer.on_batch("T", **options)(of_a_list)
 
 
 def test_on_message_without_parentheses_is_refused(consumer):

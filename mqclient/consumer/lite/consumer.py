@@ -134,7 +134,7 @@ class LitePullConsumer(Consumer, OfValues[V]):
         using it. If the broker refuses it, the error is logged, and the next `wait_assigned`
         raises BrokerError.
         """
-        subscription = subscription_of(topic, expression, None)
+        subscription = subscription_of(topic, expression)
         if self.settings.group is None:
             raise ValueError(
                 "a consumer without a group cannot subscribe; name a group, or assign queues: "
@@ -187,7 +187,7 @@ class LitePullConsumer(Consumer, OfValues[V]):
                 "another consumer to assign queues"
             )
         topics_of = {queue.topic for queue in chosen}
-        subscriptions = {topic: subscription_of(topic, expression, None) for topic in topics_of}
+        subscriptions = {topic: subscription_of(topic, expression) for topic in topics_of}
         self._reads = True
         self._assignment.chosen = chosen
         self._assignment.retire(queue for queue in self._assignment.held if queue not in chosen)

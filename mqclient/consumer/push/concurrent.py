@@ -12,6 +12,7 @@ from typing import Any
 
 from mqclient.consumer.context import ConsumeResult
 from mqclient.consumer.process_queue import ProcessQueue
+from mqclient.consumer.push.gathering import Gatherer
 from mqclient.consumer.push.send_back import original_topic
 from mqclient.consumer.push.service import ConsumeService
 from mqclient.consumer.push.workers import ConsumeRequest
@@ -40,6 +41,10 @@ class ConcurrentService(ConsumeService):
     )
     _no_result = "which is no result of a concurrent handler"
 
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._gatherer = Gatherer(self._call)
+
     def submit(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
         """Consume messages of one queue; the process queue holds them already."""
         if held.queue.topic.startswith(RETRY_PREFIX):
@@ -57,6 +62,7 @@ class ConcurrentService(ConsumeService):
         """Keep the messages of a paused queue that no handler has yet."""
         for _, messages in self._workers.take_back(lambda of, _first: of is held):
             held.parked.append(messages)
+        held.parked += self._gatherer.take_back(held)
 
     def resume(self, held: ProcessQueue) -> None:
         """Call the handlers of the kept messages."""
@@ -69,8 +75,27 @@ class ConcurrentService(ConsumeService):
         if held.paused:
             held.parked.append(messages)
             return
+        wait = self._max_wait(topic)
+        if wait:
+            size = self._handler(topic, messages[0])[2]
+            self._gatherer.add(held, topic, messages, size, wait)
+        else:
+            self._call(held, topic, messages)
+
+    def _call(self, held: ProcessQueue, topic: str, messages: list[ReceivedMessage]) -> None:
+        """Call the topic's handler with messages."""
         self._with_values(topic, messages)
         self._workers.submit(held, messages, *self._handler(topic, messages[0]))
+
+    def forget(self, held: ProcessQueue) -> None:
+        """Start no more handlers of a queue that is given up."""
+        self._gatherer.forget(held)
+        super().forget(held)
+
+    def quiesce(self) -> None:
+        """Start no more handlers, of any queue."""
+        self._gatherer.forget()
+        super().quiesce()
 
     async def give_back_stuck(self, queues: Iterable[ProcessQueue]) -> None:
         """Send back the first messages of queues if their handlers exceeded consume_timeout.

@@ -5,13 +5,11 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable
 from datetime import datetime
 from typing import Self
 
 from mqclient.consumer.assignment import Assignment
 from mqclient.consumer.consumer import Consumer
-from mqclient.consumer.context import Handler, MessageFunction
 from mqclient.consumer.local_offset_store import LocalOffsets
 from mqclient.consumer.offset_store import MemoryOffsets, remote_offsets
 from mqclient.consumer.process_queue import ProcessQueue
@@ -23,21 +21,16 @@ from mqclient.consumer.push.orderly_assignment import OrderlyAssignment
 from mqclient.consumer.push.running_info import RunningInfo
 from mqclient.consumer.push.send_back import SendBack
 from mqclient.consumer.push.service import ConsumeService
+from mqclient.consumer.push.subscribing import HandlerSubscriptions
 from mqclient.consumer.statistics import SAMPLE_INTERVAL, ConsumerStatistics
 from mqclient.consumer.subscription import (
     HandlerWrap,
-    SqlFilter,
     Subscription,
-    Topic,
-    check_decorator,
-    message_subscription,
-    subscription_of,
     tag_subscription,
 )
 from mqclient.consumer.subscription_versions import outrank
 from mqclient.engine.client import Client
 from mqclient.engine.parallel import in_parallel
-from mqclient.engine.serializing import Reader
 from mqclient.engine.signals import until_signal
 from mqclient.errors import RocketMQError
 from mqclient.settings.checks import check_readable, seconds
@@ -60,7 +53,7 @@ _FROM_WHERE = {
 
 
 @explained
-class PushConsumer(Consumer):
+class PushConsumer(Consumer, HandlerSubscriptions):
     """Reads topics for a group and calls handlers. The asyncio face; `mqclient.PushConsumer` is
     the same for threads.
 
@@ -75,6 +68,7 @@ class PushConsumer(Consumer):
     def __init__(self, options: PushOptions) -> None:
         super().__init__(options)
         settings, client = options, self._client
+        self._options = options
         self._offsets = _offsets(client, settings)
         self._statistics = ConsumerStatistics()
         self._service, self._assignment = self._consuming()
@@ -91,7 +85,7 @@ class PushConsumer(Consumer):
             self._trace = TraceDispatcher(client, settings.trace.topic, settings.group, "CONSUME")
         if settings.model == "clustering":
             retry = retry_topic(settings.group)
-            self._subscriptions[retry] = tag_subscription(retry, "*", None)
+            self._subscriptions[retry] = tag_subscription(retry, "*")
 
     def _consuming(self) -> tuple[ConsumeService, Assignment[ProcessQueue]]:
         """What runs the handlers, and what keeps this member's queues."""
@@ -236,43 +230,8 @@ class PushConsumer(Consumer):
 
     # --- subscriptions
 
-    def subscribe(self, topic: Topic, expression: str | SqlFilter, handler: Handler) -> None:
-        """Read a topic; before or after the start, replacing an earlier subscription of it.
-
-        topic: its name, or a compiled pattern: every topic whose whole name matches is read, never
-        RocketMQ's own. Topics that appear later are found within route_poll_interval (30 s), and
-        read from their beginning; a topic that is subscribed by name keeps that subscription.
-        expression: tags "TagA || TagB", "*" for every message, or a SqlFilter. handler: called
-        with a list of messages and a ConsumeContext; None or ConsumeResult.SUCCESS acknowledges,
-        an exception or anything else has them delivered again later. `async def` runs on the
-        loop, a plain function in one of `threads` threads.
-        Every member of the group must have the same subscriptions. Raises TypeError, ValueError.
-
-        A broker checks a SqlFilter at the start; a running consumer lets a broker check it before
-        using it. If the broker refuses it, or no broker answers, the error is logged, and the next
-        `run` or `wait_assigned` raises it: BrokerError, UnreachableError or ClientTimeout.
-        """
-        self._add(subscription_of(topic, expression, handler))
-
-    def on_message(
-        self, topic: Topic, expression: str | SqlFilter = "*"
-    ) -> Callable[[MessageFunction], MessageFunction]:
-        """Decorate a function that handles one message of a topic: `def` or `async def`.
-
-            @consumer.on_message("TopicTest", "TagA")
-            async def handle(message): ...
-
-        None acknowledges the message; after an exception it comes again later. `batch_size` does
-        not count for the function. Otherwise as `subscribe`.
-        """
-
-        check_decorator(topic, expression)
-
-        def subscribe(function: MessageFunction) -> MessageFunction:
-            self._add(message_subscription(topic, expression, function))
-            return function
-
-        return subscribe
+    def _subscribe(self, subscription: Subscription) -> None:
+        self._add(subscription)
 
     async def _add_checked(self, subscription: Subscription) -> None:
         """Add a subscription, and raise a refusal of its filter; for the blocking face."""
@@ -280,12 +239,10 @@ class PushConsumer(Consumer):
         await self._checks.finish(subscription.data.topic)
 
     def _add(self, subscription: Subscription) -> None:
-        """Add a subscription; for `subscribe`, `on_message` and the blocking face."""
+        """Add a subscription; for `subscribe` and the blocking face."""
         if self._trace is not None and subscription.handler is not None:
             tracing = ConsumeTrace(self._trace, self.settings.consume_timeout)
             subscription.handler = tracing.around(subscription.handler)
-        if subscription.reader is None and self.settings.deserializer is not None:
-            subscription.reader = Reader(self.settings.deserializer)
         if subscription.pattern is not None:
             self._accept(subscription)
             return

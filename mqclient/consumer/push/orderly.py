@@ -45,8 +45,10 @@ class _Line:
         "after",
         "before",
         "ended",
+        "gathering",
         "held",
         "idle",
+        "is_due",
         "of_retries",
         "timer",
         "uncommitted",
@@ -65,6 +67,10 @@ class _Line:
         self.idle.set()
         self.timer: asyncio.TimerHandle | None = None
         """Ends the wait after a failure."""
+        self.gathering: asyncio.TimerHandle | None = None
+        """Ends the wait for more messages."""
+        self.is_due = False
+        """Whether that wait is over."""
         self.ended = False
         self.before: _Line | None = None
         """The same queue's line from before a seek: its running batch must end first."""
@@ -81,9 +87,10 @@ class _Line:
         waiting = self.waiting
         return [waiting.popleft() for _ in range(min(size, len(waiting)))]
 
-    def cancel_timer(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
+    def cancel_timers(self) -> None:
+        for timer in (self.timer, self.gathering):
+            if timer is not None:
+                timer.cancel()
 
 
 class OrderlyService(ConsumeService):
@@ -130,7 +137,7 @@ class OrderlyService(ConsumeService):
         if line is None:
             return
         line.ended = True
-        line.cancel_timer()
+        line.cancel_timers()
         if self._workers.forget(held):
             line.idle.set()
         if line.is_free:
@@ -179,7 +186,7 @@ class OrderlyService(ConsumeService):
     async def stop(self, timeout: float) -> bool:
         """Let running handlers end, and messages that failed too often reach the brokers."""
         for line in self._lines.values():
-            line.cancel_timer()
+            line.cancel_timers()
         ended = await super().stop(timeout)
         if ended:  # the others were still waiting for a thread
             for line in self._lines.values():
@@ -198,10 +205,26 @@ class OrderlyService(ConsumeService):
         first = line.waiting[0]
         topic = first.topic if line.of_retries else held.queue.topic
         handler, on_loop, size = self._handler(topic, first)
+        if not line.of_retries and not line.is_due and len(line.waiting) < size:
+            wait = self._max_wait(topic)
+            if wait:
+                self._gather(line, wait)
+                return
+        line.is_due = False
         batch = line.take(1 if line.of_retries else size)
         line.idle.clear()
         self._with_values(topic, batch)
         self._workers.submit(held, batch, handler, on_loop, len(batch))
+
+    def _gather(self, line: _Line, wait: float) -> None:
+        """Wait for more messages of a queue, at most `wait` seconds."""
+
+        def due() -> None:
+            line.gathering, line.is_due = None, True
+            self._next(line)
+
+        if line.gathering is None:
+            line.gathering = asyncio.get_running_loop().call_later(wait, due)
 
     def _done(self, request: ConsumeRequest, outcome: Any) -> None:
         """Acknowledge a batch and start the next one, or handle it again later."""

@@ -138,8 +138,14 @@ class ConsumeService(ABC):
         if subscription is None or subscription.handler is None:
             log.warning("no handler for topic %s (message %s)", topic, first.msg_id)
             return _no_handler, True, self._settings.batch_size
-        size = 1 if subscription.one_message else self._settings.batch_size
+        size = subscription.max_messages or self._settings.batch_size
+        size = 1 if subscription.one_message else size
         return subscription.handler, subscription.on_loop, size
+
+    def _max_wait(self, topic: str) -> float:
+        """Seconds that messages of a topic wait for others."""
+        subscription = self._subscription_of(topic)
+        return 0.0 if subscription is None or subscription.one_message else subscription.max_wait
 
     def _with_values(self, topic: str, messages: list[ReceivedMessage]) -> None:
         """Have a deserializer read the values of messages, if the topic has one."""

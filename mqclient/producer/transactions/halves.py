@@ -10,7 +10,6 @@ from contextlib import AbstractAsyncContextManager
 
 from mqclient.engine.client import Client
 from mqclient.errors import ClosedError, RocketMQError
-from mqclient.producer.hooks import AroundSend
 from mqclient.producer.results import SendResult
 from mqclient.producer.sender import Sender
 from mqclient.producer.transactions.state import TransactionState, wire_state
@@ -37,13 +36,10 @@ class Halves:
     counted: waits for room in flight and holds it; see `Producer._counted`.
     """
 
-    def __init__(
-        self, client: Client, sender: Sender, around: AroundSend | None, counted: Counted
-    ) -> None:
+    def __init__(self, client: Client, sender: Sender, counted: Counted) -> None:
         self._client = client
         self._sender = sender
         self._settings = sender.settings
-        self._around = around
         self._counted = counted
         self.on_ended: OnEnded | None = None
         """Called at the end of each transaction; see `SendTrace.ended`."""
@@ -53,10 +49,9 @@ class Halves:
         self._client.check_running()
 
     async def send(self, message: Message, timeout: float) -> SendResult:
-        """Store a message as `_send` does, with the producer's hooks and limits."""
+        """Store a message as `_send` does, with the producer's limits."""
         async with self._counted(message, timeout) as left:
-            sending = self._send(message, left)
-            return await (sending if self._around is None else self._around.send(message, sending))
+            return await self._send(message, left)
 
     async def _send(self, message: Message, timeout: float) -> SendResult:
         """Store a message that consumers do not get yet, and set its transaction_id.

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from mqclient.consumer.context import is_async
+from mqclient.engine.middleware import Middleware, SendContext, around_await
 from mqclient.engine.serializing import V
 from mqclient.engine.threads import in_thread
 from mqclient.errors import ClosedError, RocketMQError
@@ -42,7 +43,10 @@ class Transaction:
     state: TransactionState
     """The decision; UNKNOWN until it is made."""
 
-    def __init__(self, halves: Halves, message: Message, timeout: float) -> None:
+    def __init__(
+        self, halves: Halves, message: Message, timeout: float, middleware: tuple[Middleware, ...]
+    ) -> None:
+        self._middleware = middleware
         self.message = message
         self.state = TransactionState.UNKNOWN
         self._halves = halves
@@ -51,13 +55,32 @@ class Transaction:
         self._over = False
 
     async def __aenter__(self) -> Self:
+        self._check_new()
+        await around_await(self._middleware, self._arguments, self._send_half)
+        await self._check_begun()
+        return self
+
+    def _check_new(self) -> None:
         if self._sent is not None:
             raise ClosedError("this transaction was used before; make a new one")
+
+    @property
+    def _arguments(self) -> tuple[Message, SendContext]:
+        """What the middleware gets."""
+        return self.message, SendContext("transaction")
+
+    async def _send_half(self) -> SendResult:
+        """Send the half message; without middleware, for the blocking face."""
         self._sent = await self._halves.send(self.message, self._timeout)
+        return self._sent
+
+    async def _check_begun(self) -> None:
+        """Roll back if the half message is stored less durably than asked."""
+        if self._sent is None:
+            raise ClosedError("a middleware left the half message out; nothing began")
         if self._sent.lesser:
             await self._end(TransactionState.ROLLBACK)
             self._sent.raise_for_status()
-        return self
 
     async def __aexit__(
         self,
@@ -119,7 +142,7 @@ class TransactionProducer(Producer[V]):
     @takes(TransactionOptions)
     def __init__(self, options: TransactionOptions[V]) -> None:
         self._build(options)
-        self._halves = Halves(self._client, self._sender, self._around, self._counted)
+        self._halves = Halves(self._client, self._sender, self._counted)
         if self._trace is not None:
             self._halves.on_ended = self._trace.ended
         self._checks = Checks(self._client, self._halves, options)
@@ -147,7 +170,7 @@ class TransactionProducer(Producer[V]):
         durably than asked: it is rolled back then. ValueError for a delayed message.
         """
         limit = self.settings.timeout if timeout is None else seconds(timeout)
-        return Transaction(self._halves, message, limit)
+        return Transaction(self._halves, message, limit, self._middleware)
 
     async def send_in_transaction(
         self, message: Message, execute: LocalTransaction, *, timeout: float | None = None

@@ -16,18 +16,18 @@ QUEUES = [MessageQueue("T", "a", i) for i in range(8)]
 
 
 def test_tag_expressions():
-    data = tag_subscription("T", " TagA||TagB || TagA ", None).data
+    data = tag_subscription("T", " TagA||TagB || TagA ").data
     assert data.sub_string == "TagA||TagB || TagA"
     assert data.tags_set == ["TagA", "TagB"]
     assert data.code_set == [2598919, 2598920], "Java's String.hashCode, as recorded"
-    everything = tag_subscription("T", "*", None)
+    everything = tag_subscription("T", "*")
     assert everything.tags is None
     assert everything.data.tags_set == []
-    assert tag_subscription("T", "", None).data.sub_string == "*"
+    assert tag_subscription("T", "").data.sub_string == "*"
     with pytest.raises(ValueError, match="names no tag"):
-        tag_subscription("T", "||", None)
+        tag_subscription("T", "||")
     with pytest.raises(TypeError, match="expression"):
-        tag_subscription("T", None, None)  # type: ignore[arg-type]
+        tag_subscription("T", None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_versions_rise_whatever_the_clock_does(monkeypatch):
     times = iter([5_000, 5_000, 3_000, 9_000])
     monkeypatch.setattr(subscription_versions, "_last", 0)
     monkeypatch.setattr(subscription_versions.time, "time_ns", lambda: next(times) * 1_000_000)
-    made = [subscription_of("T", "A", None).data.sub_version for _ in range(4)]
+    made = [subscription_of("T", "A").data.sub_version for _ in range(4)]
     assert made == [5_000, 5_001, 5_002, 9_000]
 
 

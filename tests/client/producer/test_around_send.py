@@ -1,9 +1,8 @@
-"""Hooks, limits on requests in flight, avoided brokers, and messages with a delivery time."""
+"""Limits on requests in flight, avoided brokers, and messages with a delivery time."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from datetime import UTC, datetime, timedelta
 
@@ -11,7 +10,6 @@ import pytest
 
 from mqclient import (
     BackPressureTimeout,
-    BrokerError,
     ClientTimeout,
     Message,
     Producer,
@@ -28,67 +26,8 @@ from mqcommon.wire.codes import VERSION_5_0_0
 from tests.client.cluster import NAMESRV, Cluster
 from tests.client.producer.gate import Gate
 
-# --- hooks
 
-
-def test_hooks_see_each_send_of_the_blocking_face(mq) -> None:
-    topic, seen = mq.topic(), []
-
-    def before(message) -> None:
-        if isinstance(message, Message):
-            message.put_property("by", "hook")
-
-    def after(message, result, error) -> None:
-        seen.append((message, result and result.msg_id, error))
-
-    with Producer(mq.namesrv, before_send=before, after_send=after) as sender:
-        one = Message(topic, b"1")
-        first = sender.send(one)
-        batch = [Message(topic, b"2"), Message(topic, b"3")]
-        second = sender.send_async(batch, order_key="k").result(30)
-        sender.send_oneway(one)
-        empty = Message(topic, b"")
-        with pytest.raises(ValueError, match="empty"):
-            sender.send(empty)
-    assert seen[:3] == [
-        (one, first.msg_id, None),
-        (batch, second.msg_id, None),
-        (one, None, None),
-    ]
-    assert seen[3][0] is empty
-    assert isinstance(seen[3][2], ValueError)
-    assert one.properties["by"] == "hook"
-
-
-def test_hooks_see_half_messages(mq) -> None:
-    seen = []
-    producer = TransactionProducer(
-        "hooked",
-        mq.namesrv,
-        check=lambda _message: None,
-        after_send=lambda *arguments: seen.append(arguments),
-    )
-    with producer, producer.transaction(Message(mq.topic(), b"half")) as tx:
-        tx.commit()
-    assert [(message, error) for message, _, error in seen] == [(tx.message, None)]
-
-
-async def test_a_hook_that_fails_is_logged_and_the_send_goes_on(mq, caplog) -> None:
-    def fail(*_arguments) -> None:
-        raise RuntimeError("a hook's own trouble")
-
-    async with aio.Producer(mq.namesrv, before_send=fail, after_send=fail) as sender:
-        with caplog.at_level(logging.ERROR):
-            assert (await sender.send(Message(mq.topic(), b"x"))).offset_msg_id
-    assert [record.getMessage() for record in caplog.records] == [
-        "before_send failed; the send continues",
-        "after_send failed; the send continues",
-    ]
-
-
-def test_bad_hooks_and_limits() -> None:
-    with pytest.raises(TypeError, match="before_send must be a function or None, not 'print'"):
-        Producer("h:1", before_send="print")  # type: ignore[arg-type]
+def test_bad_limits() -> None:
     with pytest.raises(ValueError, match="max_messages must be 1 to"):
         Producer("h:1", limits=SendLimits(max_messages=0))
 
@@ -130,20 +69,22 @@ async def test_bytes_in_flight_are_limited_and_a_large_send_goes_alone() -> None
         assert (await large).queue_offset == 1
 
 
-def test_send_async_blocks_its_caller_until_there_is_room(mq) -> None:
-    topic = mq.topic()
+def test_send_async_blocks_its_caller_until_there_is_room() -> None:
+    cluster = Cluster(T=1)
     entered, release = threading.Event(), threading.Event()
 
-    def hold(message) -> None:
-        if message.body == b"first":
-            entered.set()
-            assert release.wait(30)
+    async def hold(address: str, request: Frame) -> Frame:
+        entered.set()
+        assert await asyncio.to_thread(release.wait, 30)
+        return cluster.send(address, request)
 
-    with Producer(mq.namesrv, limits=SendLimits(max_messages=1), before_send=hold) as sender:
+    cluster.transport.scripts[310] = hold
+    options = {"transport": cluster.transport, "limits": SendLimits(max_messages=1), "timeout": 30}
+    with Producer(NAMESRV, **options) as sender:
         futures = []
         filler = threading.Thread(
             target=lambda: futures.extend(
-                sender.send_async(Message(topic, body)) for body in (b"first", b"second", b"third")
+                sender.send_async(Message("T", body)) for body in (b"first", b"second", b"third")
             )
         )
         filler.start()
@@ -255,14 +196,3 @@ async def test_a_broker_of_rocketmq_5_gets_the_time() -> None:
 def test_bad_times(options, error, why) -> None:
     with pytest.raises(error, match=why):
         Message("T", b"x", **options)
-
-
-async def test_an_error_of_the_broker_reaches_the_hook() -> None:
-    cluster = Cluster(T=1)
-    cluster.transport.scripts[310] = lambda _a, _r: Frame(13, remark="illegal")
-    seen = []
-    options = {"transport": cluster.transport, "after_send": lambda *one: seen.append(one[1:])}
-    async with aio.Producer(NAMESRV, **options) as sender:
-        with pytest.raises(BrokerError) as caught:
-            await sender.send(Message("T", b"x"))
-    assert seen == [(None, caught.value)]

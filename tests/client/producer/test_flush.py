@@ -152,24 +152,13 @@ async def test_sends_are_limited_by_default() -> None:
 
 def test_threads_share_the_limits_in_turn(mq) -> None:
     """Eight threads send 50 messages each through a window of four."""
-    topic = mq.topic()
-    most, lock, now = [0], threading.Lock(), [0]
-
-    def before(_message: object) -> None:
-        with lock:
-            now[0] += 1
-            most[0] = max(most[0], now[0])
-
-    def after(*_arguments: object) -> None:
-        with lock:
-            now[0] -= 1
-
-    limits = {"limits": aio.SendLimits(max_messages=4)}
-    with Producer(mq.namesrv, before_send=before, after_send=after, **limits) as producer:
+    topic, most = mq.topic(), [0]
+    with Producer(mq.namesrv, limits=aio.SendLimits(max_messages=4)) as producer:
 
         def work() -> None:
             for _ in range(50):
                 producer.send_async(Message(topic, b"x"), timeout=30)
+                most[0] = max(most[0], producer._async._in_flight.messages)
 
         threads = [threading.Thread(target=work) for _ in range(8)]
         for thread in threads:

@@ -98,11 +98,16 @@ async def test_the_time_or_a_bound_sends_a_batch():
     assert sends(cluster) == [(MANY, "0"), (ONE, "0")]
 
 
-async def test_sends_with_a_hook_and_limits_are_gathered_too():
+async def test_sends_with_middleware_and_limits_are_gathered_too():
     cluster, seen = Cluster(T=1), []
+
+    def note(message, _context):
+        seen.append(message)
+        yield
+
     async with producer(
         cluster, linger=Linger(LONG, max_messages=5), timeout=2 * LONG,
-        before_send=seen.append, limits=SendLimits(max_messages=5),
+        middleware=[note], limits=SendLimits(max_messages=5),
     ) as sender:  # fmt: skip
         await asyncio.gather(*(sender.send(Message("T", b"x")) for _ in range(5)))
     assert (sends(cluster), len(seen)) == ([(MANY, "0")], 5)

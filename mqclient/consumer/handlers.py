@@ -1,0 +1,159 @@
+"""Handlers as programs write them: what one takes is read when it is given.
+
+A handler takes one message or a list of them, with or without the ConsumeContext. The annotation of
+its first argument decides; without one, the method that it is given to.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, NamedTuple, TypeVar, get_origin
+
+from mqclient.consumer.context import ConsumeContext, Handler, HandlerResult, is_async
+from mqclient.engine.middleware import Middleware, around, around_await, check_kind
+from mqcommon.message import ReceivedMessage
+
+__all__ = [
+    "AnyHandler",
+    "ListFunction",
+    "ListHandler",
+    "Made",
+    "MessageFunction",
+    "MessageHandler",
+    "made_handler",
+]
+
+Answer = HandlerResult | Awaitable[HandlerResult]
+MessageHandler = (
+    Callable[[ReceivedMessage[Any]], Answer]
+    | Callable[[ReceivedMessage[Any], ConsumeContext], Answer]
+)
+"""A handler of one message."""
+ListHandler = (
+    Callable[[list[ReceivedMessage[Any]]], Answer]
+    | Callable[[list[ReceivedMessage[Any]], ConsumeContext], Answer]
+)
+"""A handler of several messages of one queue."""
+AnyHandler = MessageHandler | ListHandler
+MessageFunction = TypeVar("MessageFunction", bound=MessageHandler)
+ListFunction = TypeVar("ListFunction", bound=ListHandler)
+Kind = Literal["message", "messages"]
+
+_KIND_OF_TYPE: dict[str, Kind] = {
+    "ReceivedMessage": "message",
+    **dict.fromkeys(("list", "List", "Sequence", "Collection", "Iterable"), "messages"),
+}
+_KIND_OF_NAME: dict[str, Kind] = {
+    **dict.fromkeys(("message", "msg"), "message"),
+    **dict.fromkeys(("messages", "msgs", "batch"), "messages"),
+}
+_OTHERS = {"message": "on_message", "messages": "on_batch"}
+
+
+class Made(NamedTuple):
+    """A handler as the consumer calls it. on_loop: it is awaited. one_message: of one at a time."""
+
+    handler: Handler
+    on_loop: bool
+    one_message: bool
+
+
+def made_handler(
+    function: AnyHandler, method: str, kind: Kind | None, middleware: tuple[Middleware, ...]
+) -> Made:
+    """The handler that calls a function with what it takes, with middleware around each call.
+
+    method: that it was given to, for errors. kind: what this method passes; None lets the
+    annotation decide. Raises TypeError for a function that takes something else.
+    """
+    if not callable(function):
+        raise TypeError(f"handler must be callable, not {type(function).__name__}")
+    kind, with_context = _taken(function, method, kind)
+    on_loop = is_async(function)
+    for one in middleware:
+        check_kind(one, function, on_loop)
+    call = _call(function, kind, with_context)
+    return Made(_with(call, on_loop, middleware), on_loop, kind == "message")
+
+
+def _taken(function: AnyHandler, method: str, kind: Kind | None) -> tuple[Kind, bool]:
+    """What a function takes, and whether it takes the context too."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # written in C, without a signature
+        return kind or "messages", kind is None
+    found = [
+        item
+        for item in signature.parameters.values()
+        if item.kind not in (item.KEYWORD_ONLY, item.VAR_KEYWORD)
+    ]
+    annotated = _annotated(found[0]) if found else None
+    named = _KIND_OF_NAME.get(found[0].name) if found else None
+    taken = annotated or kind or "messages"
+    other = annotated or named or taken
+    name = f"{getattr(function, '__qualname__', repr(function))}{signature}"
+    if other != (kind or taken):
+        passed = {"message": "one message", "messages": "a list of messages"}
+        hint = f"use @consumer.{_OTHERS[other]}(topic)"
+        if kind is None:
+            hint += ", or annotate it: ReceivedMessage"
+        raise TypeError(
+            f"handler {name} takes {passed[other]}, and {method} passes {passed[kind or taken]}; "
+            f"{hint}"
+        )
+    with_context = _takes_context(found)
+    arguments = (taken, "context") if with_context else (taken,)
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        raise TypeError(
+            f"handler {name} cannot be called with ({taken}) or ({taken}, context)"
+        ) from None
+    return taken, with_context
+
+
+def _annotated(parameter: inspect.Parameter) -> Kind | None:
+    annotation = parameter.annotation
+    if isinstance(annotation, str):
+        head = annotation.partition("[")[0].rpartition(".")[2].strip("'\" ")
+    else:
+        head = getattr(get_origin(annotation) or annotation, "__name__", "")
+    return _KIND_OF_TYPE.get(head)
+
+
+def _takes_context(positional: list[inspect.Parameter]) -> bool:
+    """Whether a function needs a second argument, or names it as the context."""
+    if any(item.kind is item.VAR_POSITIONAL for item in positional):
+        return True
+    if len(positional) < 2:
+        return False
+    second = positional[1]
+    return (
+        second.default is second.empty
+        or second.name == "context"
+        or second.annotation in (ConsumeContext, "ConsumeContext")
+    )
+
+
+def _call(function: Any, kind: Kind, with_context: bool) -> Handler:
+    """The function as a handler of a list and a context."""
+    if kind == "messages":
+        if with_context:
+            return function  # type: ignore[no-any-return]
+        return lambda messages, _context: function(messages)
+    if with_context:
+        return lambda messages, context: function(messages[0], context)
+    return lambda messages, _context: function(messages[0])
+
+
+def _with(call: Callable[..., Any], on_loop: bool, middleware: tuple[Middleware, ...]) -> Handler:
+    if not middleware:
+        return call
+    if on_loop:
+        return lambda messages, context: around_await(
+            middleware, (messages, context), lambda: call(messages, context)
+        )
+    return lambda messages, context: around(
+        middleware, (messages, context), lambda: call(messages, context)
+    )
