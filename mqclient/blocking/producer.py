@@ -164,7 +164,7 @@ class Producer(SyncClient, MessageMaker[V]):
         return future
 
     @like(AsyncProducer.send_oneway)
-    def send_oneway(
+    def send_oneway(  # noqa: D102 - `like` adds it
         self,
         message: Message | Sequence[Message],
         *,
@@ -172,7 +172,6 @@ class Producer(SyncClient, MessageMaker[V]):
         order_key: OrderKey | None = None,
         selector: Selector | None = None,
     ) -> None:
-        """Middleware runs in the caller's thread."""
         choice, thread = queue_choice(queue, order_key, selector), self._running
         around(
             self._middleware,
@@ -181,7 +180,7 @@ class Producer(SyncClient, MessageMaker[V]):
         )
 
     @like(AsyncProducer.request)
-    def request(
+    def request(  # noqa: D102
         self,
         message: Message,
         *,
@@ -190,7 +189,6 @@ class Producer(SyncClient, MessageMaker[V]):
         selector: Selector | None = None,
         timeout: float | None = None,
     ) -> ReceivedMessage:
-        """Middleware runs in the caller's thread."""
         choice, thread = queue_choice(queue, order_key, selector), self._running
         limit = self._async.settings.timeout if timeout is None else seconds(timeout)
         reply: ReceivedMessage = around(
