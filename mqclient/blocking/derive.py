@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from mqclient.blocking.loop_thread import LoopThread
+from mqclient.engine.client_type import ClientType
 
 __all__ = ["BlockingFace", "like", "like_plain", "plain", "sync"]
 
@@ -21,7 +22,7 @@ S = TypeVar("S")
 C = TypeVar("C", bound=Callable[..., Any])
 
 
-class BlockingFace:
+class BlockingFace(metaclass=ClientType):
     """The asyncio object whose methods are derived, and the loop that runs them."""
 
     _async: Any

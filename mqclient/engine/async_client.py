@@ -8,6 +8,7 @@ import warnings
 from typing import Self
 
 from mqclient.engine.client import Client, State
+from mqclient.engine.client_type import ClientType
 from mqclient.errors import ClientTimeout, UnreachableError
 from mqclient.settings.checks import seconds
 from mqcommon.backoff import Backoff
@@ -19,7 +20,7 @@ __all__ = ["AsyncClient"]
 READY_PAUSE_FIRST_S, READY_PAUSE_MAX_S = 0.1, 2.0
 
 
-class AsyncClient:
+class AsyncClient(metaclass=ClientType):
     """Base of Producer, TransactionProducer, PushConsumer, LitePullConsumer and Admin."""
 
     _client: Client

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 import pydoc
+import re
 import sys
+from abc import ABC
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 
@@ -56,8 +59,30 @@ def test_constructors_show_every_option(face: Any, client: str, kind: type[Decla
 
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="a line for each parameter, 60 more")
 @pytest.mark.parametrize("face", [mqclient, aio])
-@pytest.mark.parametrize(("client", "screens"), [("Producer", 2), ("PushConsumer", 4)])
+@pytest.mark.parametrize(("client", "screens"), [("Producer", 2), ("PushConsumer", 3)])
 def test_help_fits_few_screens(face: Any, client: str, screens: int) -> None:
     text = pydoc.plain(pydoc.render_doc(getattr(face, client)))
     lines = [1 + len(line) // SCREEN_COLUMNS for line in text.splitlines()]
     assert sum(lines) <= screens * SCREEN_LINES, text
+
+
+@pytest.mark.parametrize("face", [mqclient, aio])
+def test_help_shows_the_options_once_and_no_machinery(face: Any) -> None:
+    for client in (face.Producer, face.PushConsumer, face.LitePullConsumer, face.Admin):
+        text = pydoc.plain(pydoc.render_doc(client))
+        assert text.count("namesrv: str | list[str] | None = None") == 1
+        assert not re.findall(r"__(?:init|dict|weakref|annotations|del|repr)__", text)
+
+
+def test_a_mock_of_a_client_has_its_methods() -> None:
+    producer = create_autospec(mqclient.Producer, instance=True)
+    with producer as entered:
+        entered.send("x")
+    assert producer.__enter__.called
+
+
+def test_a_subclass_of_a_client_may_be_abstract() -> None:
+    class Named(mqclient.Producer, ABC):
+        pass
+
+    assert Named(transport=mqclient.MockTransport()).state == "new"
