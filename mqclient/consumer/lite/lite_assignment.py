@@ -37,7 +37,8 @@ class LiteAssignment(Assignment[LiteQueue]):
         self._buffer = buffer
         self._group = settings.group
         self._commits = settings.commit_interval is not None and settings.group is not None
-        self._committed: dict[MessageQueue, int] = {}
+        self._settled: dict[MessageQueue, int] = {}
+        """The positions at the last commits, also of those that wrote another offset."""
         self.chosen: frozenset[MessageQueue] | None = None
         """The queues that the caller assigned; None when it subscribes."""
 
@@ -118,8 +119,9 @@ class LiteAssignment(Assignment[LiteQueue]):
         self, offsets: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, BaseException]:
         """Commit all; returns the errors."""
+        held = self.positions()  # before any of them moves on
         outcomes = await asyncio.gather(
-            *(self._commit_one(queue, offset) for queue, offset in offsets.items()),
+            *(self._commit_one(q, offset, held.get(q, offset)) for q, offset in offsets.items()),
             return_exceptions=True,
         )
         return {
@@ -128,11 +130,11 @@ class LiteAssignment(Assignment[LiteQueue]):
             if isinstance(outcome, BaseException)
         }
 
-    async def _commit_one(self, queue: MessageQueue, offset: int) -> None:
+    async def _commit_one(self, queue: MessageQueue, offset: int, position: int) -> None:
         assert self._group is not None
         call = offset_calls.update_consumer_offset(self._group, queue, offset)
         await self._client.invoke(self._client.address_of(queue), call, OFFSET_TIMEOUT)
-        self._committed[queue] = offset
+        self._settled[queue] = position
 
     async def commit_moved(self, queues: Iterable[MessageQueue] | None = None) -> None:
         """With auto-commit: commit the positions that moved since; a failure is logged."""
@@ -141,7 +143,7 @@ class LiteAssignment(Assignment[LiteQueue]):
         moved = {
             queue: self.held[queue].position
             for queue in (self.held if queues is None else queues)
-            if self.held[queue].position != self._committed.get(queue)
+            if self.held[queue].position != self._settled.get(queue)
         }
         text = "the position of %s is not committed yet: %s"
         for queue, error in (await self._try_commits(moved)).items():
@@ -165,5 +167,5 @@ class LiteAssignment(Assignment[LiteQueue]):
         await self.commit_moved(queues)
         for queue in queues:
             self._end(queue)
-            self._committed.pop(queue, None)
+            self._settled.pop(queue, None)
         await self.listener.lost(lost)

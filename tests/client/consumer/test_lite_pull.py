@@ -375,7 +375,7 @@ async def test_members_share_and_the_listener_hears_of_it():
         await cluster.transport.push(BROKER, Frame(40, {"consumerGroup": "g"}, flag=2))
         await until_async(lambda: len(heard) == 2)
         await until_async(lambda: Q0 in cluster.committed)
-        assert consumer.assignment() == [Q1]
+        await until_async(lambda: consumer.assignment() == [Q1])
         with pytest.raises(ValueError, match="is not assigned"):
             await consumer.position(Q0)
     assert heard[:2] == [("assigned", [Q0, Q1]), ("revoked", {Q0: cluster.committed[Q0]})]

@@ -102,6 +102,18 @@ async def test_a_commit_of_older_messages_does_not_pass_a_seek(ask):
         assert cluster.committed[Q0] == 5
 
 
+async def test_a_commit_of_an_offset_stays_until_the_position_moves():
+    cluster = Cluster(T=1)
+    cluster.put("T", *(b"%d" % n for n in range(4)))
+    for polls, committed in ((0, 3), (2, 1)):
+        async with lite(cluster, commit_interval=60) as consumer:
+            await consumer.seek(Q0, 0)
+            await consumer.commit({Q0: 3})
+            for _ in range(polls):
+                await consumer.poll(1, 60)
+        assert cluster.committed[Q0] == committed
+
+
 async def test_a_commit_after_reassignment_skips_no_later_message():
     cluster = Cluster(T=1)
     cluster.put("T", *(b"%d" % n for n in range(4)))
