@@ -117,8 +117,12 @@ OTHER_CONTENTS = {
 }
 
 
+@pytest.mark.parametrize("content", ["other", "{}"])
 @pytest.mark.parametrize("name", OTHER_CONTENTS)
-def test_the_content_of_another_file_does_not_count_as_empty(root: Path, name: str) -> None:
+def test_the_content_of_another_file_does_not_count_as_empty(
+    root: Path, name: str, content: str
+) -> None:
+    damaged = OTHER_CONTENTS[name] if content == "other" else content.encode()
     with Store(root) as store:
         if name == "delayOffset.json":
             for _ in range(2):
@@ -128,7 +132,7 @@ def test_the_content_of_another_file_does_not_count_as_empty(root: Path, name: s
     path = root / "config" / name
     for _ in range(2):
         copy = path.with_suffix(".json.bak")
-        path.write_bytes(OTHER_CONTENTS[name])
+        path.write_bytes(damaged)
         stamp = path.stat().st_mtime_ns + 5_000_000_000
         os.utime(path, ns=(stamp, stamp))
         if copy.exists():
@@ -137,7 +141,7 @@ def test_the_content_of_another_file_does_not_count_as_empty(root: Path, name: s
             assert "readers" in groups
             with Store(root) as store:
                 assert store.committed("committers", "Orders", 0) == 1
-        path.write_bytes(OTHER_CONTENTS[name])
+        path.write_bytes(damaged)
         copy.unlink(missing_ok=True)
     with pytest.raises(StoreDamaged, match=name):
         tables(root, damagePolicy="refuse")
@@ -234,6 +238,16 @@ def test_damaged_filters_are_dropped(root: Path, caplog: pytest.LogCaptureFixtur
     topics, _ = tables(root)
     assert "Orders" in topics
     assert "consumers send their filters again" in caplog.text
+
+
+@pytest.mark.parametrize("damage", [b"", bytes(20), b"[]"])
+def test_damage_of_unasked_names_is_logged_and_they_stay(
+    root: Path, damage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    (root / "config/unasked.json").write_bytes(damage)
+    topics, _ = tables(root)
+    assert "Orders" in topics
+    assert "not deleted when they are unused" in caplog.text
 
 
 def lose_newest(root: Path, name: str, damage: bytes | None) -> None:

@@ -20,6 +20,7 @@ from mqcommon.wire.bodies.groups import GroupConfig, SubscriptionGroupWrapper
 from mqcommon.wire.bodies.route_bounds import QUEUES_MAX
 from mqcommon.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from mqserver.broker.state import filters, groups, reading, topics, unasked
+from mqserver.broker.state.unasked import MadeUnasked
 from mqstore import StoreDamaged
 
 log = logging.getLogger("mqserver.broker")
@@ -101,14 +102,14 @@ class Loading:
             log.warning("%s; consumers send their filters again with their heartbeats", error)
             return None
 
-    def unasked(self) -> bytes | None:
-        """The file of names that clients created; None if it is missing or damaged, and then all
+    def unasked(self) -> MadeUnasked:
+        """The names that clients created; none if the file is missing or damaged, and then all
         present topics and groups stay for good."""
         try:
-            return self._store.load_state(unasked.FILE)
+            return self._store.load_state(unasked.FILE, unasked.read) or MadeUnasked()
         except StoreDamaged as error:
             log.warning("%s; present topics and groups are not deleted when they are unused", error)
-            return None
+            return MadeUnasked()
 
     def _read(self, file: str, read: Callable[[bytes], reading.Read[T]]) -> T | None:
         try:

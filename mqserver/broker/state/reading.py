@@ -54,12 +54,12 @@ def read_filters(text: bytes) -> Read[list[ConsumerFilterData]]:
     aside: list[Aside] = []
     for topic, of_topic in _table(_object(text), "filterDataByTopic").items():
         try:
-            by_group = _table(of_topic if isinstance(of_topic, dict) else {}, "groupFilterData")
+            if not isinstance(of_topic, dict):
+                raise BodyError("not an object")
+            by_group = _table(of_topic, "groupFilterData")
         except BodyError as error:
             aside.append(_aside(topic, str(error), of_topic))
             continue
-        if not isinstance(of_topic, dict):
-            aside.append(_aside(topic, "not an object", of_topic))
         rows = _take(by_group, ConsumerFilterData, _filter_flaw)
         for group, row in rows.content.items():
             if row.topic == topic:
@@ -127,10 +127,10 @@ def _object(text: bytes) -> dict[str, Any]:
 
 
 def _table(plain: dict[str, Any], name: str) -> dict[str, Any]:
-    """A table of an object. An empty object has an empty table; another object without the table
-    is the content of another file."""
+    """A table of an object. RocketMQ writes empty tables too, so an object without one is not
+    empty but lost."""
     if not plain:
-        return {}
+        raise BodyError(f"no {name}: an empty object")
     if name not in plain:
         raise BodyError(f"no {name}, but {next(iter(plain))}: the content of another file")
     table = plain[name]

@@ -28,7 +28,9 @@ class Made(msgspec.Struct, array_like=True):
     at_ms: int
 
 
-class _Content(msgspec.Struct):
+class MadeUnasked(msgspec.Struct):
+    """The content of the file: rows by name."""
+
     groups: dict[str, Made] = msgspec.field(default_factory=dict)
     topics: dict[str, Made] = msgspec.field(default_factory=dict)
     offsets: dict[str, Made] = msgspec.field(default_factory=dict)
@@ -36,6 +38,11 @@ class _Content(msgspec.Struct):
     def by_kind(self) -> dict[Kind, dict[str, Made]]:
         """The rows of each kind."""
         return {"groups": self.groups, "topics": self.topics, "offsets": self.offsets}
+
+
+def read(text: bytes) -> MadeUnasked:
+    """Parse the file. Raises ValueError if it has other content."""
+    return msgspec.json.decode(text, type=MadeUnasked)
 
 
 class Unasked:
@@ -48,15 +55,11 @@ class Unasked:
         self._now_ms = now_ms
         self._save = save
         self._lock = threading.Lock()
-        self._made = _Content().by_kind()
+        self._made = MadeUnasked().by_kind()
         self._counts: Counter[tuple[Kind, str]] = Counter()
 
-    def load(self, text: bytes | None) -> None:
-        """Take the file's content; a file that cannot be read counts as none."""
-        try:
-            content = msgspec.json.decode(text or b"{}", type=_Content)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            content = _Content()
+    def load(self, content: MadeUnasked) -> None:
+        """Take the file's content."""
         with self._lock:
             self._made = content.by_kind()
             self._counts = Counter(
@@ -66,7 +69,7 @@ class Unasked:
     def render(self) -> bytes:
         """The text of the file."""
         with self._lock:
-            return msgspec.json.encode(_Content(**self._made))
+            return msgspec.json.encode(MadeUnasked(**self._made))
 
     def share_is_full(self, kind: Kind, by: str, limit: int) -> str | None:
         """Why a client, "ip:port", may create no more names; None if it may."""

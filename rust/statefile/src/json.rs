@@ -22,18 +22,18 @@ pub fn object(bytes: &[u8], tables: &[&str]) -> Result<Map<String, Value>, Strin
     }
 }
 
-/// Why an object is not the content of a file with one of these tables; None if it is. An empty
-/// object counts as empty tables.
+/// Why an object is not the content of a file with one of these tables; None if it is. RocketMQ
+/// writes empty tables too, so an object without one is not empty but lost.
 pub fn other_content(object: &Map<String, Value>, tables: &[&str]) -> Option<String> {
     let is_table = |name: &&str| object.get(*name).is_some_and(Value::is_object);
-    let first = object.keys().next()?;
-    match tables.iter().any(is_table) {
-        true => None,
-        false => Some(format!(
-            "has no table {}, but {first:?}: the content of another file",
-            tables.join(" or ")
-        )),
+    if tables.iter().any(is_table) {
+        return None;
     }
+    let wanted = tables.join(" or ");
+    Some(match object.keys().next() {
+        Some(first) => format!("has no table {wanted}, but {first:?}: the content of another file"),
+        None => format!("has no table {wanted}: an empty object"),
+    })
 }
 
 /// The fault of a file's JSON; None if it is valid.

@@ -172,7 +172,8 @@ mod tests {
         let table = BTreeMap::from([(1, 2), (2, 2), (3, 2)]);
         assert_eq!(read(golden), Ok((table.clone(), 0)));
         assert_eq!(render(table).as_bytes(), golden);
-        assert_eq!(read(b"{}"), Ok((BTreeMap::new(), 0)));
+        read(b"{}").unwrap_err();
+        assert_eq!(read(b"{\"offsetTable\":{}}"), Ok((BTreeMap::new(), 0)));
         let one = BTreeMap::from([(1, 7)]);
         assert_eq!(read(b"{\"offsetTable\":{\"1\":7}}"), Ok((one.clone(), 0)));
         let bad = b"{\"offsetTable\":{1:7,2:-1,x:3,0:1,4:\"y\"}}";
