@@ -470,7 +470,8 @@ class Server:
     - host, fast_port, worker_threads, max_connections, data_plane ("native" or "python");
     - max_frame_bytes; max_unfinished_bytes of all connections, at least twice max_frame_bytes;
       max_reply_bytes of unread replies of all clients, at least max_frame_bytes: above it, large
-      replies are refused;
+      replies are refused; max_handoff_bytes of requests in Python's hands, at least twice
+      max_frame_bytes: above it, requests are refused;
     - idle_timeout in seconds;
     - families (name to queue capacity), routes (code to family), default_family (of the other
       codes; None leaves them unanswered);

@@ -66,6 +66,7 @@ RUST_FOLDERS = {
         "settings",
         "route",
         "bounded_queue",
+        "handoff_bytes",
         "stats",
         "state",
         "tables",

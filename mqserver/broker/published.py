@@ -5,7 +5,7 @@ from __future__ import annotations
 from mqserver.broker.context import BrokerContext
 from mqserver.config.settings import BrokerSettings
 from mqserver.runtime.descriptors import connections_max
-from mqserver.runtime.memory import REPLY_BYTES, memory_limit, within_memory
+from mqserver.runtime.memory import HANDOFF_BYTES, REPLY_BYTES, memory_limit, within_memory
 from mqserver.tls.certificates import plane_tls
 
 
@@ -34,6 +34,7 @@ def plane_settings(
         "min_frame_rate": settings.min_frame_bytes_per_second,
         "max_large_bytes": within_memory(settings.max_large_request_bytes, limit),
         "max_reply_bytes": within_memory(REPLY_BYTES, limit),
+        "max_handoff_bytes": within_memory(HANDOFF_BYTES, limit),
         "max_unfinished_bytes": within_memory(settings.max_unfinished_frame_bytes, limit),
         "idle_timeout": float(settings.server_channel_max_idle_time_seconds),
         "max_connections": connections_max(settings.max_connections, servers),

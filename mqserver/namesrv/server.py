@@ -23,7 +23,7 @@ from mqserver.runtime.data_plane import Event, Tables
 from mqserver.runtime.descriptors import connections_max
 from mqserver.runtime.guard import Guard, guarded
 from mqserver.runtime.listener import Listener
-from mqserver.runtime.memory import REPLY_BYTES, memory_limit, within_memory
+from mqserver.runtime.memory import HANDOFF_BYTES, REPLY_BYTES, memory_limit, within_memory
 from mqserver.runtime.process_state import Hold
 from mqserver.runtime.processor_api import Family
 from mqserver.runtime.services import Services
@@ -226,6 +226,7 @@ def _plane_settings(settings: NamesrvSettings, servers: int) -> dict[str, object
         "min_frame_rate": settings.min_frame_bytes_per_second,
         "max_large_bytes": within_memory(settings.max_large_request_bytes, limit),
         "max_reply_bytes": within_memory(REPLY_BYTES, limit),
+        "max_handoff_bytes": within_memory(HANDOFF_BYTES, limit),
         "max_unfinished_bytes": within_memory(settings.max_unfinished_frame_bytes, limit),
         "idle_timeout": float(settings.server_channel_max_idle_time_seconds),
         "max_connections": connections_max(settings.max_connections, servers),

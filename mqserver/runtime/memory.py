@@ -9,6 +9,8 @@ CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUPS = Path("/proc/self/cgroup")
 REPLY_BYTES = 64 << 20
 """Bytes of unread replies of all clients, above which large replies are refused."""
+HANDOFF_BYTES = 128 << 20
+"""Bytes of the requests in Python's hands, above which requests are refused."""
 PARTS = 8
 """A budget gets at most one of this many parts of the limit."""
 

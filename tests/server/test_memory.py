@@ -53,5 +53,5 @@ def test_a_budget_takes_at_most_an_eighth_of_the_limit(monkeypatch: pytest.Monke
     monkeypatch.setattr(published, "memory_limit", lambda: 256 * MIB)
     settings = broker_settings(load(BROKER))
     plane = published.plane_settings(settings, "127.0.0.1:1")
-    budgets = ("max_large_bytes", "max_reply_bytes", "max_unfinished_bytes")
-    assert [plane[name] for name in budgets] == [32 * MIB] * 3
+    budgets = ("max_large_bytes", "max_reply_bytes", "max_unfinished_bytes", "max_handoff_bytes")
+    assert [plane[name] for name in budgets] == [32 * MIB] * 4

@@ -169,6 +169,19 @@ def test_long_requests_leave_room_for_others(servers: Servers) -> None:
     ]
 
 
+def test_a_smaller_budget_holds_fewer_requests(servers: Servers) -> None:
+    gate, size, largest = Gate(), 64_000, 256_000
+    limits = {"max_frame_bytes": largest, "max_handoff_bytes": 1}  # raised to two frames
+    _, port = servers.start({1: gate}, threads=1, capacity=1_000, **limits)
+    raw = servers.connect(port)
+    held = 2 * largest // (size + 1_000)
+    for number in range(held + 1):
+        raw.send(json_frame(1, number, body=bytes(size)))
+    assert raw.read()[:2] == (2, held)
+    gate.open.set()
+    assert [raw.read()[:2] for _ in range(held)] == [(0, number) for number in range(held)]
+
+
 def test_without_a_limit_everything_waits(servers: Servers) -> None:
     waiting = Waiting(servers, 1)
     waiting.listener.set_overload(1000, {})

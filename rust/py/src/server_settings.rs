@@ -19,7 +19,7 @@ use mq_server::{
 use mq_store::BloomHint;
 
 /// The keys of `Server`; any other key is an error.
-const KEYS: [&str; 22] = [
+const KEYS: [&str; 23] = [
     "kind",
     "host",
     "port",
@@ -34,6 +34,7 @@ const KEYS: [&str; 22] = [
     "max_large_bytes",
     "max_reply_bytes",
     "max_unfinished_bytes",
+    "max_handoff_bytes",
     "idle_timeout",
     "max_connections",
     "families",
@@ -71,6 +72,8 @@ pub(super) fn settings(map: &Bound<'_, PyMapping>) -> PyResult<Settings> {
     let replies = replies.unwrap_or(defaults.reply_bytes_max);
     let unfinished: Option<usize> = optional(map, "max_unfinished_bytes")?;
     let unfinished = unfinished.unwrap_or(defaults.unfinished_bytes_max);
+    let handoff: Option<usize> = optional(map, "max_handoff_bytes")?;
+    let handoff = handoff.unwrap_or(defaults.handoff_bytes_max);
     Ok(Settings {
         kind: match kind.as_str() {
             "broker" => Kind::Broker,
@@ -101,6 +104,8 @@ pub(super) fn settings(map: &Bound<'_, PyMapping>) -> PyResult<Settings> {
         reply_bytes_max: replies.max(frame_bytes_max),
         // A buffer doubles as it grows, and must be able to hold a frame of the largest size.
         unfinished_bytes_max: unfinished.max(2 * frame_bytes_max),
+        // Half of it must have room for a request of the largest size.
+        handoff_bytes_max: handoff.max(2 * frame_bytes_max),
         idle_timeout: idle.map_or(defaults.idle_timeout, seconds),
         connections_max: optional(map, "max_connections")?.unwrap_or(defaults.connections_max),
         families: families.into_iter().collect(),

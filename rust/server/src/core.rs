@@ -47,8 +47,9 @@ impl Core {
             routes: Routes::of(&settings)?,
             state: ServerState::new(store, Arc::clone(&clock), Arc::clone(&stats)),
             clients: Clients::new(settings.reply_bytes_max, &clock, &stats),
-            handoff: Handoff::new(&settings.families, &clock),
-            waiting: WaitingRequests::new(&clock),
+            handoff: Handoff::new(&settings.families, settings.handoff_bytes_max, &clock),
+            // Half, so that clients that read still find room.
+            waiting: WaitingRequests::new(settings.handoff_bytes_max / 2, &clock),
             settings,
             clock,
             stats,

@@ -16,6 +16,7 @@ mod core;
 mod dispatch;
 mod fair;
 mod handoff;
+mod handoff_bytes;
 mod limits;
 mod operations;
 mod requests;

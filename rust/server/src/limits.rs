@@ -54,10 +54,6 @@ pub const UNREAD_BYTES_PAUSE: usize = 1 << 20;
 /// Requests of such a connection that wait until then; one more gets code 2.
 pub const PARKED_MAX: usize = 4_096;
 
-/// Bytes of such requests of all connections; more get code 2. It is half of the hand-off limit, so
-/// that clients that read still find room.
-pub const PARKED_BYTES_MAX: usize = HANDOFF_BYTES_MAX / 2;
-
 /// Replies that wait until their messages are flushed. While there are this many, sends are
 /// answered 2. This limits the memory that a disk which hangs can cost.
 pub const PENDING_ACKS_MAX: usize = 65_536;
@@ -183,11 +179,9 @@ pub const DEFERRED_BYTES_PAUSE: usize = DEFERRED_BYTES_MAX / 2;
 /// Bytes of waiting sends of one connection; more get code 2.
 pub const DEFERRED_BYTES_MAX: usize = 32 << 20;
 
-/// Bytes of all requests in Python's hands and of sends that wait for one; more get code 2.
+/// Bytes of all requests in Python's hands and of sends that wait for one, unless the settings set
+/// another limit; more get code 2.
 pub const HANDOFF_BYTES_MAX: usize = 128 << 20;
-
-/// The same for the family of long requests, so that a flood of them leaves room for others.
-pub const LARGE_HANDOFF_BYTES_MAX: usize = HANDOFF_BYTES_MAX / 2;
 
 /// A heartbeat with a longer body, bytes, always goes to Python, because comparing it would take
 /// longer than a short turn.

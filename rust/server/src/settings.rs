@@ -110,6 +110,10 @@ pub struct Settings {
     pub large_bytes_max: usize,
     /// Limit on the unread replies of all clients, bytes; above it, large replies are refused.
     pub reply_bytes_max: usize,
+    /// Limit on the requests in Python's hands and the sends that wait for one, bytes; above it,
+    /// requests are refused. Long requests may use half of it, and so may requests that wait until
+    /// their clients have read earlier replies.
+    pub handoff_bytes_max: usize,
     /// Idle time in both directions after which a connection is closed.
     pub idle_timeout: Duration,
     /// Connections at once.
@@ -142,6 +146,7 @@ impl Default for Settings {
             unfinished_bytes_max: limits::UNFINISHED_BYTES_MAX,
             large_bytes_max: limits::LARGE_BYTES_MAX,
             reply_bytes_max: limits::REPLY_BYTES_MAX,
+            handoff_bytes_max: limits::HANDOFF_BYTES_MAX,
             idle_timeout: Duration::from_secs(120),
             connections_max: limits::CONNECTIONS_MAX,
             families: Vec::new(),

@@ -6,13 +6,13 @@
 //! sends stay with the client; a refusal would lose one-way messages.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::handoff_bytes::HandoffBytes;
 use crate::limits::{
     DEFERRED_BYTES_MAX, DEFERRED_BYTES_PAUSE, DEFERRED_SENDS_MAX, DEFERRED_SENDS_PAUSE,
-    HANDOFF_BYTES_MAX,
 };
 
 /// The waiting sends of one connection.
@@ -62,20 +62,19 @@ impl DeferredSends {
 
     /// Keeps a copy of the frame if its topic has a send in Python. `budget` counts the bytes of
     /// all connections.
-    pub fn defer(&self, topic: &str, frame: &[u8], budget: &AtomicUsize) -> SendTurn {
+    pub fn defer(&self, topic: &str, frame: &[u8], budget: &HandoffBytes) -> SendTurn {
         let mut waiting = self.waiting.lock();
         if !waiting.by_topic.contains_key(topic) {
             return SendTurn::Now;
         }
         let bytes = waiting.bytes + frame.len();
-        let fits =
-            bytes <= DEFERRED_BYTES_MAX && budget.load(Ordering::Acquire) <= HANDOFF_BYTES_MAX;
+        let fits = bytes <= DEFERRED_BYTES_MAX && !budget.is_over();
         if waiting.frames >= DEFERRED_SENDS_MAX || !fits {
             return SendTurn::Refused;
         }
         waiting.frames += 1;
         waiting.bytes = bytes;
-        budget.fetch_add(frame.len(), Ordering::AcqRel);
+        budget.add(frame.len());
         if let Some(frames) = waiting.by_topic.get_mut(topic) {
             frames.push_back(frame.to_vec());
         }
@@ -98,7 +97,7 @@ impl DeferredSends {
     pub fn next(
         &self,
         topic: &str,
-        budget: &AtomicUsize,
+        budget: &HandoffBytes,
         drained: impl FnOnce(),
     ) -> Option<Vec<u8>> {
         let mut waiting = self.waiting.lock();
@@ -107,7 +106,7 @@ impl DeferredSends {
             Some(frame) => {
                 waiting.frames -= 1;
                 waiting.bytes -= frame.len();
-                budget.fetch_sub(frame.len(), Ordering::AcqRel);
+                budget.free(frame.len());
                 if !waiting.is_many() && self.is_full.swap(false, Ordering::AcqRel) {
                     drained();
                 }
@@ -124,10 +123,14 @@ impl DeferredSends {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::HANDOFF_BYTES_MAX;
 
     #[test]
     fn later_sends_of_a_busy_topic_wait_in_order() {
-        let (order, budget) = (DeferredSends::default(), AtomicUsize::new(0));
+        let (order, budget) = (
+            DeferredSends::default(),
+            HandoffBytes::new(HANDOFF_BYTES_MAX),
+        );
         assert_eq!(order.defer("T", b"0", &budget), SendTurn::Now);
         order.begin("T");
         assert!(order.is_busy());
@@ -145,14 +148,17 @@ mod tests {
         assert_eq!(order.next("T", &budget, || ()).as_deref(), Some(&b"3"[..]));
         assert_eq!(order.next("T", &budget, || ()), None);
         assert!(!order.is_busy());
-        assert_eq!(budget.load(Ordering::Acquire), 0);
+        assert!(budget.is_empty());
     }
 
     #[test]
     fn the_order_is_full_until_waiting_sends_have_left() {
         let cases = [(1, DEFERRED_SENDS_PAUSE), (DEFERRED_BYTES_PAUSE / 4, 4)];
         for (frame_bytes, frames) in cases {
-            let (order, budget) = (DeferredSends::default(), AtomicUsize::new(0));
+            let (order, budget) = (
+                DeferredSends::default(),
+                HandoffBytes::new(HANDOFF_BYTES_MAX),
+            );
             let frame = vec![0; frame_bytes];
             order.begin("T");
             for _ in 0..frames {
@@ -175,7 +181,10 @@ mod tests {
 
     #[test]
     fn refuses_what_exceeds_its_limits() {
-        let (order, budget) = (DeferredSends::default(), AtomicUsize::new(0));
+        let (order, budget) = (
+            DeferredSends::default(),
+            HandoffBytes::new(HANDOFF_BYTES_MAX),
+        );
         order.begin("T");
         for _ in 0..DEFERRED_SENDS_MAX {
             assert_eq!(order.defer("T", b"x", &budget), SendTurn::Later);
@@ -186,5 +195,15 @@ mod tests {
             order.defer("T", &vec![0; DEFERRED_BYTES_MAX], &budget),
             SendTurn::Refused
         );
+    }
+
+    #[test]
+    fn a_full_hand_off_lets_no_more_sends_wait() {
+        let (order, budget) = (DeferredSends::default(), HandoffBytes::new(1));
+        order.begin("T");
+        assert_eq!(order.defer("T", b"xx", &budget), SendTurn::Later);
+        assert_eq!(order.defer("T", b"x", &budget), SendTurn::Refused);
+        order.next("T", &budget, || ());
+        assert_eq!(order.defer("T", b"x", &budget), SendTurn::Later);
     }
 }

@@ -9,7 +9,6 @@ use std::time::Duration;
 use crate::bounded_queue::{BoundedQueue, Popped};
 use crate::handoff::overload::Overload;
 use crate::handoff::request::{InFlight, Request};
-use crate::limits::{HANDOFF_BYTES_MAX, LARGE_HANDOFF_BYTES_MAX};
 use crate::route::{self, Family};
 use mq_base::clock::Clock;
 
@@ -23,8 +22,8 @@ pub struct Handoff {
 }
 
 impl Handoff {
-    /// Creates queues with these names and capacities.
-    pub fn new(families: &[(String, usize)], clock: &Arc<dyn Clock>) -> Self {
+    /// Creates queues with these names and capacities. `bytes_max`: limit on the requests.
+    pub fn new(families: &[(String, usize)], bytes_max: usize, clock: &Arc<dyn Clock>) -> Self {
         let queues = families.iter();
         Self {
             families: queues
@@ -38,7 +37,7 @@ impl Handoff {
                     (name.clone(), queue)
                 })
                 .collect(),
-            load: InFlight::default(),
+            load: InFlight::new(bytes_max),
             overload: Overload::new(families.len()),
         }
     }
@@ -89,11 +88,13 @@ impl Handoff {
         request.note_queued(now_ms);
         // Queues count requests, but a few thousand large ones would still use too much memory.
         let (name, queue) = &self.families[request.family()];
-        let (bytes, is_large) = (self.load.bytes(), name == route::LARGE);
-        let fits = bytes <= HANDOFF_BYTES_MAX && !(is_large && bytes > LARGE_HANDOFF_BYTES_MAX);
-        match fits {
-            true => queue.push(request).err(),
-            false => Some(request),
+        let is_over = match name == route::LARGE {
+            true => self.load.bytes.is_over_half(),
+            false => self.load.bytes.is_over(),
+        };
+        match is_over {
+            true => Some(request),
+            false => queue.push(request).err(),
         }
     }
 

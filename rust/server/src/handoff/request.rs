@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use crate::clients::Clients;
 use crate::clients::peers::{NO_ROOM, Peer};
+use crate::handoff_bytes::HandoffBytes;
 use crate::route::Family;
 use crate::state::known_heartbeats::Beat;
 use mq_format::codes::{self, SYSTEM_BUSY, SYSTEM_ERROR};
@@ -17,15 +18,23 @@ use mq_format::remoting::{
 };
 
 /// The number and bytes of the requests in Python's hands.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct InFlight {
     /// Number of requests without long polls. A stop waits for these.
     open: AtomicUsize,
     /// Bytes of the frames of all requests and long polls, and of sends that wait for a request.
-    pub(crate) bytes: AtomicUsize,
+    pub(crate) bytes: HandoffBytes,
 }
 
 impl InFlight {
+    /// No requests; their frames may take `bytes_max` bytes.
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self {
+            open: AtomicUsize::new(0),
+            bytes: HandoffBytes::new(bytes_max),
+        }
+    }
+
     /// Counts a request on its way to Python.
     fn count(&self) {
         self.open.fetch_add(1, Ordering::AcqRel);
@@ -39,11 +48,6 @@ impl InFlight {
     /// Number of requests that Python has or will get, without long polls.
     pub(super) fn open(&self) -> usize {
         self.open.load(Ordering::Acquire)
-    }
-
-    /// Bytes of requests in Python's hands, and of sends that wait for one of them.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Acquire)
     }
 }
 
@@ -103,7 +107,7 @@ impl Request {
         beat: Option<Beat>,
     ) -> Self {
         load.count();
-        load.bytes.fetch_add(bytes.len(), Ordering::AcqRel);
+        load.bytes.add(bytes.len());
         Self {
             peer: Arc::clone(peer),
             head: JobHead {
@@ -232,7 +236,7 @@ impl Request {
             self.fail(clients, "the request ended without a reply");
         }
         self.uncount(load);
-        load.bytes.fetch_sub(self.frame.len(), Ordering::AcqRel);
+        load.bytes.free(self.frame.len());
         self.turn
     }
 

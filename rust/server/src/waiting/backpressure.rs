@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use crate::handoff::request::Request;
-use crate::limits::{PARKED_BYTES_MAX, PARKED_MAX};
+use crate::limits::PARKED_MAX;
 use crate::waiting::pull_task::{ColdPull, PullTask};
 
 /// Number of shards, each with its own lock; a power of two.
@@ -26,11 +26,11 @@ pub(crate) enum Parked {
 }
 
 /// The waiting requests of all connections, by connection id, oldest first.
-#[derive(Default)]
 pub struct ParkedRequests {
     shards: [Mutex<HashMap<u64, Vec<Parked>>>; SHARDS],
     count: AtomicUsize,
     bytes: AtomicUsize,
+    bytes_max: usize,
 }
 
 impl Parked {
@@ -43,6 +43,16 @@ impl Parked {
 }
 
 impl ParkedRequests {
+    /// None wait; they may take `bytes_max` bytes.
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self {
+            shards: Default::default(),
+            count: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            bytes_max,
+        }
+    }
+
     /// Number of waiting requests.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
@@ -74,7 +84,7 @@ impl ParkedRequests {
 
     /// Reserves memory for a request; false if all of them would use too much.
     fn add(&self, bytes: usize) -> bool {
-        if self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > PARKED_BYTES_MAX {
+        if self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > self.bytes_max {
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
             return false;
         }

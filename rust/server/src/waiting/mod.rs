@@ -35,11 +35,12 @@ pub struct WaitingRequests {
 }
 
 impl WaitingRequests {
-    pub(crate) fn new(clock: &Arc<dyn Clock>) -> Self {
+    /// `parked_bytes_max`: limit on the requests whose clients have to read replies first.
+    pub(crate) fn new(parked_bytes_max: usize, clock: &Arc<dyn Clock>) -> Self {
         Self {
             long_polls: LongPolls::default(),
             cold: BoundedQueue::new(COLD_QUEUE, Arc::clone(clock)),
-            parked: ParkedRequests::default(),
+            parked: ParkedRequests::new(parked_bytes_max),
             pending_acks: Arc::default(),
             runtime: Mutex::default(),
         }
