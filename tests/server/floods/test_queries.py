@@ -11,7 +11,6 @@ import json
 import os
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -78,12 +77,12 @@ def rig(size: Size) -> Iterator[Rig]:
 def fill(rig: Rig, size: Size, members: ExitStack) -> None:
     """Make the topics, messages and members that the questions are about."""
     with Raw(rig.port) as raw:
-        frames = (
-            json_frame(310, number, send_fields(b=f"Other{number}"), b"x")
-            for number in range(size.topics)
-        )
-        codes = Counter(reply.code for reply in answers(raw, frames, 64))
-        assert codes == {0: size.topics}
+        left = list(range(size.topics))
+        while left:  # a broker on a busy machine answers some with 2
+            frames = (json_frame(310, n, send_fields(b=f"Other{n}"), b"x") for n in left)
+            replies = list(answers(raw, frames, 64))
+            assert {reply.code for reply in replies} <= {0, 2}
+            left = [reply.opaque for reply in replies if reply.code == 2]
         body = b"b" * (3 * MIB)
         for number in range(size.messages):
             fields = send_fields(b=TOPIC, d="64", i=f"KEYS\x01{KEY}")
@@ -106,9 +105,8 @@ def by_key(opaque: int) -> bytes:
 
 
 def about_group(opaque: int) -> bytes:
-    """203, 208 and 307: members and progress of a group."""
-    fields = {"consumerGroup": GROUP, "clientId": "member-0", "topic": TOPIC}
-    return json_frame((203, 208, 203, 208)[opaque % 4], opaque, fields)
+    """203 and 208: members and progress of a group."""
+    return json_frame((203, 208)[opaque % 2], opaque, {"consumerGroup": GROUP, "topic": TOPIC})
 
 
 def about_topics(opaque: int) -> bytes:

@@ -38,6 +38,8 @@ SIZES = {
 CAPS = {"autoCreateTopicMax": "200", "autoCreateGroupMax": "200", "unknownGroupOffsetMax": "200"}
 """Settings for the short form of the test."""
 QUEUES_OF_A_REQUEST = 1_000
+GROUP_BYTES = 512 << 20
+"""Memory limit of the broker's control group, where the test may make one."""
 FULL = pytest.param("full", marks=pytest.mark.soak)
 
 
@@ -48,7 +50,7 @@ def size(request: pytest.FixtureRequest) -> Size:
 
 @pytest.fixture
 def rig(size: Size) -> Iterator[Rig]:
-    with Rig({} if size is SIZES["full"] else CAPS) as started:
+    with Rig({} if size is SIZES["full"] else CAPS, GROUP_BYTES) as started:
         yield started
 
 
