@@ -196,7 +196,11 @@ class Assignment(Generic[Held]):
     async def tell_end(self, timeout: float) -> None:
         """After `stop`: tell the program that it loses all queues. timeout: seconds, at most."""
         tell = self.listener.lost if self._client.failure is not None else self.listener.revoked
-        await tell(list(self._held), timeout)
+        try:
+            async with asyncio.timeout(timeout):
+                await tell(list(self._held))
+        except TimeoutError:
+            log.warning("close() waits no longer for a function of on_rebalance")
 
     async def finish(self) -> None:
         """After `tell_end`, when no handler runs any more: commit, and give everything up."""

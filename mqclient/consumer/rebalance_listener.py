@@ -65,26 +65,24 @@ class RebalanceListener:
 
     async def assigned(self, queues: Iterable[MessageQueue]) -> None:
         """These queues were taken over, and nothing of them is pulled yet."""
-        await self._call("assigned", queues, self._timeout)
+        await self._call("assigned", queues)
 
-    async def revoked(self, queues: Iterable[MessageQueue], limit: float | None = None) -> None:
-        """These queues are about to be given up. limit: seconds, if less than the timeout."""
-        timeout = self._timeout if limit is None else min(limit, self._timeout)
-        await self._call("revoked", queues, timeout)
+    async def revoked(self, queues: Iterable[MessageQueue]) -> None:
+        """These queues are about to be given up."""
+        await self._call("revoked", queues)
 
-    async def lost(self, queues: Iterable[MessageQueue], limit: float | None = None) -> None:
-        """These queues are given up already. limit: as for `revoked`."""
-        timeout = self._timeout if limit is None else min(limit, self._timeout)
-        await self._call("lost", queues, timeout)
+    async def lost(self, queues: Iterable[MessageQueue]) -> None:
+        """These queues are given up already."""
+        await self._call("lost", queues)
 
-    async def _call(self, name: str, queues: Iterable[MessageQueue], timeout: float) -> None:
+    async def _call(self, name: str, queues: Iterable[MessageQueue]) -> None:
         function = self._functions.get(name)
         shown = sorted(queue for queue in queues if not queue.topic.startswith(RETRY_PREFIX))
         if function is None or not shown:
             return
         async with self._turn:
             token = _within.set(self)
-            limit = asyncio.timeout(timeout)
+            limit = asyncio.timeout(self._timeout)
             try:
                 async with limit:
                     await _run(function, self._names.unwrap_queues(shown))
@@ -94,7 +92,7 @@ class RebalanceListener:
                     raise
                 if limit.expired():
                     text = "the function %r for %d queues has not ended after %g s; going on"
-                    log.warning(text, name, len(shown), timeout)
+                    log.warning(text, name, len(shown), self._timeout)
                 else:
                     log.exception("the function %r for %d queues failed", name, len(shown))
             finally:

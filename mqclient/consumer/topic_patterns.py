@@ -25,6 +25,8 @@ TOPICS_MAX = 1000
 ABSENT_MAX = 3
 """Successive answers without a topic until the consumer leaves it: a NameServer that was just
 started learns the topics of its brokers one after the other."""
+RETRY_S = 1.0
+"""Seconds until a pattern whose topics are not known yet is looked for again."""
 
 
 class TopicPatterns:
@@ -104,8 +106,9 @@ class TopicPatterns:
     async def follow(self, interval: float, announce: Callable[[], None]) -> None:
         """Look again every `interval` seconds while there are patterns, and when they change."""
         while True:
+            pause = interval if self._wanted.keys() <= self._looked else min(interval, RETRY_S)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(interval if self._wanted else None):
+                async with asyncio.timeout(pause if self._wanted else None):
                     await self._again.wait()
             try:
                 if await self.look():

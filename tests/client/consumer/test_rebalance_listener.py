@@ -223,6 +223,22 @@ async def test_a_function_that_does_not_end_holds_nothing_up(way, caplog):
     assert "the function 'assigned' for 1 queues has not ended after 0.05 s" in caplog.text
 
 
+@KINDS
+async def test_close_waits_no_longer_than_asked(kind, caplog):
+    consumer = made(kind, Cluster(T=1), [])
+
+    async def forever(_queues):
+        await asyncio.Event().wait()
+
+    consumer.on_rebalance(revoked=forever, timeout=600)
+    await consumer.start()
+    await consumer.wait_assigned(60)
+    async with asyncio.timeout(60):
+        await consumer.close(timeout=0.05)
+    assert consumer.state == "closed"
+    assert "close() waits no longer for a function of on_rebalance" in caplog.text
+
+
 class _Setter:
     """Sets an event when it is closed."""
 
