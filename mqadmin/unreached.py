@@ -6,7 +6,7 @@ from true figures, so there the command ends with an error (`Report.failure`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from mqclient.cli.failures import is_denied
@@ -26,18 +26,20 @@ class Unreached:
         self.count = 0
 
     @contextmanager
-    def passed_over(self, *, refusals: bool = False) -> Iterator[None]:
+    def passed_over(self, *, refusals: bool = False) -> Iterator[Callable[[], bool]]:
         """Continue after an error of the client in the block; note that a server did not answer, or
-        refused the account.
+        refused the account. Gives a function that says after the block whether that was noted.
 
         refusals: note every answer with an error. Without it such an answer is a figure that does
         not exist: the topic was deleted meanwhile, or nothing was counted.
         """
+        is_noted = False
         try:
-            yield
+            yield lambda: is_noted
         except RocketMQError as error:
             is_silent = isinstance(error, UnreachableError | ClientTimeout)
             if refusals or is_silent or is_denied(error):
+                is_noted = True
                 self.count += 1
                 self._errors[str(error)] = error
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mqclient.admin.brokers import Brokers
-from mqclient.admin.channel import Channel, Room
+from mqclient.admin.channel import Channel, Room, reachable
 from mqclient.engine.parallel import in_parallel
 from mqclient.errors import RocketMQError
 from mqcommon.names import AUTO_CREATE_TOPIC, is_of_a_group
-from mqcommon.wire.bodies.route import TopicRouteData
+from mqcommon.wire.bodies.route import ClusterInfo, TopicRouteData
 from mqcommon.wire.bodies.topics import (
     QueueTimeSpan,
     TopicConfig,
@@ -49,9 +49,8 @@ class Topics(Room):
 
     async def clusters_of(self, topic: str) -> list[str]:
         """Clusters that hold a topic, by the first broker of its route (`getTopicClusterList`)."""
-        first = (await self.route(topic)).broker_datas[0].broker_name
-        clusters = (await self._brokers.clusters()).cluster_addr_table
-        return sorted(name for name, brokers in clusters.items() if first in brokers)
+        route = await self.route(topic)
+        return clusters_in(await self._brokers.clusters(), route)
 
     async def create(
         self,
@@ -221,12 +220,22 @@ class Topics(Room):
         addresses = await self._channel.addresses(topic)
         return [span for a in addresses for span in await self._channel.ask_broker(a, call)]
 
-    async def consumed_by(self, topic: str) -> list[str]:
-        """Groups that have an offset in a topic, from the first broker of its route."""
-        addresses = await self._channel.addresses(topic)
+    async def consumed_by(self, topic: str, route: TopicRouteData | None = None) -> list[str]:
+        """Groups that have an offset in a topic, from the first broker of its route.
+
+        route: the topic's route, if it is known already.
+        """
+        route = await self.route(topic) if route is None else route
+        addresses = [address for data in route.broker_datas if (address := reachable(data))]
         if not addresses:
             return []
         return await self._channel.ask_broker(addresses[0], topic_calls.consumed_by(topic))
+
+
+def clusters_in(known: ClusterInfo, route: TopicRouteData) -> list[str]:
+    """The clusters among the known ones that have the first broker of a route."""
+    first = route.broker_datas[0].broker_name
+    return sorted(name for name, brokers in known.cluster_addr_table.items() if first in brokers)
 
 
 def _config(topic: str | TopicConfig, queues: int) -> TopicConfig:

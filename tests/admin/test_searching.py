@@ -305,3 +305,14 @@ def test_an_export_has_one_form(orders: str, run: Run) -> None:
     code, _, err = run(f"messages export -t {orders} --output csv")
     assert code == 2
     assert "messages export writes lines of JSON only" in err
+
+
+def test_a_text_is_found_in_long_bodies(mq_broker: Standalone, run: Run) -> None:
+    topic = mq_broker.topic(queues=1)
+    with Producer(mq_broker.namesrv) as producer:
+        for at in range(20):
+            producer.send(Message(topic, b"x" * 2_000 + b"customer-%d " % at + b"y" * 2_000))
+    mq_broker.wait_dispatched()
+    for _ in range(4):  # the text must be aligned wherever Python puts the conditions
+        code, out, _ = run(f"messages find -t {topic} --body 'customer-17 '")
+        assert (code, len(out.splitlines())) == (0, 1)

@@ -12,6 +12,7 @@ from mqadmin.report import Report
 from mqadmin.runtime_figures import first_number, transferred_tps
 from mqadmin.unreached import Unreached
 from mqclient.admin import Admin
+from mqclient.engine.parallel import in_parallel
 
 MS_PER_HOUR = 3_600_000
 TOTALS = ("inTotalYesterday", "outTotalYesterday", "inTotalToday", "outTotalToday")
@@ -58,16 +59,21 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
 
 async def _brokers(admin: Admin, unreached: Unreached) -> list[Broker]:
     known = await admin.brokers.clusters()
-    found = []
-    for cluster, names in in_hash_order(known.cluster_addr_table):
-        for name in sorted(names):
-            data = known.broker_addr_table.get(name)
-            for broker_id, address in sorted(data.broker_addrs.items()) if data else ():
-                runtime: dict[str, str] = {}
-                with unreached.passed_over(refusals=True):  # a row without figures
-                    runtime = await admin.brokers.runtime(address)
-                found.append(Broker(cluster, name, broker_id, address, runtime))
-    return found
+    places = [
+        (cluster, name, broker_id, address)
+        for cluster, names in in_hash_order(known.cluster_addr_table)
+        for name in sorted(names)
+        if (data := known.broker_addr_table.get(name)) is not None
+        for broker_id, address in sorted(data.broker_addrs.items())
+    ]
+    runtimes: dict[str, dict[str, str]] = {}
+
+    async def ask(address: str) -> None:
+        with unreached.passed_over(refusals=True):  # a row without figures
+            runtimes[address] = await admin.brokers.runtime(address)
+
+    await in_parallel(ask, dict.fromkeys(address for *_, address in places))
+    return [Broker(*place, runtimes.get(place[-1], {})) for place in places]
 
 
 def _hours(broker: Broker, now_ms: int) -> float:

@@ -7,7 +7,10 @@ from mqadmin.java_text import front, hash_order
 from mqadmin.report import Report
 from mqadmin.unreached import Unreached
 from mqclient.admin import Admin
+from mqclient.admin.topics import clusters_in
+from mqclient.engine.parallel import in_parallel
 from mqcommon.names import is_of_a_group
+from mqcommon.wire.bodies.route import ClusterInfo
 
 Described = tuple[str, str, list[str]]
 """Cluster, topic, groups."""
@@ -20,27 +23,29 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
         names = [{"topic": topic} for topic in topics]
         return Report(names, lambda: "\n".join(topics), columns=("topic",))
     unreached = Unreached()
-    found: list[Described] = []
-    rows = []
-    for topic in topics:
-        if not is_of_a_group(topic):
-            failures = unreached.count
-            cluster, _, groups = described = await _describe(admin, topic, unreached)
-            found.append(described)
-            if unreached.count == failures:
-                rows.append({"cluster": cluster, "topic": topic, "groups": groups})
-    columns = ("cluster", "topic", "groups")
-    return Report(rows, lambda: _table(found), columns=columns, failure=unreached.failure)
-
-
-async def _describe(admin: Admin, topic: str, unreached: Unreached) -> Described:
-    """Cluster, topic, groups; unavailable cells stay empty, as in RocketMQ."""
-    cluster: str = ""
-    groups: list[str] = []
+    known = ClusterInfo()
     with unreached.passed_over():
-        cluster = await admin.topics.cluster_of(topic)
-        groups = hash_order(await admin.topics.consumed_by(topic))
-    return cluster, topic, groups
+        known = await admin.brokers.clusters()
+    shown = [topic for topic in topics if not is_of_a_group(topic)]
+    described: dict[str, Described] = {topic: ("", topic, []) for topic in shown}
+    missing: set[str] = set()
+
+    async def describe(topic: str) -> None:
+        """Note cluster and groups; unavailable cells stay empty, as in RocketMQ."""
+        with unreached.passed_over() as failed:
+            route = await admin.topics.route(topic)
+            cluster = next(iter(clusters_in(known, route)), "")
+            described[topic] = (cluster, topic, [])
+            groups = await admin.topics.consumed_by(topic, route)
+            described[topic] = (cluster, topic, hash_order(groups))
+        if failed():
+            missing.add(topic)
+
+    await in_parallel(describe, shown)
+    columns = ("cluster", "topic", "groups")
+    found = list(described.values())
+    rows = [dict(zip(columns, one, strict=True)) for one in found if one[1] not in missing]
+    return Report(rows, lambda: _table(found), columns=columns, failure=unreached.failure)
 
 
 def _table(found: list[Described]) -> str:

@@ -9,7 +9,9 @@ use pyo3::prelude::*;
 /// Compiled conditions of a search.
 #[pyclass(frozen, module = "mqcommon._core")]
 pub struct Conditions {
-    pub(super) compiled: mq_bulk::search::Conditions,
+    /// In a box, because the vectors of a text search must be aligned to 32 bytes. Python aligns
+    /// its objects to 16.
+    pub(super) compiled: Box<mq_bulk::search::Conditions>,
 }
 
 #[pymethods]
@@ -30,6 +32,8 @@ impl Conditions {
         };
         let compiled = mq_bulk::search::Conditions::compile(&wanted);
         let compiled = compiled.map_err(|error| PyValueError::new_err(error.to_string()))?;
-        Ok(Self { compiled })
+        Ok(Self {
+            compiled: Box::new(compiled),
+        })
     }
 }
