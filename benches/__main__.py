@@ -22,6 +22,7 @@ NAMES = (
     "end_to_end",
     "python_client",
     "client_costs",
+    "operators",
     "scale",
     "flat",
     "sustained",

@@ -24,12 +24,14 @@ RECEIVE_BYTES = 1 << 18
 SILENCE_SECONDS_MAX = 10.0
 
 
-def registration(number: int, wrapper: TopicConfigSerializeWrapper) -> Frame:
-    """The registration request of broker `number`."""
+def registration(
+    number: int, wrapper: TopicConfigSerializeWrapper, address: str | None = None
+) -> Frame:
+    """The registration request of broker `number`. address: where it listens, default nowhere."""
     body = RegisterBrokerBody(wrapper).encode()
     header = RegisterBrokerRequestHeader(
         broker_name=f"broker-{number:03}",
-        broker_addr=f"192.0.2.{number}:10911",
+        broker_addr=address or f"192.0.2.{number}:10911",
         cluster_name="DefaultCluster",
         ha_server_addr=f"192.0.2.{number}:10912",
         broker_id=0,
