@@ -1,6 +1,6 @@
 """Writes the page of the client's options from their declarations in `mqclient.settings`.
 
-`make pages` updates docs/client-options.md.
+`make pages` updates docs/client/options.md.
 """
 
 from __future__ import annotations

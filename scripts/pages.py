@@ -24,7 +24,7 @@ from scripts import (
 ROOT = Path(__file__).parent.parent
 WRITTEN: dict[str, Callable[[], str]] = {
     "mqclient/blocking/admin_groups.py": blocking_admin.page,  # first, as others import it
-    "docs/client-options.md": client_options_page.page,
+    "docs/client/options.md": client_options_page.page,
     "docs/metrics.md": metrics_page.page,
     "docs/operations/mqadmin.md": mqadmin_page.page,
     "docs/operations/tested.md": tested_page.page,

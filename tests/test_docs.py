@@ -20,6 +20,8 @@ from tests.waiting import until
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+CLIENT = ROOT / "docs" / "client" / "index.md"
+"""Starts the server and sends the messages that every page of its folder goes on from."""
 LONG = {"pipeline.md"}
 """Pages that take minutes, as each command starts Spark: run by `make soak`."""
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -134,8 +136,9 @@ def is_in_use(port: int) -> bool:
 )
 def test_page_runs(page: Path, tmp_path: Path) -> None:
     run = Page(tmp_path)
+    before = blocks(CLIENT) if page.parent == CLIENT.parent and page != CLIENT else []
     try:
-        for language, text in blocks(page):
+        for language, text in [*before, *blocks(page)] if blocks(page) else []:
             if language == "python":
                 run.python(text)
             elif language == "sh":

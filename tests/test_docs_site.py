@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import shutil
@@ -63,6 +64,18 @@ def test_the_site_has_a_home(site: Path) -> None:
     for page in docs.rglob("*.md"):
         path = page.relative_to(docs).with_suffix(".html")
         assert page.stem == "index" or f'href="{path}' in home, path
+
+
+def test_the_cookbook_shows_every_program(site: Path) -> None:
+    page = html.unescape(re.sub(r"<[^>]+>", "", (site / "client/cookbook.html").read_text()))
+    for program in (ROOT / "examples").rglob("*.py"):
+        for line in filter(None, program.read_text().splitlines()):
+            assert line in page, f"{program.name}: {line}"
+
+
+def test_links_between_folders_stay(site: Path) -> None:
+    assert 'href="../migrate.html"' in (site / "operations/incident.html").read_text()
+    assert "examples/README.md" not in (site / "client/index.html").read_text()
 
 
 def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:

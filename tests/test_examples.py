@@ -109,12 +109,12 @@ def test_an_example_is_short_and_says_how_it_is_run(path: Path) -> None:
 
 
 def test_every_example_is_listed_and_run() -> None:
-    page = (EXAMPLES / "README.md").read_text()
+    page = (ROOT / "docs" / "client" / "cookbook.md").read_text()
     tests = Path(__file__).read_text()
-    for path in EXAMPLES.iterdir():
-        if path.suffix == ".py" or (path.is_dir() and path.name != "__pycache__"):
-            assert f"]({path.name})" in page, path.name
-            assert f'"{path.name}"' in tests, path.name
+    for path in FILES:
+        place = path.relative_to(EXAMPLES)
+        assert f"\n[{path.name}](../../examples/{place})\n" in page, place
+        assert f'"{place.parts[0]}"' in tests, place
 
 
 # --- each of them

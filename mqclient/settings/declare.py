@@ -1,6 +1,6 @@
 """Declares options: each option is one field with its type, default, unit, range and meaning.
 
-Checks, errors, the signatures and docstrings of constructors, and `docs/client-options.md` come
+Checks, errors, the signatures and docstrings of constructors, and `docs/client/options.md` come
 from the fields. A group of options is a frozen dataclass:
 
     @declared
