@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from mqclient.blocking.lite_pull_consumer import LitePullConsumer
     from mqclient.blocking.producer import Producer
     from mqclient.blocking.push_consumer import PushConsumer
+    from mqclient.blocking.serving import run
     from mqclient.blocking.transactions import Transaction, TransactionProducer
     from mqclient.consumer.context import ConsumeContext, ConsumeResult
     from mqclient.consumer.lag import Lag, OffsetAtTime
@@ -110,6 +111,7 @@ __all__ = [
     "UnreachableError",
     "UnreadableBodyError",
     "reply",
+    "run",
 ]
 
 _HOMES = {
@@ -117,6 +119,7 @@ _HOMES = {
     "mqclient.blocking.lite_pull_consumer": ("LitePullConsumer",),
     "mqclient.blocking.producer": ("Producer",),
     "mqclient.blocking.push_consumer": ("PushConsumer",),
+    "mqclient.blocking.serving": ("run",),
     "mqclient.blocking.transactions": ("Transaction", "TransactionProducer"),
     "mqclient.consumer.context": ("ConsumeContext", "ConsumeResult"),
     "mqclient.consumer.lag": ("Lag", "OffsetAtTime"),

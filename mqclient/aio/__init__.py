@@ -7,6 +7,7 @@ from mqclient.consumer.lite.consumer import LitePullConsumer
 from mqclient.consumer.push.consumer import PushConsumer
 from mqclient.consumer.subscription import SqlFilter
 from mqclient.engine.mock import MockTransport
+from mqclient.engine.serving import run
 from mqclient.engine.tls import TlsConfig
 from mqclient.errors import (
     AddressServerError,
@@ -101,4 +102,5 @@ __all__ = [
     "UnreachableError",
     "UnreadableBodyError",
     "reply",
+    "run",
 ]

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mqclient.blocking.consumer import SyncConsumer
 from mqclient.blocking.loop_thread import CallbackThread
+from mqclient.blocking.serving import run
 from mqclient.consumer.context import ConsumeContext, Handler
 from mqclient.consumer.push.consumer import PushConsumer as AsyncPushConsumer
 from mqclient.consumer.push.subscribing import HandlerSubscriptions
 from mqclient.consumer.subscription import Subscription
-from mqclient.errors import ClosedError
 from mqclient.settings.consumers import PushOptions
 from mqclient.settings.declare import explained, made_of, takes
 from mqcommon.message import ReceivedMessage
-from mqcommon.signals import catching_signals
 
 __all__ = ["PushConsumer"]
 
@@ -52,21 +51,15 @@ class PushConsumer(SyncConsumer, HandlerSubscriptions):
 
         return there
 
-    def run(self) -> None:
+    def run(self, timeout: float = 20.0) -> None:
         """Serve until SIGINT or SIGTERM (signals on the main thread only) or close(); then close.
 
-        Starts the consumer if it is not running. Raises RocketMQError when it can no longer work.
+        Starts the consumer if it is not running. timeout: seconds for the handlers that run at the
+        end. Raises RocketMQError when it can no longer work. For several clients, see
+        `mqclient.run`.
         """
-        try:
-            # Catch signals before the start: one during the first message ends run() too.
-            with catching_signals(lambda _number: self._over.set()):
-                if self._thread is None:
-                    self.start()
-                self._async._check_subscribed()
-                thread = self._running
-                while not self._over.wait(0.5):
-                    self._async._raise_failure()
-                    if not thread.usable:
-                        raise ClosedError("the consumer's thread ended; see the log")
-        finally:
-            self.close()
+        run(self, timeout=timeout)
+
+    def _serve(self) -> None:
+        super()._serve()
+        self._async._check_subscribed()

@@ -96,6 +96,17 @@ class SyncClient(BlockingFace):
         if not sys.is_finalizing():  # else the loop runs no more
             close_unclosed(self)
 
+    def _serve(self) -> None:
+        """Start, unless it is started; for `run`."""
+        if self._thread is None:
+            self.start()
+
+    def _check_serving(self) -> None:
+        """Raise RocketMQError if the client can no longer work."""
+        self._async._raise_failure()
+        if not self._running.usable and not self._over.wait(0):
+            raise ClosedError("the client's thread ended; see the log")
+
     @property
     def _is_busy(self) -> bool:
         thread = self._thread

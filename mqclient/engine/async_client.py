@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 import warnings
-from typing import Self
+from typing import ClassVar, Self
 
 from mqclient.engine.client import Client, State
 from mqclient.engine.client_type import ClientType
-from mqclient.errors import ClientTimeout, UnreachableError
+from mqclient.errors import ClientTimeout, RocketMQError, UnreachableError
 from mqclient.settings.checks import seconds
 from mqcommon.backoff import Backoff
 from mqcommon.names import AUTO_CREATE_TOPIC
@@ -24,6 +24,8 @@ class AsyncClient(metaclass=ClientType):
     """Base of Producer, TransactionProducer, PushConsumer, LitePullConsumer and Admin."""
 
     _client: Client
+    _closes_first: ClassVar[bool] = False
+    """Whether `run` closes it before others, which its handlers may use."""
 
     async def start(self) -> None:
         """Start the client; `async with` does this too. Does nothing while the client runs."""
@@ -60,6 +62,18 @@ class AsyncClient(metaclass=ClientType):
     def client_id(self) -> str:
         """The id under which brokers know this client; "(not started)" before its start."""
         return self._client.client_id
+
+    async def _serve(self) -> None:
+        """Start, unless it runs; for `run`."""
+        if not self._client.running:
+            await self.start()
+
+    def _raise_failure(self) -> None:
+        """Raise RocketMQError if the client can no longer work."""
+        failure = self._client.failure
+        if failure is not None:
+            text = f"{self!r} can no longer work: {failure!r}; see the log"
+            raise RocketMQError(text) from failure
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -1,7 +1,7 @@
 """Work on an event loop that SIGINT or SIGTERM ends; see `mqcommon.signals`."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
 from mqcommon.signals import catching_signals
@@ -9,8 +9,10 @@ from mqcommon.signals import catching_signals
 __all__ = ["run_until_signal", "until_signal"]
 
 
-async def until_signal(other: asyncio.Event, begin: Callable[[], Awaitable[None]]) -> None:
-    """Await `begin()` with signals caught, then a signal, or another event.
+async def until_signal(
+    others: Iterable[asyncio.Event], begin: Callable[[], Awaitable[None]]
+) -> None:
+    """Await `begin()` with signals caught, then a signal, or one of other events.
 
     The loop must run on the main thread for signals.
     """
@@ -18,7 +20,7 @@ async def until_signal(other: asyncio.Event, begin: Callable[[], Awaitable[None]
     event = asyncio.Event()
     with catching_signals(lambda _number: loop.call_soon_threadsafe(event.set)):
         await begin()
-        waits = [loop.create_task(event.wait()), loop.create_task(other.wait())]
+        waits = [loop.create_task(one.wait()) for one in (event, *others)]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:

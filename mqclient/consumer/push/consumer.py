@@ -31,7 +31,7 @@ from mqclient.consumer.subscription import (
 from mqclient.consumer.subscription_versions import outrank
 from mqclient.engine.client import Client
 from mqclient.engine.parallel import in_parallel
-from mqclient.engine.signals import until_signal
+from mqclient.engine.serving import run
 from mqclient.errors import RocketMQError
 from mqclient.settings.checks import check_readable, seconds
 from mqclient.settings.consumers import PushOptions
@@ -63,6 +63,7 @@ class PushConsumer(Consumer, HandlerSubscriptions):
     """
 
     settings: PushOptions
+    _closes_first = True
 
     @takes(PushOptions)
     def __init__(self, options: PushOptions) -> None:
@@ -197,29 +198,19 @@ class PushConsumer(Consumer, HandlerSubscriptions):
                         await self._trace.close()
         await self._client.close(max(0.0, deadline - time.monotonic()))
 
-    async def run(self) -> None:
+    async def run(self, timeout: float = 20.0) -> None:
         """Serve until SIGINT or SIGTERM (signals on the main thread only) or close(); then close.
 
-        Starts the consumer if it is not running. Raises BrokerError when a broker refuses a
-        SqlFilter, RocketMQError when the consumer can no longer work.
+        Starts the consumer if it is not running. timeout: seconds for the handlers that run at the
+        end. Raises BrokerError when a broker refuses a SqlFilter, RocketMQError when the consumer
+        can no longer work. For several clients, see `mqclient.aio.run`.
         """
-        try:
-            await until_signal(self._client.ending, self._start_if_new)
-        finally:
-            await self.close()
-        self._raise_failure()
+        await run(self, timeout=timeout)
 
-    async def _start_if_new(self) -> None:
-        if not self._client.running:
-            await self.start()
+    async def _serve(self) -> None:
+        await super()._serve()
         await self._checks.finish()
         self._check_subscribed()
-
-    def _raise_failure(self) -> None:
-        """Raise RocketMQError if the consumer can no longer work."""
-        if self._client.failure is not None:
-            text = f"the consumer can no longer work: {self._client.failure!r}; see the log"
-            raise RocketMQError(text) from self._client.failure
 
     async def __aenter__(self) -> Self:
         await self._start()
