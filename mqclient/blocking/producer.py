@@ -13,6 +13,7 @@ from mqclient.engine.middleware import SendContext, around, around_future, check
 from mqclient.engine.serializing import V
 from mqclient.producer.in_flight import size_of
 from mqclient.producer.producer import Producer as AsyncProducer
+from mqclient.producer.producer import sends_middleware
 from mqclient.producer.queue_choice import OrderKey, QueueChoice, Selector, queue_choice
 from mqclient.producer.results import SendResult
 from mqclient.producer.values import MessageMaker
@@ -46,7 +47,7 @@ class Producer(SyncClient, MessageMaker[V]):
 
     def _set_up(self, options: SendOptions[V]) -> None:
         self._serializer = options.serializer
-        self._middleware = tuple(options.middleware)
+        self._middleware = sends_middleware(options)
         for one in self._middleware:
             check_kind(one, type(self), on_loop=False)
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from mqclient.engine.async_client import AsyncClient
 from mqclient.engine.client import Client
-from mqclient.engine.middleware import SendContext, around_await
+from mqclient.engine.metrics import counting_sends
+from mqclient.engine.middleware import Middleware, SendContext, around_await
 from mqclient.engine.serializing import V
 from mqclient.errors import (
     BrokerError,
@@ -71,7 +72,7 @@ class Producer(AsyncClient, MessageMaker[V]):
         self._linger: LingeringBatches | None = None
         if options.linger is not None:
             self._linger = LingeringBatches(self._sender, options, options.linger, self._prepare)
-        self._middleware = tuple(options.middleware)
+        self._middleware = sends_middleware(options)
         self._in_flight = InFlight(options.limits)
         self._trace: SendTrace | None = None
         if options.trace is not None:
@@ -80,6 +81,11 @@ class Producer(AsyncClient, MessageMaker[V]):
             )
             self._trace = SendTrace(self._client, self._dispatcher)
             self._sender.on_sent = self._trace.sent
+        metrics = options.metrics
+        if metrics is not None:
+            self._sender.on_retry = lambda topic: metrics.add(
+                "send_retries", 1, {"group": options.group, "topic": topic}
+            )
 
     # --- life
 
@@ -431,6 +437,14 @@ class Producer(AsyncClient, MessageMaker[V]):
                     results,
                 ) from error
         return results[0] if len(parts) == 1 else PartsResult(results)
+
+
+def sends_middleware(options: SendOptions[Any]) -> tuple[Middleware, ...]:
+    """What goes around each send, of both faces."""
+    own = tuple(options.middleware)
+    if options.metrics is None:
+        return own
+    return (counting_sends(options.metrics, options.group), *own)
 
 
 def _first(message: Message | Sequence[Message]) -> Message:

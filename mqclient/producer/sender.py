@@ -83,6 +83,8 @@ class Sender:
         self.on_sent: Callable[[Outgoing, SendResult, int], None] | None = None
         """Called after each stored message, with the start of its send in milliseconds; by the
         methods `send_anywhere` and `send_to` only."""
+        self.on_retry: Callable[[str], None] | None = None
+        """Called before each further try of a send, with the topic."""
         self.prepare: Prepare = prepare
         """Makes a message ready to send."""
         if client.namespace:
@@ -187,6 +189,8 @@ class Sender:
             queue = await self._next_queue(outgoing.topic, tries)
             if queue is None:
                 break
+            if not tries.is_first:
+                self._tell_retry(outgoing.topic)
             path = self._path(queue)
             try_started = time.monotonic()
             try:
@@ -261,6 +265,11 @@ class Sender:
             if not await tries.next_round():
                 return tries.outcome(outgoing.msg_id)
             self._client.check_running()
+            self._tell_retry(queue.topic)
+
+    def _tell_retry(self, topic: str) -> None:
+        if self.on_retry is not None:
+            self.on_retry(self._client.namespace.unwrap(topic))
 
     async def oneway_to(self, outgoing: Outgoing, queue: MessageQueue, timeout: float) -> None:
         """Send to one queue without an answer; returns when the bytes are written."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY
 from typing import Annotated, Any, cast
 
+from mqclient.engine.metrics import check_metrics
 from mqclient.engine.namespace import check_namespace
 from mqclient.engine.tls import TlsConfig, connector_tls
 from mqclient.engine.transport_like import TransportLike
@@ -40,6 +41,13 @@ Namesrv = Annotated[
         kind="str | list[str]",
     ),
 ]
+
+COUNTS = Option(
+    "counts the client's work: PrometheusMetrics(), OpenTelemetryMetrics(), or an object with add "
+    "and set; None counts nothing",
+    read=check_metrics,
+    kind="ClientMetrics",
+)
 
 
 @declared

@@ -7,11 +7,12 @@ from datetime import datetime
 from typing import Annotated, Any, Generic, Literal
 
 from mqclient.consumer.allocation import Allocation, strategy_of
+from mqclient.engine.metrics import ClientMetrics
 from mqclient.engine.middleware import Middleware, middleware_of
 from mqclient.engine.namespace import Namespace
 from mqclient.engine.serializing import Deserialize, W, check_deserializer
 from mqclient.settings.checks import check_group, check_topic
-from mqclient.settings.clients import ClientOptions, Namesrv
+from mqclient.settings.clients import COUNTS, ClientOptions, Namesrv
 from mqclient.settings.declare import DAY_S, Option, by_value, declared
 from mqclient.settings.values import Limits, PullLimits, Trace
 from mqcommon import names
@@ -169,6 +170,7 @@ class PushOptions(ClientOptions):
         float, Option("time between two commits of the offsets", "s", 0.01, DAY_S)
     ] = 5.0
     rebalance_interval: RebalanceInterval = 20.0
+    metrics: Annotated[ClientMetrics | None, COUNTS] = None
     trace: Annotated[Trace | None, Option("send records of each handler call; None sends none")] = (
         None
     )

@@ -5,12 +5,13 @@ from dataclasses import KW_ONLY
 from typing import Annotated, Any, Generic
 
 from mqclient.engine.callables import check_takes
+from mqclient.engine.metrics import ClientMetrics
 from mqclient.engine.middleware import Middleware, middleware_of
 from mqclient.engine.namespace import Namespace
 from mqclient.engine.serializing import Serialize, W, check_serializer
 from mqclient.producer.transactions.state import CheckHandler
 from mqclient.settings.checks import check_group, check_topic
-from mqclient.settings.clients import ClientOptions, Namesrv, connection_of
+from mqclient.settings.clients import COUNTS, ClientOptions, Namesrv, connection_of
 from mqclient.settings.declare import Option, by_value, changed, declared
 from mqclient.settings.values import Compression, Linger, Retry, SendLimits, Trace
 
@@ -77,6 +78,7 @@ class SendOptions(ClientOptions, Generic[W]):
             kind="list[Callable]",
         ),
     ] = ()
+    metrics: Annotated[ClientMetrics | None, COUNTS] = None
     trace: Annotated[
         Trace | None, Option("send a record of each stored message; None sends none")
     ] = None

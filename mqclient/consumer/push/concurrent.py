@@ -122,7 +122,9 @@ class ConcurrentService(ConsumeService):
     async def _give_back(self, message: ReceivedMessage, delay_level: int) -> bool:
         if self._send_back is None:
             return True
-        return await self._send_back.give_back(message, delay_level)
+        taken = await self._send_back.give_back(message, delay_level)
+        self._tell("messages_sent_back", message.topic, int(taken))
+        return taken
 
     def _claim(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> list[ReceivedMessage]:
         """The messages that the caller must send back; the others were, or are being, sent back.

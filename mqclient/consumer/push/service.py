@@ -188,6 +188,16 @@ class ConsumeService(ABC):
         counts.consume_ms += now_ms - request.started_ms
         counts.consumed += len(request.messages) - failed
         counts.failed += failed
+        if self._settings.metrics is not None:
+            topic = request.messages[0].topic
+            self._tell("messages_handled", topic, len(request.messages) - failed)
+            self._tell("handler_failures", topic, failed)
+
+    def _tell(self, name: str, topic: str, amount: int) -> None:
+        """Add to one of the counters of `metrics`, if there are any."""
+        if self._settings.metrics is not None and amount:
+            labels = {"group": self._settings.group, "topic": topic}
+            self._settings.metrics.add(name, amount, labels)
 
     def _acknowledge(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
         if not held.dropped:  # else another member, or a new pull, decides about the offset
