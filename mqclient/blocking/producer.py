@@ -148,7 +148,6 @@ class Producer(SyncClient, MessageMaker[V]):
         """Wait for room in the caller's thread, then start `work(seconds left)` on the loop."""
         thread = self._running
         thread.check_caller()
-        self._async._client.check_running()
         left = self._async.settings.timeout if timeout is None else seconds(timeout)
         in_flight, (count, size) = self._async._in_flight, size_of(message)
         accepted = in_flight.accept_anywhere(count, size)

@@ -149,7 +149,7 @@ def test_nothing_is_put_around_sends_without_metrics() -> None:
 @pytest.mark.parametrize("make", [Producer, lambda metrics: PushConsumer("g", metrics=metrics)])
 def test_what_counts_nothing_is_refused(make: Any) -> None:
     for given in (print, PrometheusMetrics):
-        with pytest.raises(TypeError, match="metrics must have add.*as PrometheusMetrics"):
+        with pytest.raises(TypeError, match=r"metrics must have add\(.*as PrometheusMetrics"):
             make(metrics=given)
 
 
@@ -157,7 +157,10 @@ def test_what_counts_nothing_is_refused(make: Any) -> None:
     ("package", "words"),
     [
         ("prometheus_client", r"PrometheusMetrics needs prometheus-client: pip install 'mqstack\["),
-        ("opentelemetry", r"OpenTelemetryMetrics needs opentelemetry: pip install 'mqstack\[otel\]"),
+        (
+            "opentelemetry",
+            r"OpenTelemetryMetrics needs opentelemetry: pip install 'mqstack\[otel",
+        ),
     ],
 )
 def test_a_missing_package_names_its_extra(

@@ -115,6 +115,13 @@ def test_the_blocking_flush_waits_for_all_futures(mq) -> None:
     assert len(mq.messages(topic)) == 501
 
 
+async def test_a_coroutine_may_use_the_blocking_producer() -> None:
+    with Producer(NAMESRV, transport=Cluster(T=1).transport) as producer:
+        future = producer.send_async(Message("T", b"x"))
+        producer.flush()
+        assert future.result(0).queue_offset == 0
+
+
 def test_a_cancelled_future_gives_its_room_back(mq) -> None:
     with Producer(mq.namesrv) as producer:
         topic = mq.topic()
