@@ -15,7 +15,8 @@ ROOT = Path(__file__).parent.parent
 
 PACKAGES = (
     *("mqclient", "mqclient.aio", "mqclient.admin", "mqclient.serializers", "mqclient.mock"),
-    *("mqclient.logging", "mqclient.otel", "mqclient.oms"),
+    *("mqclient.middleware", "mqclient.metrics", "mqclient.logging", "mqclient.otel"),
+    "mqclient.oms",
     *("mqstore", "mqserver.testing", "mqpipeline"),
 )
 """Packages whose `__all__` is public."""

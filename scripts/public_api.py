@@ -21,6 +21,8 @@ MODULES = (
     "mqclient.admin",
     "mqclient.errors",
     "mqclient.logging",
+    "mqclient.metrics",
+    "mqclient.middleware",
     "mqclient.mock",
     "mqclient.oms",
     "mqclient.otel",
