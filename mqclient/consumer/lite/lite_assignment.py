@@ -101,6 +101,11 @@ class LiteAssignment(Assignment[LiteQueue]):
                 ) from None
         return self.held_of(queue)
 
+    def move(self, queue: MessageQueue, offset: int) -> None:
+        """Read a queue from another offset on, which the next commit writes."""
+        super().move(queue, offset)
+        self._settled.pop(queue, None)
+
     # --- commits
 
     def positions(self) -> dict[MessageQueue, int]:

@@ -192,6 +192,22 @@ async def test_a_broadcasting_consumer_seeks_and_keeps_its_offset(tmp_path):
     assert not cluster.committed, "brokers keep no offsets of it"
 
 
+async def test_a_seek_to_the_position_undoes_a_commit_by_hand():
+    cluster = Cluster(T=1)
+    cluster.put("T", b"0", b"1", b"2")
+    async with lite(cluster) as consumer:
+        await consumer.commit({Q0: 3})
+        assert cluster.committed == {Q0: 3}
+        await consumer.seek(Q0, 0)
+    assert cluster.committed == {Q0: 0}
+
+
+async def test_a_timeout_given_as_a_count_is_explained():
+    async with lite(Cluster(T=1)) as consumer:
+        with pytest.raises(TypeError, match=r"must be int, not float; poll\(timeout=1\.5\)\?"):
+            await consumer.poll(1.5)
+
+
 async def test_a_wrong_seek_of_a_push_consumer_is_refused():
     cluster = Cluster(T=1)
     async with reading(cluster, Gate()) as consumer:
