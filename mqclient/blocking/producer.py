@@ -147,11 +147,11 @@ class Producer(SyncClient, MessageMaker[V]):
     ) -> Future[Sent]:
         """Wait for room in the caller's thread, then start `work(seconds left)` on the loop."""
         thread = self._running
-        thread.check_caller()
         left = self._async.settings.timeout if timeout is None else seconds(timeout)
         in_flight, (count, size) = self._async._in_flight, size_of(message)
         accepted = in_flight.accept_anywhere(count, size)
         if accepted is None:
+            thread.check_caller()  # a callback of a future must not wait for others
             started = time.monotonic()
             accepted = in_flight.block(count, size, left)
             left = max(0.001, left - (time.monotonic() - started))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import Future
 
 import pytest
 
@@ -120,6 +121,17 @@ async def test_a_coroutine_may_use_the_blocking_producer() -> None:
         future = producer.send_async(Message("T", b"x"))
         producer.flush()
         assert future.result(0).queue_offset == 0
+
+
+def test_a_callback_may_send(mq) -> None:
+    """Callbacks of futures run on the thread of all clients, where nothing may wait."""
+    topic, second = mq.topic(), Future()
+    with Producer(mq.namesrv) as producer:
+        first = producer.send_async(Message(topic, b"1"))
+        first.add_done_callback(
+            lambda _future: second.set_result(producer.send_async(Message(topic, b"2")))
+        )
+        assert second.result(30).result(30).offset_msg_id
 
 
 def test_a_cancelled_future_gives_its_room_back(mq) -> None:
