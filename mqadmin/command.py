@@ -14,7 +14,7 @@ from mqadmin.java_text import parse_time_ms
 from mqadmin.report import FORMATS, Result
 from mqclient.admin import Admin
 from mqclient.cli import connection
-from mqclient.settings.values import Credentials
+from mqclient.settings.identity import Credentials
 from mqcommon.cli.options import DEBUG
 from mqcommon.cli.running import WrongArguments
 

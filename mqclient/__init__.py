@@ -39,11 +39,10 @@ if TYPE_CHECKING:
     from mqclient.producer.transactions.state import TransactionState
     from mqclient.settings.clients import AdminOptions, ClientOptions
     from mqclient.settings.consumers import LitePullOptions, PushOptions
+    from mqclient.settings.identity import ClientId, Credentials
     from mqclient.settings.producers import ProducerOptions, TransactionOptions
     from mqclient.settings.values import (
-        ClientId,
         Compression,
-        Credentials,
         Limits,
         Linger,
         PullLimits,
@@ -147,11 +146,10 @@ _HOMES = {
     "mqclient.producer.transactions.state": ("TransactionState",),
     "mqclient.settings.clients": ("AdminOptions", "ClientOptions"),
     "mqclient.settings.consumers": ("LitePullOptions", "PushOptions"),
+    "mqclient.settings.identity": ("ClientId", "Credentials"),
     "mqclient.settings.producers": ("ProducerOptions", "TransactionOptions"),
     "mqclient.settings.values": (
-        "ClientId",
         "Compression",
-        "Credentials",
         "Limits",
         "Linger",
         "PullLimits",

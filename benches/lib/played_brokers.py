@@ -28,19 +28,21 @@ class PlayedBrokers(AbstractContextManager["PlayedBrokers"]):
     """Brokers with runtime figures, whose topics are read by two groups."""
 
     def __init__(self, namesrv: str, count: int, wrapper: TopicConfigSerializeWrapper) -> None:
-        self._namesrv, self._count, self._wrapper = namesrv, count, wrapper
+        self._count, self._wrapper = count, wrapper
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
+        self._probe = Probe(namesrv, timeout=30.0)
 
     def __enter__(self) -> Self:
         self._thread.start()
-        with Probe(self._namesrv, timeout=30.0) as probe:
-            for number in range(self._count):
-                port = asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result()
-                tell(probe, registration(number, self._wrapper, f"127.0.0.1:{port}"))
+        # The NameServer forgets the brokers of a connection that closes.
+        for number in range(self._count):
+            port = asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result()
+            tell(self._probe, registration(number, self._wrapper, f"127.0.0.1:{port}"))
         return self
 
     def __exit__(self, *_error: object) -> None:
+        self._probe.close()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 

@@ -12,7 +12,7 @@ from mqadmin.doctor.facts import RUNTIME, BrokerFacts, Facts, Progress, Unanswer
 from mqclient.admin import Admin
 from mqclient.engine.parallel import in_parallel
 from mqclient.errors import BrokerError, NotFoundError, RocketMQError
-from mqclient.settings.values import Credentials
+from mqclient.settings.identity import Credentials
 from mqcommon.names import DLQ_PREFIX, is_of_a_group, is_system_group, retry_topic
 from mqcommon.wire.bodies.groups import BrokerStatsItem
 from mqcommon.wire.bodies.route import ClusterInfo

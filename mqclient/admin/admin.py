@@ -18,7 +18,7 @@ from mqclient.engine.async_client import AsyncClient
 from mqclient.engine.client import Client
 from mqclient.settings.clients import AdminOptions
 from mqclient.settings.declare import changed, explained, made_of, takes
-from mqclient.settings.values import Credentials
+from mqclient.settings.identity import Credentials
 
 if TYPE_CHECKING:
     from mqclient.admin.dead_letters import DeadLetters

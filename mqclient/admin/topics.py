@@ -226,10 +226,10 @@ class Topics(Room):
         route: the topic's route, if it is known already.
         """
         route = await self.route(topic) if route is None else route
-        addresses = [address for data in route.broker_datas if (address := reachable(data))]
-        if not addresses:
+        address = next(filter(None, map(reachable, route.broker_datas)), None)
+        if address is None:
             return []
-        return await self._channel.ask_broker(addresses[0], topic_calls.consumed_by(topic))
+        return await self._channel.ask_broker(address, topic_calls.consumed_by(topic))
 
 
 def clusters_in(known: ClusterInfo, route: TopicRouteData) -> list[str]:

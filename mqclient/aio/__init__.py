@@ -32,11 +32,10 @@ from mqclient.producer.transactions.producer import Transaction, TransactionProd
 from mqclient.producer.transactions.state import TransactionState
 from mqclient.settings.clients import AdminOptions, ClientOptions
 from mqclient.settings.consumers import LitePullOptions, PushOptions
+from mqclient.settings.identity import ClientId, Credentials
 from mqclient.settings.producers import ProducerOptions, TransactionOptions
 from mqclient.settings.values import (
-    ClientId,
     Compression,
-    Credentials,
     Limits,
     Linger,
     PullLimits,

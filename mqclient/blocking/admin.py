@@ -21,8 +21,8 @@ from mqclient.blocking.producer import Producer
 from mqclient.blocking.sync_client import SyncClient
 from mqclient.settings.clients import AdminOptions
 from mqclient.settings.declare import changed, explained, made_of, takes
+from mqclient.settings.identity import Credentials
 from mqclient.settings.producers import producer_options
-from mqclient.settings.values import Credentials
 
 
 @explained

@@ -13,7 +13,7 @@ from mqclient.cli.connection import connection_options
 from mqclient.engine.address_server import fetch_addresses
 from mqclient.engine.tls import TlsConfig, connector_tls
 from mqclient.settings.checks import is_address_server
-from mqclient.settings.values import account_of
+from mqclient.settings.identity import account_of
 from mqcommon.cli.options import all_options, topic_option
 from mqcommon.cli.output import output_option
 from mqcommon.names import BENCHMARK_TOPIC

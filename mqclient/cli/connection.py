@@ -14,7 +14,7 @@ import click
 from mqclient.engine.credentials import read_credentials
 from mqclient.engine.tls import ENVIRONMENT, TlsConfig, read_tls
 from mqclient.settings.checks import read_address_map
-from mqclient.settings.values import Credentials
+from mqclient.settings.identity import Credentials
 from mqcommon.cli.options import all_options
 
 __all__ = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from mqclient.settings.values import Credentials
+from mqclient.settings.identity import Credentials
 
 __all__ = ["default_file", "read_credentials"]
 

@@ -12,7 +12,7 @@ from mqclient.engine.tls import TlsConfig, connector_tls
 from mqclient.engine.transport_like import TransportLike
 from mqclient.settings.checks import checked_map, namesrv_addresses
 from mqclient.settings.declare import DAY_S, Declared, Option, by_value, declared, narrowed
-from mqclient.settings.values import Account, ClientId, Credentials, account_of
+from mqclient.settings.identity import Account, ClientId, Credentials, account_of
 from mqcommon.own_address import own_address
 from mqcommon.wire.codes import SerializeType
 

@@ -12,7 +12,7 @@ import pytest
 
 from mqadmin import contexts, main
 from mqadmin.catalogue import command_of
-from mqclient.settings.values import Credentials
+from mqclient.settings.identity import Credentials
 from tests.admin.golden import RecordedCluster
 from tests.admin.json_schema import check_rows
 from tests.admin.test_command_line import Terminal

@@ -22,7 +22,7 @@ from mqclient import Admin as BlockingAdmin
 from mqclient import ConsumeResult, LitePullConsumer, Message, MessageQueue, Producer, PushConsumer
 from mqclient.admin import Admin
 from mqclient.errors import BrokerError, UnreachableError
-from mqclient.settings.values import Credentials
+from mqclient.settings.identity import Credentials
 from mqcommon.wire import Frame
 from mqcommon.wire.bodies.groups import (
     BrokerStatsItem,

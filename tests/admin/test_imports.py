@@ -14,6 +14,7 @@ UNUSED = {
     "mqclient.admin.plans",
     "mqclient.producer.producer",
     "mqclient.settings.producers",
+    "mqclient.settings.values",
     "numpy",
 }
 """Modules that most commands do not use, and that are slow to import."""

@@ -22,8 +22,8 @@ from mqclient.settings.checks import (
     read_address_map,
 )
 from mqclient.settings.clients import ConnectionOptions
+from mqclient.settings.identity import Credentials
 from mqclient.settings.producers import BODY_BYTES_MAX
-from mqclient.settings.values import Credentials
 from mqcommon.names import TOOLS_GROUP, tag_names
 from mqpipeline.spark.option import (
     Option,
