@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -81,3 +82,30 @@ def test_offsets_go_where_a_plan_says(cluster: Cluster, java_driver: JavaDriver)
     assert moved["after"] == 0
     again.await_messages(16)
     again.stop()
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS, indirect=True)
+def test_messages_of_a_java_producer_are_found_and_copied(
+    cluster: Cluster, java_driver: JavaDriver, tmp_path: Path
+) -> None:
+    topic, copy = "SearchTopic", "SearchCopy"
+    for name in (topic, copy):
+        cluster.create_topic(java_driver, name, queues=2)
+    java_driver.produce(cluster.namesrv, topic, 10)
+    cluster.await_stored(topic, 10)
+    stored = rows(cluster, "messages", "find", "-t", topic)
+    (seventh,) = rows(cluster, "messages", "find", "-t", topic, "--body", "RocketMQ 7")
+    assert seventh["body"] == "Hello RocketMQ 7"
+    begin = seventh["storeTimestamp"]
+    later = rows(cluster, "messages", "find", "-t", topic, "-b", str(begin))
+    assert later == [row for row in stored if row["storeTimestamp"] >= begin]
+    file = tmp_path / "messages.jsonl"
+    export = ("messages", "export", "-t", topic, "-n", cluster.namesrv)
+    file.write_text(run_ours(*export, form="jsonl"))
+    rows(cluster, "messages", "import", "-f", str(file), "-t", copy, "--yes")
+    cluster.await_stored(copy, 10)
+    same = ("msgId", "tags", "keys", "bornTimestamp", "body")
+    copies = rows(cluster, "messages", "find", "-t", copy)
+    assert sorted([row[name] for name in same] for row in copies) == sorted(
+        [row[name] for name in same] for row in stored
+    )
