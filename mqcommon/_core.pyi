@@ -6,6 +6,12 @@ from typing import Any, Final, Self, TypeVar, final, overload
 
 from typing_extensions import disjoint_base
 
+from mqcommon._core_ha import (
+    HaMaster as HaMaster,
+)
+from mqcommon._core_ha import (
+    HaSlave as HaSlave,
+)
 from mqcommon._core_offline import (
     COLUMN_LAYOUTS as COLUMN_LAYOUTS,
 )
@@ -29,6 +35,9 @@ from mqcommon._core_offline import (
 )
 from mqcommon._core_offline import (
     Scan as Scan,
+)
+from mqcommon._core_offline import (
+    cut_log as cut_log,
 )
 from mqcommon._core_offline import (
     json_lines as json_lines,
@@ -63,13 +72,13 @@ from mqcommon._core_write import (
 
 __all__ = [
     "COLUMN_LAYOUTS", "OPTIMISED", "ColumnBuilder", "ColumnsAhead", "Conditions", "Connector",
-    "Event", "FrameTemplate", "GetResult", "LinesAhead", "Memory", "PutResult", "QueryResult",
-    "RangeFailed", "RangeReader", "RepairReport", "Report", "Request", "RowWriter", "Scan",
-    "SendFailed", "SentReply", "Server", "ServerStopped", "SettingError", "StateFiles", "Store",
-    "StoreDamaged", "StoreError", "StoreLocked", "StorePoisoned", "UnknownLayout", "bench",
-    "bloom_bits", "certificate_end", "check_sql", "damaged_records", "fastjson_dumps",
-    "fastjson_to_strict", "json_lines", "next_log", "read_registration", "rebuild",
-    "set_file_mode", "unpack_registration", "write_topic_table",
+    "Event", "FrameTemplate", "GetResult", "HaMaster", "HaSlave", "LinesAhead", "Memory",
+    "PutResult", "QueryResult", "RangeFailed", "RangeReader", "RepairReport", "Report", "Request",
+    "RowWriter", "Scan", "SendFailed", "SentReply", "Server", "ServerStopped", "SettingError",
+    "StateFiles", "Store", "StoreDamaged", "StoreError", "StoreLocked", "StorePoisoned",
+    "UnknownLayout", "bench", "bloom_bits", "certificate_end", "check_sql", "cut_log",
+    "damaged_records", "fastjson_dumps", "fastjson_to_strict", "json_lines", "next_log",
+    "read_registration", "rebuild", "set_file_mode", "unpack_registration", "write_topic_table",
 ]  # fmt: skip
 
 _T = TypeVar("_T")
@@ -246,6 +255,26 @@ class Store:
         """Figures of the store by RocketMQ's runtime keys."""
     def lock_held_ms(self) -> int:
         """Milliseconds for which the put lock has been held, 0 if it is free."""
+    def role(self) -> str:
+        """What the store does with its log: "master", "slave" or "read_only"."""
+    def set_role(self, role: str) -> None:
+        """Change the role: puts are refused meanwhile, and the log is flushed first.
+
+        A slave that becomes master first dispatches its whole log, and reads `delayOffset.json`
+        again. Raises StoreError; the store then keeps its role.
+        """
+    def set_replica_wait(
+        self,
+        in_sync_replicas: int,
+        slave_timeout_ms: int = 3_000,
+        fall_behind_max_bytes: int = 268_435_456,
+    ) -> None:
+        """Make later puts wait until so many slaves have them, at most `slave_timeout_ms`.
+
+        0, the default of an open store, waits for none (ASYNC_MASTER). A put gets
+        SLAVE_NOT_AVAILABLE at once if fewer slaves are connected or they are
+        `fall_behind_max_bytes` behind, and FLUSH_SLAVE_TIMEOUT if they are late.
+        """
     def refusal(self) -> str | None:
         """Why the store refuses puts (poisoned, or the disk is full), or None."""
     def set_cleaning(self, settings: dict[str, object]) -> None:

@@ -251,6 +251,14 @@ class ColumnBuilder:
 
 # --- repair (see mqstore/offline/repairing.py)
 
+def cut_log(root: str | PathLike[str], offset: int) -> tuple[int, int]:
+    """End the log of a closed store with the last record that ends at `offset` or before it.
+
+    The cut bytes are kept in mqstack/quarantine. Queues and index must be rebuilt afterwards.
+    Returns the range that was cut. Raises SettingError for an offset outside the log, StoreLocked
+    while a broker runs on the store, and StoreDamaged if the log has no records up to there.
+    """
+
 def rebuild(
     root: str | PathLike[str],
     to: str | PathLike[str] | None,

@@ -41,6 +41,9 @@ class Settings:
     """Hash slots of an index file; default 5,000,000."""
     index_entries: int | None = _setting(None, "maxIndexNum", "entries")
     """Entries of an index file; default 20,000,000."""
+    role: str = _setting("master", "")
+    """What the store does with its log: "master" takes puts, "slave" copies a master's log,
+    "read_only" changes nothing. `Store.set_role` changes it later."""
     sync_flush: bool = _setting(False, "flushDiskType")
     """True means SYNC_FLUSH: the store acknowledges a put when it is on the disk."""
     flush_interval_ms: int = _setting(500, "flushIntervalCommitLog", "ms")

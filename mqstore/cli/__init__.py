@@ -19,6 +19,7 @@ with telling_shortage("mqstore"):
 __all__ = ["main"]
 
 COMMANDS = {
+    "cut": Listed("mqstore.cli.repair", "End the log at an offset; rebuild queues and index."),
     "dump": Listed(
         "mqstore.cli.dump", "Print messages, selected by offset, time, topic, tag, key or id."
     ),

@@ -1,4 +1,4 @@
-"""`mqstore repair` and `mqstore rebuild`: the two commands that write a store."""
+"""`mqstore cut`, `repair` and `rebuild`: the commands that write a store."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from mqcommon.cli.progress import progress
 from mqcommon.cli.running import refusing_arguments
 from mqstore.cli.options import directory_argument
 from mqstore.offline import RepairReport
+from mqstore.offline import cut as cut_store
 from mqstore.offline import rebuild as rebuild_store
 from mqstore.offline import repair as repair_store
 
-__all__ = ["rebuild", "repair"]
+__all__ = ["cut", "rebuild", "repair"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _COUNT = click.IntRange(1, 2**31 - 1)
@@ -26,10 +27,17 @@ GROUP_COLUMNS = (
 
 
 def _target_options(command: F) -> F:
-    """Options for the destination, and for settings that the store was created with."""
+    """Options for the destination, and those of `_made_with_options`."""
     options = (
         click.option("--to", type=click.Path(), help="write the result to this new directory"),
         click.option("--in-place", is_flag=True, help="change DIRECTORY itself, under its lock"),
+    )
+    return all_options(*options)(_made_with_options(command))
+
+
+def _made_with_options(command: F) -> F:
+    """Settings that the store was created with."""
+    options = (
         click.option("--delay-levels", help="the broker's messageDelayLevel, if it was set"),
         click.option(
             "--max-hash-slots",
@@ -71,6 +79,24 @@ def rebuild(directory: str, output: str | None, **target: Any) -> None:
     Prints what each group will replay or skip.
     """
     _repair_to(rebuild_store, directory, output, **target)
+
+
+@click.command()
+@directory_argument
+@click.argument("offset", type=click.IntRange(0))
+@_made_with_options
+def cut(directory: str, offset: int, **made_with: Any) -> None:
+    """End the log of the store in DIRECTORY at OFFSET, then rebuild queues and index from it.
+
+    For a slave whose log differs from its master's: its log says from which offset on. Keeps the
+    records before OFFSET, and saves the cut bytes to mqstack/quarantine. Stop the broker first.
+    """
+    with progress() as bar, refusing_arguments():
+        report, (start, end) = cut_store(directory, offset, progress=bar, **made_with)
+    saved = f"{report.root}/mqstack/quarantine/{start:020}-{end:020}"
+    click.echo(f"cut: {end - start} bytes at {start}, saved in {saved}")
+    for line in _lines(report):
+        click.echo(line)
 
 
 def _repair_to(

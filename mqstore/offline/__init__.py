@@ -18,7 +18,7 @@ from mqstore.offline.walk import Chunk, Gap, LogWalk, Wanted
 
 if TYPE_CHECKING:
     from mqstore.offline.materialize import json_lines
-    from mqstore.offline.repairing import rebuild, repair
+    from mqstore.offline.repairing import cut, rebuild, repair
     from mqstore.offline.report import (
         Checkpoint,
         Condition,
@@ -52,6 +52,7 @@ _HOMES = {
     "RepairReport": "report",
     "StoreStat": "stat",
     "VerifyReport": "report",
+    "cut": "repairing",
     "json_lines": "materialize",
     "rebuild": "repairing",
     "repair": "repairing",
@@ -78,6 +79,7 @@ __all__ = [
     "StoreStat",
     "VerifyReport",
     "Wanted",
+    "cut",
     "json_lines",
     "open",
     "rebuild",

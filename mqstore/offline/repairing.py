@@ -8,7 +8,7 @@ from collections.abc import Callable
 from mqcommon import _core
 from mqstore.offline.report import GroupOutlook, RepairReport
 
-__all__ = ["rebuild", "repair"]
+__all__ = ["cut", "rebuild", "repair"]
 
 Path = str | os.PathLike[str]
 Progress = Callable[[str, int, int], None]
@@ -64,6 +64,30 @@ def repair(
         index_slots=index_slots, index_entries=index_entries,
     )  # fmt: skip
     return _report(found)
+
+
+def cut(
+    path: Path,
+    offset: int,
+    *,
+    progress: Progress | None = None,
+    delay_levels: str | None = None,
+    index_slots: int | None = None,
+    index_entries: int | None = None,
+) -> tuple[RepairReport, tuple[int, int]]:
+    """End the log with the last record that ends at `offset` or before it, and rebuild in place.
+
+    For a slave whose log differs from its master's from `offset` on. The cut bytes are kept in
+    mqstack/quarantine, in a file named after the first and the last offset. The other arguments
+    are those of `rebuild`. Returns the report of the rebuild, and the range that was cut.
+    Raises SettingError for an offset outside the log, and the errors of `rebuild`.
+    """
+    removed = _core.cut_log(path, offset)
+    report = rebuild(
+        path, in_place=True, progress=progress, delay_levels=delay_levels,
+        index_slots=index_slots, index_entries=index_entries,
+    )  # fmt: skip
+    return report, removed
 
 
 def _check_target(to: Path | None, in_place: bool) -> None:

@@ -399,6 +399,11 @@ impl FileDisk {
         self.file.will_read(from, to);
     }
 
+    /// Gives up the memory of a range that was read; only a hint.
+    pub fn will_not_read(&self, from: u64, to: u64) {
+        self.file.will_not_read(from, to);
+    }
+
     /// Reads a range into memory and waits for it. A failure is not reported here: the read that
     /// follows gets the error.
     ///

@@ -299,6 +299,12 @@ impl File {
         let _ = fadvise(&self.inner, from, length, Advice::WillNeed);
     }
 
+    /// Tells the kernel that `[from, to)` will not be read again soon; only a hint.
+    pub fn will_not_read(&self, from: u64, to: u64) {
+        let length = NonZero::new(to.saturating_sub(from));
+        let _ = fadvise(&self.inner, from, length, Advice::DontNeed);
+    }
+
     fn fallocate(&self, flags: FallocateFlags, from: u64, to: u64) -> io::Result<bool> {
         match fallocate(&self.inner, flags, from, to - from) {
             Ok(()) => Ok(true),

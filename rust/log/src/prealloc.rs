@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::directory::Directory;
 use super::segment::Segment;
 use mq_base::clock::Clock;
 
@@ -80,10 +81,13 @@ impl Preallocation {
         &self.stall
     }
 
-    /// Returns the next file: the prepared one as soon as it has its final name, or one from `make`
-    /// if no thread prepares files.
+    /// Returns the next file, which starts at `start`: the prepared one as soon as it has its final
+    /// name, or one from `make` if no thread prepares files. Removes a file that was prepared
+    /// before an empty log was told to begin elsewhere.
     pub fn next_file(
         &self,
+        start: u64,
+        files: &Directory,
         make: impl FnOnce() -> io::Result<Segment>,
     ) -> io::Result<Arc<Segment>> {
         let prepared = |state: &mut State| {
@@ -91,6 +95,10 @@ impl Preallocation {
                 return Ok(None);
             }
             let prepared = state.prepared.take();
+            if let Some(other) = prepared.as_ref().filter(|file| file.start() != start) {
+                files.remove(other.start())?;
+                return Ok(None);
+            }
             if let Some(prepared) = &prepared {
                 state.next_start = prepared.end();
             }

@@ -225,6 +225,14 @@ impl Segments {
         }
     }
 
+    /// Gives up the memory of a range that lies in one file and was read.
+    pub fn will_not_read(&self, from: u64, to: u64) {
+        if let Some((segment, _)) = self.locate(from, 1) {
+            let start = segment.start();
+            segment.disk().will_not_read(from - start, to - start);
+        }
+    }
+
     /// Reads a range that lies in one file into memory, and waits for it.
     pub fn bring(&self, from: u64, to: u64) {
         if let Some((segment, _)) = self.locate(from, 1) {
@@ -319,6 +327,11 @@ impl Segments {
     /// Adds a published file after the last one.
     pub(super) fn push(&self, segment: Arc<Segment>) {
         self.list.write().push(segment);
+    }
+
+    /// An empty log begins at `start` with the next append.
+    pub(super) fn begin_at(&self, start: u64) {
+        self.appended.store(start, Ordering::Release);
     }
 
     /// Moves the end of the log; readers can read everything below it from now on.

@@ -92,6 +92,21 @@ impl Writer {
         &self.prealloc
     }
 
+    /// Makes an empty log begin at `start`, a multiple of the file size, with the next write.
+    pub fn begin_at(&mut self, start: u64) {
+        debug_assert!(self.last.is_none() && start.is_multiple_of(self.segments.file_size()));
+        self.position = start;
+        self.segments.begin_at(start);
+    }
+
+    /// Writes bytes that another log has at the same offsets. They may end at the end of the file,
+    /// with the filler of that log; the next write then begins a new file.
+    pub fn write_copy(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        self.write(&[bytes])?;
+        self.last.take_if(|last| last.end() == self.position);
+        Ok(())
+    }
+
     /// Writes the slices one after another into the current file and advances the end of the log.
     /// The caller has checked that they fit into [`Writer::remaining`].
     pub fn write(&mut self, slices: &[&[u8]]) -> Result<(), WriteError> {
@@ -153,7 +168,7 @@ impl Writer {
             files.publish(start)?;
             Ok(Segment::new(start, size, disk, true))
         };
-        let segment = self.prealloc.next_file(make)?;
+        let segment = self.prealloc.next_file(start, files, make)?;
         self.segments.push(Arc::clone(&segment));
         Ok(segment)
     }

@@ -13,6 +13,7 @@ mod forks;
 mod frame_template;
 mod frames;
 mod futures;
+mod ha;
 mod inbox;
 mod logging;
 mod mappings;
@@ -55,6 +56,8 @@ mod _core {
     #[pymodule_export]
     use super::frame_template::{FrameTemplate, SentReply};
     #[pymodule_export]
+    use super::ha::{HaMaster, HaSlave};
+    #[pymodule_export]
     use super::logging::next_log;
     #[pymodule_export]
     use super::offline::{Report, Scan, json_lines};
@@ -63,7 +66,7 @@ mod _core {
     #[pymodule_export]
     use super::range::{RangeFailed, RangeReader};
     #[pymodule_export]
-    use super::rebuild::{RepairReport, rebuild};
+    use super::rebuild::{RepairReport, cut_log, rebuild};
     #[pymodule_export]
     use super::records::damaged_records;
     #[pymodule_export]

@@ -7,11 +7,18 @@ use pyo3::prelude::*;
 
 use super::errors::raise;
 use mq_offline::{self as scan, GroupOutlook, RebuildOptions, Rebuilt, SetSizes, WorkStep};
+use mq_store::inspect;
 
 /// Interval at which long work looks for Ctrl-C and reports its progress.
 const POLL: Duration = Duration::from_millis(50);
 
 type Group = (String, String, i32, i64, i64, i64, i64, i64);
+
+/// Ends the log of a closed store at the record that holds `offset`; returns the range that it cut.
+#[pyfunction]
+pub fn cut_log(py: Python<'_>, root: PathBuf, offset: u64) -> PyResult<(u64, u64)> {
+    py.detach(|| inspect::cut_log(&root, offset)).map_err(raise)
+}
 
 /// The result of a rebuild or a repair.
 #[pyclass(frozen, get_all, module = "mqcommon._core")]

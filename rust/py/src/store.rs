@@ -10,6 +10,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use super::errors::raise;
 use super::filter::filter;
+use super::ha;
 use super::state::{aside, read_checked};
 use super::store_arguments::{address, wall_ms};
 use super::store_results::{GetResult, PutResult, QueryResult, cleaned, waited};
@@ -447,6 +448,37 @@ impl Store {
     /// Milliseconds since the current owner took the put lock, 0 when it is free.
     fn lock_held_ms(&self, py: Python<'_>) -> PyResult<i64> {
         self.run(py, store::Store::lock_held_ms)
+    }
+
+    /// The role: "master", "slave" or "read_only".
+    fn role(&self, py: Python<'_>) -> PyResult<&'static str> {
+        self.run(py, |store| ha::role_name(store.role()))
+    }
+
+    /// Changes the role.
+    fn set_role(&self, py: Python<'_>, role: &str) -> PyResult<()> {
+        let role = ha::role(role)?;
+        self.run(py, |store| store.set_role(role))?.map_err(raise)
+    }
+
+    /// Makes puts wait for slaves.
+    #[pyo3(signature = (
+        in_sync_replicas, slave_timeout_ms=3_000, fall_behind_max_bytes=268_435_456
+    ))]
+    fn set_replica_wait(
+        &self,
+        py: Python<'_>,
+        in_sync_replicas: usize,
+        slave_timeout_ms: i64,
+        fall_behind_max_bytes: u64,
+    ) -> PyResult<()> {
+        let wait = store::SlaveWait {
+            slaves: in_sync_replicas,
+            timeout_ms: slave_timeout_ms,
+            fall_behind_max_bytes,
+        };
+        self.run(py, |store| store.set_slave_wait(wait))?
+            .map_err(raise)
     }
 
     /// Why the store accepts no more puts (poisoned, or the disk is full), or None.

@@ -17,6 +17,7 @@ pub use crate::files::{
     OffsetFile, create_directory, io_error, list, offset_files, offset_name, sync_directory,
 };
 pub use crate::recover::{CleanStop, LogEnd};
+pub use crate::replicate::cut::cut_log;
 pub use crate::state::checkpoint::{CHECKPOINT_BYTES, Checkpoint, MARGIN_MS};
 pub use crate::state::offsets::Offsets;
 

@@ -14,6 +14,7 @@ mod open;
 mod positions;
 mod read;
 mod recover;
+mod replicate;
 mod running;
 mod scan;
 mod settings;
@@ -35,6 +36,7 @@ pub use delay::deliver::DeliveryListener;
 pub use derive::arrivals::Arrivals;
 pub use filter::{BloomHint, MessageFilter};
 pub use listeners::AlreadyRegistered;
+pub use replicate::replica::Replica;
 pub use settings::{Cleaning, MultiDispatch, QueueExt, Settings};
 pub use state::transactions::{Ending, Transactions, number_of};
 pub use store::Store;
@@ -44,3 +46,4 @@ pub use types::{
     WouldBlock,
 };
 pub use write::ack::SettledListener;
+pub use write::replicas::SlaveWait;

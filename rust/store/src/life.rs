@@ -73,6 +73,7 @@ impl Store {
             self.wait_dispatched()?;
             let next_offsets = self.derived.queues.next_offsets();
             self.puts.appender.continue_at(next_offsets);
+            self.positions.delay.reload(&self.positions.state)?;
         }
         self.start_threads(running, role)?;
         self.puts.appender.set_role(role);

@@ -37,6 +37,7 @@ use crate::state::transactions::Transactions;
 use crate::stats::latency::Latency;
 use crate::stats::rates::Rates;
 use crate::store::Store;
+use crate::threads::bell::Bell;
 use crate::threads::periodic::Every;
 use crate::types::{Arrival, StoreError};
 use crate::upkeep::Upkeep;
@@ -237,6 +238,7 @@ impl Parts<'_> {
             space: Arc::clone(space),
             lacks_room: AtomicBool::new(false),
             appended: Arc::default(),
+            sending: Bell::default(),
             last_store_timestamp_ms: Arc::new(AtomicI64::new(newest_ms)),
             on_flushed: Box::new(move |timestamp_ms| checkpoint.set_log_timestamp(timestamp_ms)),
         })

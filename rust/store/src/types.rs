@@ -90,6 +90,25 @@ pub enum PutStatus {
     UnknownError,
 }
 
+impl PutStatus {
+    /// Whether the message is in the log, even if less durable than configured.
+    pub fn is_stored(self) -> bool {
+        match self {
+            Self::Ok
+            | Self::FlushDiskTimeout
+            | Self::SlaveNotAvailable
+            | Self::FlushSlaveTimeout => true,
+            Self::CreateMappedFileFailed
+            | Self::MessageIllegal
+            | Self::PropertiesSizeExceeded
+            | Self::ServiceNotAvailable
+            | Self::OsPageCacheBusy
+            | Self::LmqConsumeQueueNumExceeded
+            | Self::UnknownError => false,
+        }
+    }
+}
+
 /// The result of a put of a message or a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PutResult {
@@ -128,7 +147,7 @@ pub enum Put {
     Done(PutResult),
     /// Appended. Pass the ticket to [`crate::Store::park`] or [`crate::Store::wait`] to learn when
     /// the message is as durable as configured. Until then it may be in memory only and invisible
-    /// to readers.
+    /// to readers. A status other than Ok is the result even if the ticket is reached.
     Parked(PutResult, Ticket),
 }
 
@@ -139,22 +158,28 @@ pub enum Watermark {
     Written,
     /// It is on the disk: it survives the end of the machine.
     Flushed,
+    /// As many slaves have it as configured: it survives the loss of the machine.
+    Replicated,
+    /// Both of these.
+    FlushedAndReplicated,
 }
 
 impl Watermark {
-    pub(crate) const COUNT: usize = Self::Flushed as usize + 1;
+    pub(crate) const COUNT: usize = Self::FlushedAndReplicated as usize + 1;
 
     /// Whether a flush moves this watermark.
     pub(crate) fn needs_flush(self) -> bool {
         match self {
-            Self::Written | Self::Flushed => true,
+            Self::Written | Self::Flushed | Self::FlushedAndReplicated => true,
+            Self::Replicated => false,
         }
     }
 
-    /// The outcome of a put that this watermark did not reach in time.
-    pub(crate) fn timeout(self) -> AckOutcome {
+    /// Whether slaves move this watermark.
+    pub(crate) fn needs_slaves(self) -> bool {
         match self {
-            Self::Written | Self::Flushed => AckOutcome::FlushTimeout,
+            Self::Written | Self::Flushed => false,
+            Self::Replicated | Self::FlushedAndReplicated => true,
         }
     }
 }
@@ -186,8 +211,24 @@ pub enum AckOutcome {
     Durable,
     /// The flush was not finished in time: FLUSH_DISK_TIMEOUT.
     FlushTimeout,
+    /// Too few slaves had it in time: FLUSH_SLAVE_TIMEOUT.
+    ReplicaTimeout,
     /// A write or fsync failed; the store acknowledges no more puts.
     Poisoned,
+}
+
+impl AckOutcome {
+    /// The final status of a parked put with this status so far. Missing slaves count before a
+    /// late flush, as in RocketMQ (`CommitLog.asyncPutMessage`).
+    pub fn status(self, so_far: PutStatus) -> PutStatus {
+        match self {
+            Self::Durable => so_far,
+            Self::FlushTimeout if so_far == PutStatus::SlaveNotAvailable => so_far,
+            Self::FlushTimeout => PutStatus::FlushDiskTimeout,
+            Self::ReplicaTimeout => PutStatus::FlushSlaveTimeout,
+            Self::Poisoned => PutStatus::ServiceNotAvailable,
+        }
+    }
 }
 
 /// Whether a read may wait for the disk.

@@ -15,7 +15,7 @@ use crate::stats::traffic::{ANY_QUEUE, Sums};
 use crate::tables::TopicRow;
 use crate::tables::broker_row::BrokerRow;
 use mq_format::message::SCHEDULE_TOPIC;
-use mq_store::{Put, PutRequest, PutStatus, Store};
+use mq_store::{Put, PutRequest, Store};
 
 /// Bit of a message's system flag: its topic filters by several tags.
 const MULTI_TAGS: i32 = 2;
@@ -110,7 +110,7 @@ pub(crate) fn send(
 /// Counts a stored message, even if its flush is pending.
 fn count(state: &ServerState, store: &Store, put: &Put, topic: &str, delay_level: i32) {
     let (Put::Done(result) | Put::Parked(result, _)) = put;
-    if result.status != PutStatus::Ok {
+    if !result.status.is_stored() {
         return;
     }
     let bytes = usize::try_from(result.size_bytes).unwrap_or(0);

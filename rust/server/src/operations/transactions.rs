@@ -9,7 +9,7 @@ use crate::operations::server_state::ServerState;
 use crate::tables::broker_row::BrokerRow;
 use mq_format::message::{CheckCrc, RecordView, sys_flag};
 use mq_format::properties;
-use mq_store::{Ending, Put, PutRequest, PutStatus, ReadMode, Store, number_of};
+use mq_store::{Ending, Put, PutRequest, ReadMode, Store, number_of};
 
 /// Topic of the half messages.
 pub(crate) const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
@@ -123,8 +123,8 @@ fn put_final(store: &Store, half: &RecordView<'_>) -> bool {
         was_accepted: true,
     });
     put.is_some_and(|(Put::Done(result) | Put::Parked(result, _))| {
-        // Stored, but not yet as durable as configured; the reply does not wait for that.
-        matches!(result.status, PutStatus::Ok | PutStatus::FlushDiskTimeout)
+        // Perhaps not yet as durable as configured; the reply does not wait for that.
+        result.status.is_stored()
     })
 }
 

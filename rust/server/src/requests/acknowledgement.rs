@@ -56,7 +56,7 @@ impl AckReply for PendingReply {
                 broker,
                 queue_id: *queue_id,
             }
-            .encode(&Outcome::after_wait(outcome), result, out),
+            .encode(&Outcome::after_wait(outcome, result.status), result, out),
             PendingRequest::EndTransaction { remark } => {
                 Head::reply(to, 0, *remark).encode(&[], &[], out);
             }

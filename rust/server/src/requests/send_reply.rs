@@ -35,8 +35,12 @@ pub(crate) fn refusal(state: &ServerState) -> String {
 impl Outcome {
     /// Result of a put that waits for nothing.
     pub(crate) fn of(result: &PutResult, refusal: impl FnOnce() -> String) -> Self {
+        Self::of_status(result.status, refusal)
+    }
+
+    fn of_status(status: PutStatus, refusal: impl FnOnce() -> String) -> Self {
         let failed = |remark: &'static str| Self::Failed(SYSTEM_ERROR, remark.into());
-        match result.status {
+        match status {
             PutStatus::Ok => Self::Stored(0),
             PutStatus::FlushDiskTimeout => Self::Stored(FLUSH_DISK_TIMEOUT),
             PutStatus::SlaveNotAvailable => Self::Stored(SLAVE_NOT_AVAILABLE),
@@ -57,13 +61,11 @@ impl Outcome {
         }
     }
 
-    /// Result of a put that waited for its flush.
-    pub(crate) fn after_wait(ack: AckOutcome) -> Self {
-        match ack {
-            AckOutcome::Durable => Self::Stored(0),
-            AckOutcome::FlushTimeout => Self::Stored(FLUSH_DISK_TIMEOUT),
-            AckOutcome::Poisoned => Self::not_available("a write to the log failed"),
-        }
+    /// Result of a put that waited, with this status before.
+    pub(crate) fn after_wait(ack: AckOutcome, so_far: PutStatus) -> Self {
+        Self::of_status(ack.status(so_far), || {
+            "a write to the log failed".to_owned()
+        })
     }
 
     fn not_available(why: &str) -> Self {

@@ -93,11 +93,7 @@ impl Delay {
         clock: Arc<dyn Clock>,
         state: &StateFiles,
     ) -> Result<Self, StoreError> {
-        let within = |level: i32, offset: Option<i64>| {
-            let queue = queues.get(SCHEDULE_TOPIC, level - 1);
-            let range = queue.map_or((0, 0), |queue| (queue.min_offset(), queue.max_offset()));
-            offset.map_or(range.0, |offset| offset.min(range.1))
-        };
+        let within = |level, offset| within(&queues, level, offset);
         let offsets = DelayOffsets::load(state, levels.max_level(), within)?;
         let delay = Self {
             levels,
@@ -176,6 +172,14 @@ impl Delay {
         listener: Box<DeliveryListener>,
     ) -> Result<(), AlreadyRegistered> {
         register(&self.listener, listener, "delivery-listener")
+    }
+
+    /// Reads the saved progress again: on a slave, its file comes from the master.
+    pub(crate) fn reload(&self, state: &StateFiles) -> Result<(), StoreError> {
+        let levels = self.levels.max_level();
+        let within = |level, offset| within(&self.queues, level, offset);
+        self.orders.lock().clear();
+        self.offsets.reload(state, levels, within)
     }
 
     /// The queue of the schedule topic for a level.
@@ -413,7 +417,7 @@ impl Delay {
     }
 
     fn report(&self, queue_id: i32, topic: &str, result: &PutResult) {
-        let is_stored = result.status == PutStatus::Ok;
+        let is_stored = result.status.is_stored();
         if let Some(listener) = self.listener.get().filter(|_| is_stored) {
             listener(&Delivered {
                 queue_id,
@@ -463,6 +467,13 @@ fn waiting_at(queue_id: i32, queue_offset: i64) -> Place<'static> {
         queue_id,
         queue_offset,
     }
+}
+
+/// The progress of a level, limited to its queue; `offset` is None if the file lacks the level.
+fn within(queues: &ConsumeQueues, level: i32, offset: Option<i64>) -> i64 {
+    let queue = queues.get(SCHEDULE_TOPIC, level - 1);
+    let range = queue.map_or((0, 0), |queue| (queue.min_offset(), queue.max_offset()));
+    offset.map_or(range.0, |offset| offset.min(range.1))
 }
 
 /// The end of the message in the log; 0 if it is dropped, None if delivery must be tried again.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use crate::types::StoreError;
 use mq_statefile::{Aside, StateFiles, json};
@@ -20,7 +20,7 @@ pub(crate) struct DelayOffsets {
     /// By level, for the levels of the table and levels that only the file has. The latter stay in
     /// the file, as in RocketMQ, so a table that is shortened and restored delivers no message
     /// twice.
-    next: BTreeMap<i32, AtomicI64>,
+    next: RwLock<BTreeMap<i32, AtomicI64>>,
     /// Log offset after the last delivered message.
     delivered_end: AtomicI64,
     saving: Mutex<Saving>,
@@ -54,21 +54,37 @@ impl DelayOffsets {
             noted: None,
         };
         Ok(Self {
-            next: next.iter().map(atomic).collect(),
+            next: RwLock::new(next.iter().map(atomic).collect()),
             delivered_end: AtomicI64::new(0),
             saving: Mutex::new(saving),
         })
     }
 
+    /// Takes the offsets from the file again, as [`DelayOffsets::load`] does. Nobody delivers
+    /// meanwhile.
+    pub(crate) fn reload(
+        &self,
+        state: &StateFiles,
+        levels: i32,
+        within: impl Fn(i32, Option<i64>) -> i64,
+    ) -> Result<(), StoreError> {
+        let fresh = Self::load(state, levels, within)?;
+        let mut saving = self.saving.lock();
+        *self.next.write() = fresh.next.into_inner();
+        *saving = fresh.saving.into_inner();
+        Ok(())
+    }
+
     /// The next offset of a level; None if neither the table nor the file has the level.
     pub(crate) fn next(&self, level: i32) -> Option<i64> {
-        Some(self.next.get(&level)?.load(Ordering::Acquire))
+        Some(self.next.read().get(&level)?.load(Ordering::Acquire))
     }
 
     /// Notes that all messages of a level before `offset` are delivered; the last one ends at
     /// `log_end`. Returns by how many offsets the level advanced.
     pub(crate) fn advance(&self, level: i32, offset: i64, log_end: i64) -> u64 {
-        let Some(next) = self.next.get(&level) else {
+        let levels = self.next.read();
+        let Some(next) = levels.get(&level) else {
             return 0;
         };
         // This order matters: a reader that sees the new offset also sees the new end.
@@ -80,7 +96,7 @@ impl DelayOffsets {
     /// All offsets, by level.
     pub(crate) fn all(&self) -> ByLevel {
         let load = |(level, next): (&i32, &AtomicI64)| (*level, next.load(Ordering::Acquire));
-        self.next.iter().map(load).collect()
+        self.next.read().iter().map(load).collect()
     }
 
     /// Saves changed offsets whose messages are durable: the log is flushed up to `flushed`.

@@ -144,6 +144,10 @@ impl Dispatcher {
         let body = move || {
             let mut scanner = LogScanner::from(from);
             while let Some(limit) = readable_beyond(scanner.offset()) {
+                if scanner.offset() < log.min_offset() {
+                    // A slave's empty log began at a later offset than 0.
+                    scanner = LogScanner::from(log.min_offset());
+                }
                 let follow = || derived.follow(&*log, &mut scanner, limit, Some(&*arrived));
                 if let Err(error) = unless_panicking(|| full_disk.run(follow)) {
                     tracing::error!(%error, "dispatch stopped");

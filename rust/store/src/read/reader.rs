@@ -72,10 +72,13 @@ impl Reader {
     }
 
     pub(crate) fn is_cold(&self, entry: &QueueEntry) -> bool {
+        self.is_cold_at(entry.physical_offset)
+    }
+
+    /// Whether RocketMQ would count a log offset as on disk only.
+    pub(crate) fn is_cold_at(&self, physical_offset: i64) -> bool {
         // A damaged entry may say any offset.
-        let behind = self
-            .max_physical_offset()
-            .saturating_sub(entry.physical_offset);
+        let behind = self.max_physical_offset().saturating_sub(physical_offset);
         behind > self.limits.hot_bytes
     }
 

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use crate::settings::{MultiDispatch, Settings};
 pub(crate) use crate::testing::{SlowDisk, request};
+use crate::threads::bell::Bell;
 use crate::types::{AckOutcome, PutRequest, PutResult, Role, Settled, Ticket, Watermark};
 use crate::write::ack::{Acks, SettledListener};
 use crate::write::append::{Appender, Counters, RoleCell, Tail};
@@ -107,6 +108,7 @@ fn rig_of(disk: TestDisk, file_size: u64, encoder: Encoder, clock: Arc<dyn Clock
         space,
         lacks_room: AtomicBool::new(false),
         appended: Arc::default(),
+        sending: Bell::default(),
         last_store_timestamp_ms,
         on_flushed,
     });

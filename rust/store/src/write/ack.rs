@@ -72,8 +72,8 @@ impl State {
     }
 
     /// Whether one more flush is needed.
-    fn is_work(&self) -> bool {
-        self.is_wanted || self.waiters.need_flush()
+    fn is_work(&self, watermarks: &Watermarks) -> bool {
+        self.is_wanted || self.waiters.need_flush(watermarks)
     }
 }
 
@@ -133,7 +133,7 @@ impl Acks {
         if let Some(outcome) = self.outcome(ticket) {
             return Wait::Over(outcome);
         }
-        if ticket.needs.needs_flush() && !state.is_flushing {
+        if self.watermarks.need_flush(ticket) && !state.is_flushing {
             state.begin();
             return Wait::Flush;
         }
@@ -154,7 +154,7 @@ impl Acks {
 
     fn add(&self, state: &mut State, ticket: Ticket, waiter: Waiter) {
         state.waiters.add(ticket, waiter);
-        if ticket.needs.needs_flush() {
+        if self.watermarks.need_flush(&ticket) {
             self.wake_flusher(state);
         }
         if state
@@ -191,7 +191,7 @@ impl Acks {
                 self.tell(released);
                 return Turn::Stop;
             }
-            if state.is_work() && !state.is_flushing && self.poison().is_none() {
+            if state.is_work(&self.watermarks) && !state.is_flushing && self.poison().is_none() {
                 state.begin();
                 return Turn::Flush;
             }
@@ -245,10 +245,6 @@ impl Acks {
 
     /// Settles the waiters whose watermark has been reached. Code that moves a watermark other than
     /// by a flush calls this afterwards, and holds no lock.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "replication moves such a watermark")
-    )]
     pub(crate) fn settle_reached(&self) {
         let released = self.take_settled(&mut self.state.lock());
         self.tell(released);
@@ -340,9 +336,9 @@ impl Acks {
         if comes_back {
             // It needs no wake-up.
             state.is_woken = true;
-        } else if is_served && state.is_work() {
+        } else if is_served && state.is_work(&self.watermarks) {
             self.wake_flusher(&mut state);
-        } else if state.waiters.need_flush() {
+        } else if state.waiters.need_flush(&self.watermarks) {
             state.begin();
             next = Turn::Flush;
         }
@@ -369,13 +365,13 @@ impl Acks {
     fn outcome(&self, ticket: &Ticket) -> Option<AckOutcome> {
         let is_late = || self.clock.monotonic_ms() >= ticket.deadline_ms;
         let settled = self.settled(ticket);
-        settled.or_else(|| is_late().then(|| ticket.needs.timeout()))
+        settled.or_else(|| is_late().then(|| self.watermarks.timeout(ticket)))
     }
 
     /// The outcome of a ticket that stops waiting.
     fn ended(&self, ticket: &Ticket) -> AckOutcome {
         let settled = self.settled(ticket);
-        settled.unwrap_or_else(|| ticket.needs.timeout())
+        settled.unwrap_or_else(|| self.watermarks.timeout(ticket))
     }
 
     /// The outcome, whatever the clock says.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::ack::{Acks, Turn, Wait};
 use super::space::{Space, Waiting};
 use super::writeback::{PAGE_BYTES, Writeback};
+use crate::threads::bell::Bell;
 use crate::threads::periodic::{Pause, Periodic};
 use crate::threads::signal::Signal;
 use crate::types::{AckOutcome, Ticket, Watermark};
@@ -47,6 +48,8 @@ pub(crate) struct Flusher {
     pub(crate) lacks_room: AtomicBool,
     /// Wakes the dispatcher.
     pub(crate) appended: Arc<Signal>,
+    /// Wakes the threads that send the log to slaves.
+    pub(crate) sending: Bell,
     /// Store timestamp of a record below the log's end, at least as old as any above it.
     pub(crate) last_store_timestamp_ms: Arc<AtomicI64>,
     /// Receives the store timestamp up to which the log is durable.
@@ -82,6 +85,12 @@ impl Flusher {
         }) == AckOutcome::Durable
     }
 
+    /// Wakes those who follow the written log.
+    pub(crate) fn ring(&self) {
+        self.appended.ring();
+        self.sending.ring();
+    }
+
     /// Writes the appended bytes, so that readers see them. On a full disk it requests a flush,
     /// which tries again.
     pub(crate) fn write_out(&self) -> Written {
@@ -92,7 +101,7 @@ impl Flusher {
                     self.space.release(Waiting::Log);
                     tracing::info!("there is room, the commit log is written");
                 }
-                self.appended.ring();
+                self.ring();
                 Written::All
             }
             Err(error) if is_full(&error) => {

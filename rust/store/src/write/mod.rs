@@ -7,6 +7,7 @@ pub(crate) mod encode;
 pub(crate) mod flush;
 pub(crate) mod put;
 pub(crate) mod queue_offsets;
+pub(crate) mod replicas;
 pub(crate) mod space;
 #[cfg(test)]
 mod tests;

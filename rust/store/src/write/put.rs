@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::append::Appender;
 use super::flush::{Flusher, Written};
-use crate::types::{AckOutcome, Put, PutRequest, PutResult, PutStatus, Ticket, Watermark};
+use super::replicas::Wait;
+use crate::types::{Put, PutRequest, PutResult, PutStatus, Ticket, Watermark};
 use mq_base::clock::Clock;
 
 /// Longest wait of a put for a log file that a slow disk is creating, as in RocketMQ.
@@ -70,38 +71,42 @@ impl Puts {
         match put {
             Put::Done(result) => result,
             Put::Parked(result, ticket) => {
-                let status = match self.flusher.wait(&ticket) {
-                    AckOutcome::Durable => result.status,
-                    AckOutcome::FlushTimeout => return late(result),
-                    AckOutcome::Poisoned => PutStatus::ServiceNotAvailable,
-                };
+                let status = self.flusher.wait(&ticket).status(result.status);
                 PutResult { status, ..result }
             }
         }
     }
 
-    fn finish(&self, result: PutResult, wait_store_ok: bool) -> Put {
+    fn finish(&self, mut result: PutResult, wait_store_ok: bool) -> Put {
         if result.status != PutStatus::Ok {
             self.failures.fetch_add(1, Ordering::Relaxed);
             return Put::Done(result);
         }
         let flusher = &self.flusher;
+        let slaves = match wait_store_ok {
+            true => self.slaves(&mut result),
+            false => None,
+        };
         match self.sync_flush_timeout_ms {
             None => {
-                flusher.appended.ring();
-                Put::Done(result)
+                flusher.ring();
+                match slaves {
+                    None => Put::Done(result),
+                    Some(timeout_ms) => self.parked(result, Watermark::Replicated, timeout_ms),
+                }
             }
-            Some(timeout_ms) if wait_store_ok => {
+            Some(flush_ms) if wait_store_ok => {
                 // On a full disk it waits for the flush like the others.
                 if flusher.log.is_much_unwritten() && flusher.write_out() == Written::Failed {
                     return self.failed(PutStatus::ServiceNotAvailable);
                 }
-                let ticket = Ticket {
-                    end_offset: result.physical_offset + i64::from(result.size_bytes),
-                    needs: Watermark::Flushed,
-                    deadline_ms: self.clock.monotonic_ms() + timeout_ms,
-                };
-                Put::Parked(result, ticket)
+                match slaves {
+                    None => self.parked(result, Watermark::Flushed, flush_ms),
+                    Some(slave_ms) => {
+                        let timeout_ms = flush_ms.min(slave_ms);
+                        self.parked(result, Watermark::FlushedAndReplicated, timeout_ms)
+                    }
+                }
             }
             Some(_) => {
                 // It is acknowledged now, so it must survive the end of the process.
@@ -116,10 +121,38 @@ impl Puts {
         }
     }
 
+    /// How long the put waits for slaves, milliseconds; None if it waits for none, perhaps because
+    /// too few are there, which becomes its status.
+    fn slaves(&self, result: &mut PutResult) -> Option<i64> {
+        let replicas = &self.flusher.acks.watermarks.replicas;
+        match replicas.wait_for(end_of(result)) {
+            Wait::No => None,
+            Wait::AtMost(timeout_ms) => Some(timeout_ms),
+            Wait::Unavailable => {
+                result.status = PutStatus::SlaveNotAvailable;
+                None
+            }
+        }
+    }
+
+    fn parked(&self, result: PutResult, needs: Watermark, timeout_ms: i64) -> Put {
+        let ticket = Ticket {
+            end_offset: end_of(&result),
+            needs,
+            deadline_ms: self.clock.monotonic_ms() + timeout_ms,
+        };
+        Put::Parked(result, ticket)
+    }
+
     fn failed(&self, status: PutStatus) -> Put {
         self.failures.fetch_add(1, Ordering::Relaxed);
         Put::Done(PutResult::refused(status))
     }
+}
+
+/// Log offset after the last record of a put.
+fn end_of(result: &PutResult) -> i64 {
+    result.physical_offset + i64::from(result.size_bytes)
 }
 
 /// Stored, but not as durable as configured.

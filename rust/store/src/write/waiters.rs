@@ -97,11 +97,11 @@ impl Released {
 }
 
 impl Waiters {
-    /// Whether any put waits for a watermark that a flush moves.
-    pub(crate) fn need_flush(&self) -> bool {
-        let first = |pending: &VecDeque<Pending>| pending.front().map(|first| first.ticket.needs);
-        let mut waited_for = self.pending.iter().filter_map(first);
-        waited_for.any(Watermark::needs_flush)
+    /// Whether any put waits for a flush.
+    pub(crate) fn need_flush(&self, watermarks: &Watermarks) -> bool {
+        // Each list is sorted: if its last put needs no flush, no other does.
+        let mut last = self.pending.iter().filter_map(VecDeque::back);
+        last.any(|last| watermarks.need_flush(&last.ticket))
     }
 
     /// Time before which no deadline passes, monotonic milliseconds.

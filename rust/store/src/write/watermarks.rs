@@ -6,19 +6,24 @@
 //! - Below *flushed*, the bytes are on the disk and survive the end of the machine. Only the thread
 //!   whose turn it is to flush moves it.
 //!
-//! The log itself keeps the first two. No watermark moves down. A watermark that no flush moves is
-//! a variant of [`Watermark`] and a number here; code that moves it calls `Acks::settle_reached`.
+//! - Below *replicated*, as many slaves have the bytes as a put waits for ([`Replicas`]). It is
+//!   below written too, but neither above nor below flushed.
+//!
+//! The log itself keeps the first two. No watermark moves down, except that *replicated* does when
+//! a slave leaves. Code that moves a watermark other than by a flush calls `Acks::settle_reached`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::types::{Ticket, Watermark};
+use super::replicas::Replicas;
+use crate::types::{AckOutcome, Ticket, Watermark};
 use mq_log::Segments;
 
 /// The watermarks of one log.
 pub(crate) struct Watermarks {
     log: Arc<Segments>,
     flushed: AtomicU64,
+    pub(crate) replicas: Replicas,
 }
 
 impl Watermarks {
@@ -27,6 +32,7 @@ impl Watermarks {
         Self {
             log,
             flushed: AtomicU64::new(flushed),
+            replicas: Replicas::default(),
         }
     }
 
@@ -40,7 +46,24 @@ impl Watermarks {
         match watermark {
             Watermark::Written => self.log.max_offset(),
             Watermark::Flushed => self.flushed(),
+            Watermark::Replicated => self.replicas.reached(),
+            Watermark::FlushedAndReplicated => self.flushed().min(self.replicas.reached()),
         }
+    }
+
+    /// The outcome of a put whose watermark was not reached in time. Slaves that are late count
+    /// before a late flush, as in RocketMQ.
+    pub(crate) fn timeout(&self, ticket: &Ticket) -> AckOutcome {
+        let is_replicated = self.replicas.reached().cast_signed() >= ticket.end_offset;
+        match ticket.needs.needs_slaves() && !is_replicated {
+            true => AckOutcome::ReplicaTimeout,
+            false => AckOutcome::FlushTimeout,
+        }
+    }
+
+    /// Whether a ticket waits for a flush that has not happened yet.
+    pub(crate) fn need_flush(&self, ticket: &Ticket) -> bool {
+        ticket.needs.needs_flush() && ticket.end_offset > self.flushed().cast_signed()
     }
 
     /// Whether a ticket's watermark has reached its end.

@@ -1,0 +1,16 @@
+//! Replication between brokers, as RocketMQ 4.9's HA connection does it.
+//!
+//! `protocol` has both sides as state machines without sockets, threads or clocks. [`HaMaster`]
+//! serves a store's log to slaves, and [`HaSlave`] copies a master's log into a store.
+
+mod allow;
+mod master;
+mod meter;
+pub mod protocol;
+mod slave;
+#[cfg(test)]
+mod tests;
+
+pub use allow::{AllowError, Allowed};
+pub use master::{HaMaster, MasterSettings, SlaveRow};
+pub use slave::{HaSlave, SlaveSettings, SlaveState, SlaveStatus};

@@ -1,0 +1,78 @@
+//! What a peer may not say.
+
+use thiserror::Error;
+
+/// Why a connection ends: the peer said something that cannot be true, or nothing for too long. The
+/// text names the numbers of both sides.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Fault {
+    /// A slave reports a negative offset.
+    #[error("it reports the offset {0}; a log begins at 0 or later")]
+    Negative(i64),
+    /// A slave starts beyond the end of the master's log.
+    #[error(
+        "its log ends at {asked}, beyond the master's end {end}: the master lost messages, or the \
+         slave belongs to another master; compare the logs before either is used on"
+    )]
+    Ahead {
+        /// The slave's end.
+        asked: u64,
+        /// The master's end.
+        end: u64,
+    },
+    /// A slave acknowledges bytes that it was not sent.
+    #[error("it acknowledges {acked}, but was sent bytes up to {sent} only")]
+    NotSent {
+        /// What it acknowledges.
+        acked: u64,
+        /// The end of what it was sent.
+        sent: u64,
+    },
+    /// A slave's acknowledgement falls.
+    #[error("it acknowledges {acked} after {before}")]
+    Back {
+        /// What it acknowledges.
+        acked: u64,
+        /// What it acknowledged before.
+        before: u64,
+    },
+    /// The peer said nothing, or did not finish a message.
+    #[error("nothing complete came from it for {0} ms")]
+    Silent(i64),
+    /// A frame is for another offset than the next.
+    #[error("it sent bytes for the offset {got}, expected {expected}")]
+    Position {
+        /// Offset in the frame.
+        got: i64,
+        /// Next offset.
+        expected: u64,
+    },
+    /// The first frame for an empty log is not for the start of a file.
+    #[error(
+        "it begins at the offset {got}, which is no start of a file of {file_bytes} bytes: \
+         mappedFileSizeCommitLog differs between master and slave"
+    )]
+    NoFileStart {
+        /// Offset in the frame.
+        got: i64,
+        /// Length of the slave's files.
+        file_bytes: u64,
+    },
+    /// A frame has a negative or too large length.
+    #[error("it sent a frame of {0} bytes")]
+    Length(i32),
+    /// The log that it sends has no record where one must begin.
+    #[error("there is no record at the offset {offset} of the log that it sends: {why}")]
+    NoRecord {
+        /// Offset of the record.
+        offset: u64,
+        /// What is wrong there.
+        why: &'static str,
+    },
+    /// The same offset has different bytes on both sides.
+    #[error("the two logs differ from the offset {0} on")]
+    Diverged(u64),
+    /// The slave's own log failed.
+    #[error("{0}")]
+    OwnLog(String),
+}

@@ -1,0 +1,4 @@
+//! Masters and slaves over real sockets, with real stores.
+
+mod golden;
+mod pair;

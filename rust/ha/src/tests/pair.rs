@@ -1,0 +1,431 @@
+//! A master and slaves with stores and sockets.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::protocol::{MasterTiming, SlaveTiming};
+use crate::{HaMaster, HaSlave, MasterSettings, SlaveSettings, SlaveState};
+use mq_base::clock::SystemClock;
+use mq_store::testing::request;
+use mq_store::{PutStatus, Role, Settings, SlaveWait, Store};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const FILE: u64 = 64 << 10;
+
+fn open(root: &Path, role: Role, sync_flush: bool) -> Arc<Store> {
+    let settings = Settings {
+        role,
+        sync_flush,
+        commit_log_file_bytes: Some(FILE),
+        consume_queue_file_bytes: Some(6_000),
+        index_slots: Some(100),
+        index_entries: Some(400),
+        min_free_bytes: Some(0),
+        ..Settings::default()
+    };
+    Store::open(root, settings, SystemClock::shared(), true).unwrap()
+}
+
+struct Master {
+    root: tempfile::TempDir,
+    store: Arc<Store>,
+    ha: HaMaster,
+    address: String,
+}
+
+impl Master {
+    fn new(sync_flush: bool) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path(), Role::Master, sync_flush);
+        let ha = HaMaster::new(Arc::clone(&store), MasterSettings::default());
+        let address = format!("127.0.0.1:{}", ha.start().unwrap());
+        Self {
+            root,
+            store,
+            ha,
+            address,
+        }
+    }
+
+    fn put(&self, count: usize, body: &[u8]) -> Vec<PutStatus> {
+        let put = |_| {
+            let put = self.store.put(&request("T", body));
+            self.store.wait(put).status
+        };
+        (0..count).map(put).collect()
+    }
+
+    fn wait_for_slaves(&self, slaves: usize) {
+        let is_there = || {
+            let rows = self.ha.slaves();
+            rows.iter().filter(|row| row.acked.is_some()).count() == slaves
+        };
+        wait_until(is_there, || format!("{:?}", self.ha.slaves()));
+    }
+
+    fn sync(&self, slaves: usize, timeout_ms: i64) {
+        let wait = SlaveWait {
+            slaves,
+            timeout_ms,
+            fall_behind_max_bytes: 256 << 20,
+        };
+        self.store.set_slave_wait(wait).unwrap();
+    }
+}
+
+struct Slave {
+    root: tempfile::TempDir,
+    store: Arc<Store>,
+    ha: HaSlave,
+}
+
+fn settings() -> SlaveSettings {
+    SlaveSettings {
+        retry_interval: Duration::from_millis(50),
+        ..SlaveSettings::default()
+    }
+}
+
+impl Slave {
+    fn of(master: &Master) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let slave = Self::at(root, false);
+        slave.ha.set_master(Some(master.address.clone()), None);
+        slave
+    }
+
+    fn at(root: tempfile::TempDir, sync_flush: bool) -> Self {
+        let store = open(root.path(), Role::Slave, sync_flush);
+        let ha = HaSlave::new(Arc::clone(&store), settings());
+        ha.start().unwrap();
+        Self { root, store, ha }
+    }
+
+    fn wait_for(&self, end: i64) {
+        let has_it = || self.store.max_physical_offset() >= end;
+        wait_until(has_it, || format!("{end}: {:?}", self.ha.status()));
+    }
+
+    fn wait_for_state(&self, state: SlaveState) {
+        let is_it = || self.ha.status().state == state;
+        wait_until(is_it, || format!("{state:?}: {:?}", self.ha.status()));
+    }
+}
+
+fn wait_until(is_so: impl Fn() -> bool, what: impl Fn() -> String) {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < until, "{}", what());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn log_of(store: &Store) -> (u64, Vec<u8>) {
+    let (start, end) = store.raw_range();
+    let mut bytes = vec![0; (end - start) as usize];
+    let mut at = 0;
+    while at < bytes.len() {
+        at += store.read_raw(start + at as u64, &mut bytes[at..]).unwrap();
+    }
+    (start, bytes)
+}
+
+fn assert_equal(master: &Master, slave: &Slave) {
+    let queue = |store: &Store| store.entries("T", 1, store.min_offset("T", 1), 1 << 20);
+    let count = queue(&master.store).len();
+    assert_eq!(count as i64, master.store.max_offset("T", 1));
+    slave.wait_for(master.store.max_physical_offset());
+    assert!(
+        log_of(&master.store) == log_of(&slave.store),
+        "the logs differ"
+    );
+    let dispatched = || slave.store.max_offset("T", 1) == master.store.max_offset("T", 1);
+    wait_until(dispatched, || "queues differ".into());
+    assert_eq!(queue(&master.store), queue(&slave.store));
+}
+
+#[test]
+fn a_slave_has_the_masters_log_and_queues_byte_for_byte() {
+    for sync_flush in [false, true] {
+        let master = Master::new(sync_flush);
+        master.put(40, &[b'a'; 1_000]);
+        let root = tempfile::tempdir().unwrap();
+        let slave = Slave::at(root, sync_flush);
+        slave.ha.set_master(Some(master.address.clone()), None);
+        master.put(300, &[b'b'; 1_000]);
+        assert_equal(&master, &slave);
+        let row = &master.ha.slaves()[0];
+        assert!(row.sent == Some(master.store.raw_range().1) && row.bytes_sent > 300_000);
+        wait_until(|| master.ha.slaves()[0].lag_bytes == 0, || "it lags".into());
+        let put = slave.store.put(&request("T", b"x"));
+        assert_eq!(slave.store.wait(put).status, PutStatus::ServiceNotAvailable);
+        slave.ha.stop();
+        // A clean stop: the next start does not scan the log, and follows again.
+        slave.store.close().unwrap();
+        let Slave { root, store, ha } = slave;
+        drop((store, ha));
+        assert!(!root.path().join("abort").exists());
+        master.put(100, &[b'c'; 1_000]);
+        let slave = Slave::at(root, sync_flush);
+        slave.ha.set_master(Some(master.address.clone()), None);
+        assert_equal(&master, &slave);
+    }
+}
+
+#[test]
+fn an_empty_slave_begins_at_the_last_file_or_at_the_first() {
+    let master = Master::new(false);
+    master.put(200, &[b'a'; 1_000]);
+    let (_, end) = master.store.raw_range();
+    let last = Slave::of(&master);
+    last.wait_for(end.cast_signed());
+    assert_eq!(last.store.raw_range().0, end - end % FILE);
+    let ends = (last.store.min_offset("T", 1), last.store.max_offset("T", 1));
+    wait_until(
+        || last.store.max_offset("T", 1) == 200,
+        || format!("{ends:?}"),
+    );
+    assert!(last.store.min_offset("T", 1) > 100);
+    for first in [0, FILE] {
+        let full = Slave::at(tempfile::tempdir().unwrap(), false);
+        full.ha
+            .set_master(Some(master.address.clone()), Some(first));
+        full.wait_for(end.cast_signed());
+        assert_eq!(full.store.raw_range().0, first);
+        let (_, bytes) = log_of(&master.store);
+        assert!(log_of(&full.store).1 == bytes[first as usize..]);
+    }
+}
+
+#[test]
+fn sends_of_a_sync_master_wait_for_as_many_slaves_as_asked() {
+    let master = Master::new(false);
+    master.sync(1, 200);
+    assert_eq!(master.put(1, b"x"), [PutStatus::SlaveNotAvailable]);
+    let one = Slave::of(&master);
+    master.wait_for_slaves(1);
+    assert_eq!(master.put(50, b"x"), [PutStatus::Ok; 50]);
+    assert!(one.store.raw_range().1 == master.store.raw_range().1);
+    master.sync(2, 10_000);
+    assert_eq!(master.put(1, b"x"), [PutStatus::SlaveNotAvailable]);
+    let two = Slave::of(&master);
+    master.wait_for_slaves(2);
+    assert_eq!(master.put(20, b"x"), [PutStatus::Ok; 20]);
+    assert_eq!(two.store.raw_range().1, master.store.raw_range().1);
+    two.ha.stop();
+    master.wait_for_slaves(1);
+    assert_eq!(master.put(1, b"x"), [PutStatus::SlaveNotAvailable]);
+    master.sync(0, 200);
+    assert_eq!(master.put(1, b"x"), [PutStatus::Ok]);
+}
+
+#[test]
+fn with_sync_flush_a_send_waits_for_flush_and_slave() {
+    let master = Master::new(true);
+    master.sync(1, 10_000);
+    assert_eq!(master.put(1, b"x"), [PutStatus::SlaveNotAvailable]);
+    let slave = Slave::at(tempfile::tempdir().unwrap(), true);
+    slave.ha.set_master(Some(master.address.clone()), None);
+    master.wait_for_slaves(1);
+    assert_eq!(master.put(30, b"x"), [PutStatus::Ok; 30]);
+    assert_equal(&master, &slave);
+}
+
+#[test]
+fn a_slave_that_takes_nothing_makes_sends_late() {
+    let master = Master::new(false);
+    let stuck = TcpStream::connect(&master.address).unwrap();
+    use std::io::Write;
+    (&stuck).write_all(&[0; 8]).unwrap();
+    master.wait_for_slaves(1);
+    master.sync(1, 50);
+    let began = Instant::now();
+    assert_eq!(master.put(1, b"x"), [PutStatus::FlushSlaveTimeout]);
+    assert!(began.elapsed() >= Duration::from_millis(50));
+    drop(stuck);
+    master.wait_for_slaves(0);
+    assert_eq!(master.put(1, b"x"), [PutStatus::SlaveNotAvailable]);
+}
+
+#[test]
+fn an_acknowledgement_of_what_was_not_sent_ends_the_connection() {
+    use std::io::{Read, Write};
+    let master = Master::new(false);
+    master.put(3, b"x");
+    master.sync(1, 50);
+    for reports in [
+        vec![1_u64 << 40],
+        vec![100, 1 << 40],
+        vec![100, 99],
+        vec![u64::MAX],
+    ] {
+        let mut peer = TcpStream::connect(&master.address).unwrap();
+        for report in reports {
+            peer.write_all(&report.to_be_bytes()).unwrap();
+        }
+        let mut rest = Vec::new();
+        // It may be a reset: bytes were left unread.
+        let _ = peer.read_to_end(&mut rest);
+    }
+    master.wait_for_slaves(0);
+    assert_eq!(master.put(1, b"x"), [PutStatus::SlaveNotAvailable]);
+}
+
+#[test]
+fn a_slave_whose_log_differs_stops_and_appends_nothing() {
+    let (one, other) = (Master::new(false), Master::new(false));
+    one.put(20, b"one");
+    other.put(30, b"two");
+    let slave = Slave::of(&one);
+    slave.wait_for(one.store.max_physical_offset());
+    let end = slave.store.raw_range().1;
+    slave.ha.set_master(Some(other.address.clone()), None);
+    slave.wait_for_state(SlaveState::Diverged);
+    let status = slave.ha.status();
+    assert!(status.diverged_at.is_some_and(|at| at < end), "{status:?}");
+    assert_eq!(slave.store.raw_range().1, end);
+    slave.ha.set_master(Some(one.address.clone()), None);
+    one.put(5, b"one");
+    assert_equal(&one, &slave);
+}
+
+#[test]
+fn a_slave_that_is_ahead_says_so_and_keeps_its_log() {
+    let master = Master::new(false);
+    master.put(20, b"x");
+    let slave = Slave::of(&master);
+    slave.wait_for(master.store.max_physical_offset());
+    slave.ha.stop();
+    let end = slave.store.raw_range().1;
+    // The master lost its tail: here, a copy of its start.
+    let behind = tempfile::tempdir().unwrap();
+    let store = open(behind.path(), Role::Slave, false);
+    let (_, bytes) = log_of(&master.store);
+    let records: usize = bytes.len() / 20 * 15;
+    store.append_raw(0, &bytes[..records], Some(1)).unwrap();
+    let ha = HaMaster::new(Arc::clone(&store), MasterSettings::default());
+    let address = format!("127.0.0.1:{}", ha.start().unwrap());
+    slave.ha.start().unwrap();
+    slave.ha.set_master(Some(address), None);
+    slave.wait_for_state(SlaveState::Ahead);
+    assert_eq!(slave.store.raw_range().1, end);
+    assert_eq!(slave.ha.status().master_offset, Some(records as u64));
+}
+
+#[test]
+fn a_slave_survives_a_master_that_comes_and_goes() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = closed.local_addr().unwrap().port();
+    drop(closed);
+    let slave = Slave::at(tempfile::tempdir().unwrap(), false);
+    let address = format!("127.0.0.1:{port}");
+    slave.ha.set_master(Some(address.clone()), None);
+    let failed = || !slave.ha.status().reason.is_empty();
+    wait_until(failed, || "it connects".into());
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path(), Role::Master, false);
+    for round in 1..=3 {
+        let settings = MasterSettings {
+            port,
+            ..MasterSettings::default()
+        };
+        let ha = HaMaster::new(Arc::clone(&store), settings);
+        ha.start().unwrap();
+        let put = store.put(&request("T", b"x"));
+        assert_eq!(store.wait(put).status, PutStatus::Ok);
+        slave.wait_for(store.max_physical_offset());
+        ha.stop();
+        assert_eq!(slave.ha.status().connects, round);
+    }
+}
+
+#[test]
+fn heartbeats_keep_an_idle_pair_and_silence_ends_it() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path(), Role::Master, false);
+    let timing = MasterTiming {
+        heartbeat_ms: 50,
+        housekeeping_ms: 400,
+        ..MasterTiming::default()
+    };
+    let settings = MasterSettings {
+        timing,
+        ..MasterSettings::default()
+    };
+    let ha = HaMaster::new(Arc::clone(&store), settings);
+    let address = format!("127.0.0.1:{}", ha.start().unwrap());
+    let mute = TcpStream::connect(&address).unwrap();
+    wait_until(|| ha.slaves().len() == 1, || "it joins".into());
+    wait_until(|| ha.slaves().is_empty(), || "it stays".into());
+    drop(mute);
+    let slave = Slave::at(tempfile::tempdir().unwrap(), false);
+    slave.ha.stop();
+    let settings = SlaveSettings {
+        timing: SlaveTiming {
+            heartbeat_ms: 50,
+            housekeeping_ms: 400,
+        },
+        ..settings_of_tests()
+    };
+    let follows = HaSlave::new(Arc::clone(&slave.store), settings);
+    follows.start().unwrap();
+    follows.set_master(Some(address), None);
+    wait_until(|| ha.slaves().len() == 1, || "it joins".into());
+    std::thread::sleep(Duration::from_millis(900));
+    assert_eq!((follows.status().connects, ha.slaves().len()), (1, 1));
+}
+
+fn settings_of_tests() -> SlaveSettings {
+    settings()
+}
+
+#[test]
+fn only_slaves_that_are_allowed_and_not_too_many_are_served() {
+    use std::io::Read;
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path(), Role::Master, false);
+    let serve = |settings| {
+        let ha = HaMaster::new(Arc::clone(&store), settings);
+        let address = format!("127.0.0.1:{}", ha.start().unwrap());
+        (ha, address)
+    };
+    let (ha, address) = serve(MasterSettings {
+        allowed: crate::Allowed::parse(["10.0.0.0/8"]).unwrap(),
+        ..MasterSettings::default()
+    });
+    let mut refused = TcpStream::connect(&address).unwrap();
+    assert_eq!(refused.read(&mut [0]).unwrap(), 0);
+    assert_eq!((ha.refused(), ha.slaves().len()), (1, 0));
+    let (ha, address) = serve(MasterSettings {
+        slaves_max: 1,
+        ..MasterSettings::default()
+    });
+    let _first = TcpStream::connect(&address).unwrap();
+    wait_until(|| ha.slaves().len() == 1, || "it joins".into());
+    let mut second = TcpStream::connect(&address).unwrap();
+    assert_eq!(second.read(&mut [0]).unwrap(), 0);
+    assert_eq!((ha.refused(), ha.slaves().len()), (1, 1));
+    assert!(ha.start().is_err(), "it listens already");
+}
+
+#[test]
+fn a_promoted_slave_goes_on_where_the_master_ended() {
+    let master = Master::new(false);
+    master.put(10, b"x");
+    let slave = Slave::of(&master);
+    assert_equal(&master, &slave);
+    slave.ha.stop();
+    master.ha.stop();
+    let progress = b"{\"offsetTable\":{1:0}}";
+    slave
+        .store
+        .save_state("delayOffset.json", progress)
+        .unwrap();
+    slave.store.set_role(Role::Master).unwrap();
+    let put = slave.store.put(&request("T", b"y"));
+    let result = slave.store.wait(put);
+    assert_eq!((result.status, result.queue_offset), (PutStatus::Ok, 10));
+    assert!(slave.root.path().exists() && master.root.path().exists());
+}

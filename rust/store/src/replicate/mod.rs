@@ -1,0 +1,7 @@
+//! Replication as the store sees it: slaves that acknowledge (`replica.rs`), and a slave that appends
+//! its master's bytes (`slave.rs`); a log that differs from its master's is cut (`cut.rs`).
+//! The crate `ha` moves the bytes.
+
+pub(crate) mod cut;
+pub(crate) mod replica;
+mod slave;

@@ -1,0 +1,184 @@
+//! The log of a slave: bytes of its master's log are appended beside the put path.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::store::Store;
+use crate::types::{Role, StoreError};
+use crate::write::append::Appender;
+use mq_base::clock::Clock;
+use mq_base::services::Services;
+use mq_log::WriteError;
+
+/// Longest wait for a log file or blocks that a slow disk is creating.
+const STALL_MAX: Duration = Duration::from_secs(5);
+
+impl Store {
+    /// Failures of the store's threads, for threads that work for it.
+    pub fn services(&self) -> Arc<Services> {
+        Arc::clone(&self.services)
+    }
+
+    /// The store's clock.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock)
+    }
+
+    /// Start and end of the written log, bytes.
+    pub fn raw_range(&self) -> (u64, u64) {
+        // In this order: the start rises, but never beyond the end.
+        let end = self.log.max_offset();
+        (self.log.min_offset().min(end), end)
+    }
+
+    /// Length of the log's files, bytes.
+    pub fn log_file_bytes(&self) -> u64 {
+        self.log.file_size()
+    }
+
+    /// Reads bytes of one file of the log, as many as fit; 0 outside the log. Old bytes do not stay
+    /// in memory, which consumers need for newer ones. Blocks on the disk.
+    pub fn read_raw(&self, offset: u64, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.log.read_at(offset, out)?;
+        if self.reader.is_cold_at(offset.cast_signed()) {
+            self.log.will_not_read(offset, offset + read as u64);
+        }
+        Ok(read)
+    }
+
+    /// Waits until the log has grown beyond `offset`, at most this long. The last check may be as
+    /// early as the call.
+    pub fn wait_beyond(&self, offset: u64, at_most: Duration) {
+        let is_news = || self.log.max_offset() > offset;
+        self.puts.flusher.sending.wait(at_most, is_news);
+    }
+
+    /// Wakes every thread in [`Store::wait_beyond`].
+    pub fn wake_senders(&self) {
+        self.puts.flusher.sending.ring();
+    }
+
+    /// Appends whole records that the master has at `offset`, in one file; the last may be the
+    /// blank record that ends the file. `store_timestamp_ms` is that of the last record, None if
+    /// there is only a blank one. An empty log begins at `offset`, the start of a file. Returns the
+    /// new end of the log.
+    ///
+    /// With ASYNC_FLUSH the bytes are written on return, with SYNC_FLUSH after
+    /// [`Store::settle_raw`].
+    ///
+    /// # Errors
+    /// Nothing was appended: [`StoreError::Forbidden`] unless this is an open slave whose log ends
+    /// at `offset`, [`StoreError::Full`] and [`StoreError::Io`] if there is no room. The store is
+    /// unusable after [`StoreError::Poisoned`].
+    pub fn append_raw(
+        &self,
+        offset: u64,
+        bytes: &[u8],
+        store_timestamp_ms: Option<i64>,
+    ) -> Result<u64, StoreError> {
+        let appender = &self.puts.appender;
+        let appended = loop {
+            match appender.append_raw(offset, bytes, store_timestamp_ms) {
+                Err(Raw::NotReady) if appender.stall.wait(STALL_MAX) => {}
+                other => break other,
+            }
+        };
+        appended.map_err(|refused| self.raw_error(refused))?;
+        let flusher = &self.puts.flusher;
+        if !self.settings.sync_flush {
+            flusher.ring();
+        } else if flusher.log.is_much_unwritten() {
+            self.settle_raw()?;
+        }
+        Ok(offset + bytes.len() as u64)
+    }
+
+    /// Makes appended bytes as durable as `flushDiskType` says: with SYNC_FLUSH it flushes them,
+    /// which also makes them readable. Returns the end of the log. Blocks on the disk.
+    pub fn settle_raw(&self) -> Result<u64, StoreError> {
+        if self.settings.sync_flush {
+            self.flush_log()?;
+        }
+        Ok(self.log.max_offset())
+    }
+
+    fn raw_error(&self, refused: Raw) -> StoreError {
+        let path = self.root.join("commitlog").display().to_string();
+        match refused {
+            Raw::Refused(why) => StoreError::Forbidden(why),
+            Raw::NotReady => StoreError::Io {
+                path,
+                source: io::Error::from(io::ErrorKind::TimedOut),
+            },
+            Raw::NoRoom(source) if mq_log::fs::is_full(&source) => {
+                StoreError::Full { path, source }
+            }
+            Raw::NoRoom(source) => StoreError::Io { path, source },
+            Raw::Poisoned => {
+                self.puts.flusher.acks.settle_poisoned();
+                self.poisoned()
+            }
+        }
+    }
+
+    fn poisoned(&self) -> StoreError {
+        let reason = self.puts.flusher.acks.poison().unwrap_or_default();
+        StoreError::Poisoned(reason.to_owned())
+    }
+}
+
+/// Why raw bytes were not appended.
+#[derive(Debug)]
+enum Raw {
+    Refused(&'static str),
+    /// The disk is slow to provide space: try again after the stall.
+    NotReady,
+    NoRoom(io::Error),
+    Poisoned,
+}
+
+impl Appender {
+    /// See [`Store::append_raw`].
+    fn append_raw(
+        &self,
+        offset: u64,
+        bytes: &[u8],
+        store_timestamp_ms: Option<i64>,
+    ) -> Result<(), Raw> {
+        let mut tail = self.tail.lock();
+        if self.role() != Role::Slave || tail.is_closed {
+            return Err(Raw::Refused("only an open slave takes its master's bytes"));
+        }
+        if self.acks.poison().is_some() {
+            return Err(Raw::Poisoned);
+        }
+        let writer = &mut tail.writer;
+        let file_bytes = writer.segments().file_size();
+        if writer.position() != offset {
+            let is_first = writer.segments().starts().is_empty();
+            if !is_first || !offset.is_multiple_of(file_bytes) {
+                return Err(Raw::Refused("the bytes do not continue the slave's log"));
+            }
+            writer.begin_at(offset);
+        }
+        if offset % file_bytes + bytes.len() as u64 > file_bytes {
+            return Err(Raw::Refused("the bytes do not fit in one file of the log"));
+        }
+        writer.write_copy(bytes).map_err(|error| match error {
+            WriteError::NotReady => Raw::NotReady,
+            WriteError::NoRoom(cause) => Raw::NoRoom(cause),
+            WriteError::Failed(cause) => {
+                let reason = format!("append to the commit log: {cause}");
+                self.acks.poison_silently(reason);
+                Raw::Poisoned
+            }
+        })?;
+        if let Some(timestamp_ms) = store_timestamp_ms {
+            self.last_store_timestamp_ms
+                .store(timestamp_ms, Ordering::Release);
+        }
+        Ok(())
+    }
+}
