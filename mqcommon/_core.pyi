@@ -258,10 +258,9 @@ class Store:
     def role(self) -> str:
         """What the store does with its log: "master", "slave" or "read_only"."""
     def set_role(self, role: str) -> None:
-        """Change the role: puts are refused meanwhile, and the log is flushed first.
+        """Change the role, or raise StoreError and keep it. Puts are refused meanwhile.
 
-        A slave that becomes master first dispatches its whole log, and reads `delayOffset.json`
-        again. Raises StoreError; the store then keeps its role.
+        A slave that becomes master first dispatches its log and reads `delayOffset.json` again.
         """
     def set_replica_wait(
         self,

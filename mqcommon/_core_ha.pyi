@@ -26,8 +26,8 @@ class HaMaster:
         - address: "ip:port". seconds: since it connected.
         - state: "joining" before its first report, "transfer", or "out_of_range" if it asks for
           bytes before the start of this log.
-        - acked_offset: log offset up to which it has everything. sent_offset: end of what it was
-          sent. Both are -1 before its first report.
+        - acked_offset: log offset up to which it has everything. sent_offset: end of the sent
+          bytes. Both are -1 before its first report.
         - lag_bytes: bytes of this log after acked_offset.
         - bytes_per_second: sent in the last ten seconds. bytes_sent: all.
         """
@@ -50,7 +50,7 @@ class HaSlave:
     def start(self) -> None:
         """Start the thread. Raises StoreError unless the store's role is "slave"."""
     def set_master(self, address: str | None, first_offset: int | None = None) -> None:
-        """Follow the master at this HA address ("host:port"), or nobody.
+        """Follow the master at this HA address ("host:port"); None ends that.
 
         A connection to another address is closed at once; the same address changes nothing.
         first_offset: where an empty log begins, the start of a file of the master. None for the
@@ -59,7 +59,7 @@ class HaSlave:
     def note_master_range(self, min_offset: int, max_offset: int) -> None:
         """Note the start and the end of the master's log, which HA connections do not tell."""
     def status(self) -> dict[str, Any]:
-        """What the slave does.
+        """State and figures of the slave.
 
         - address: the master's, or None. connects: number of connections made.
         - state: "idle" (no address), "connecting", "waiting" (no frame yet), "verifying" (it

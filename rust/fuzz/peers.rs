@@ -61,7 +61,7 @@ impl SlaveLog for End {
     }
 }
 
-/// A slave appends only what continues its log, and reports only what it has.
+/// A slave appends only bytes that continue its log, and reports no offset beyond its end.
 fn slave<'a>(pieces: impl Iterator<Item = &'a [u8]>, end: u64) {
     let start = SlaveStart {
         start: 0,

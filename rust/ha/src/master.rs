@@ -64,13 +64,13 @@ impl Default for MasterSettings {
 pub struct SlaveRow {
     /// Its address.
     pub address: SocketAddr,
-    /// What it has acknowledged; None before its first report.
+    /// Its last acknowledgement; None before its first report.
     pub acked: Option<u64>,
-    /// End of what it was sent; None before its first report.
+    /// End of the sent bytes; None before its first report.
     pub sent: Option<u64>,
     /// Whether it asks for bytes that the log no longer has.
     pub is_out_of_range: bool,
-    /// Bytes of the log after what it has acknowledged.
+    /// Bytes of the log after its last acknowledgement.
     pub lag_bytes: u64,
     /// Bytes sent.
     pub bytes_sent: u64,

@@ -12,7 +12,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// So many bytes passed at this time, monotonic milliseconds.
+    /// Adds bytes that passed at this time, monotonic milliseconds.
     pub(crate) fn count(&mut self, bytes: usize, now_ms: i64) {
         let second = now_ms / 1_000;
         let slot = &mut self.slots[(second.unsigned_abs() % SECONDS as u64) as usize];
@@ -57,7 +57,7 @@ impl Limit {
         }
     }
 
-    /// So many bytes are sent now; returns the milliseconds to pause afterwards.
+    /// Adds bytes that are sent now; returns the milliseconds to pause afterwards.
     pub(crate) fn pause_ms(&mut self, bytes: usize, now_ms: i64) -> u64 {
         if self.bytes_per_second == 0 {
             return 0;

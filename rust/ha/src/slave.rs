@@ -25,7 +25,7 @@ const RECONNECT: Duration = Duration::from_millis(100);
 const READ_BYTES: usize = 256 << 10;
 /// Bytes of this log read at once for a comparison.
 const COMPARE_BYTES: usize = 64 << 10;
-/// A master that sends nothing for so long has nothing more of the overlap.
+/// If a master sends nothing for this time, its log has no more of the overlap.
 const OVERLAP_PATIENCE_MS: i64 = 2_000;
 
 /// Settings of a slave.
@@ -50,7 +50,7 @@ impl Default for SlaveSettings {
     }
 }
 
-/// What a slave does.
+/// States of a slave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SlaveState {
     /// It has no master.
@@ -64,7 +64,7 @@ pub enum SlaveState {
     Verifying,
     /// It copies what comes.
     Transfer,
-    /// Its log goes on where the master's ends.
+    /// Its log is longer than the master's.
     Ahead,
     /// Its log ends before the master's begins.
     Below,
@@ -81,7 +81,7 @@ pub enum SlaveState {
 pub struct SlaveStatus {
     /// The master's address.
     pub address: Option<String>,
-    /// What it does.
+    /// The state.
     pub state: SlaveState,
     /// The last failure.
     pub reason: String,
@@ -132,7 +132,7 @@ struct Target {
     first_offset: Option<u64>,
     /// The logs differ: do not connect again.
     is_given_up: bool,
-    /// Start and end of its log, as the broker was told.
+    /// Start and end of its log, from [`HaSlave::note_master_range`].
     range: Option<(u64, u64)>,
 }
 
@@ -183,8 +183,8 @@ impl HaSlave {
         Ok(())
     }
 
-    /// Follows the master at this address ("host:port"), or nobody. A connection to another address
-    /// is closed; the same address changes nothing.
+    /// Follows the master at this address ("host:port"); None ends that. A connection to another
+    /// address is closed; the same address changes nothing.
     ///
     /// `first_offset`: where an empty log begins, the start of a file of the master; None for the
     /// start of its last file.
@@ -209,7 +209,7 @@ impl HaSlave {
         self.shared.target.lock().range = Some((start, end));
     }
 
-    /// What the slave does.
+    /// State and figures.
     pub fn status(&self) -> SlaveStatus {
         self.shared.status()
     }
@@ -375,7 +375,7 @@ impl Shared {
             return Ok(());
         }
         let own = |error: StoreError| Ended::Fault(Fault::OwnLog(error.to_string()));
-        // What is compared must be readable.
+        // The comparison reads these bytes.
         let end = self.store.settle_raw().map_err(own)?;
         let start = SlaveStart {
             start: self.store.raw_range().0,
@@ -459,7 +459,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Publishes what the connection does.
+    /// Publishes the connection's state.
     fn note(&self, count: usize, now_ms: i64) {
         let state = match self.side.overlap() {
             _ if !self.side.is_told() => SlaveState::Waiting,

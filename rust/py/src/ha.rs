@@ -12,27 +12,6 @@ use super::mappings::{bad, optional, required};
 use super::store::Store;
 use mq_ha::protocol::{BODY_BYTES_MAX, MasterTiming, SlaveTiming};
 use mq_ha::{Allowed, MasterSettings, SlaveRow, SlaveSettings, SlaveState, SlaveStatus};
-use mq_store::Role;
-
-/// The roles by their names in Python.
-const ROLES: [(&str, Role); 3] = [
-    ("master", Role::Master),
-    ("slave", Role::Slave),
-    ("read_only", Role::ReadOnly),
-];
-
-/// The role of this name.
-pub(super) fn role(name: &str) -> PyResult<Role> {
-    let found = ROLES.iter().find(|(other, _)| *other == name);
-    let found = found.map(|(_, role)| *role);
-    found.ok_or_else(|| bad("role", name, "master, slave or read_only"))
-}
-
-/// The name of a role.
-pub(super) fn role_name(role: Role) -> &'static str {
-    let found = ROLES.iter().find(|(_, other)| *other == role);
-    found.map_or("", |(name, _)| name)
-}
 
 fn check_process(process_id: u32) -> PyResult<()> {
     if process_id == std::process::id() {
@@ -169,7 +148,7 @@ impl HaSlave {
         self.inner.start().map_err(raise)
     }
 
-    /// Follows the master at this HA address, or nobody.
+    /// Follows the master at this HA address; None ends that.
     #[pyo3(signature = (address, first_offset=None))]
     fn set_master(
         &self,
@@ -187,7 +166,7 @@ impl HaSlave {
         self.inner.note_master_range(min_offset, max_offset);
     }
 
-    /// What the slave does.
+    /// State and figures of the slave.
     fn status<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         check_process(self.process_id)?;
         let status = py.detach(|| self.inner.status());

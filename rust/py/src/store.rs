@@ -10,9 +10,8 @@ use pyo3::types::{PyBytes, PyDict};
 
 use super::errors::raise;
 use super::filter::filter;
-use super::ha;
 use super::state::{aside, read_checked};
-use super::store_arguments::{address, wall_ms};
+use super::store_arguments::{address, named_role, role_name, wall_ms};
 use super::store_results::{GetResult, PutResult, QueryResult, cleaned, waited};
 use super::store_settings::read_settings;
 use mq_base::clock::SystemClock;
@@ -452,12 +451,12 @@ impl Store {
 
     /// The role: "master", "slave" or "read_only".
     fn role(&self, py: Python<'_>) -> PyResult<&'static str> {
-        self.run(py, |store| ha::role_name(store.role()))
+        self.run(py, |store| role_name(store.role()))
     }
 
     /// Changes the role.
     fn set_role(&self, py: Python<'_>, role: &str) -> PyResult<()> {
-        let role = ha::role(role)?;
+        let role = named_role(role)?;
         self.run(py, |store| store.set_role(role))?.map_err(raise)
     }
 

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::errors::SettingError;
-use super::ha::role;
+use super::store_arguments::named_role;
 use mq_log::fs;
 use mq_store::{Cleaning, Settings};
 
@@ -34,7 +34,7 @@ fn assign(settings: &mut Settings, key: &str, value: &Bound<'_, PyAny>) -> PyRes
         "consume_queue_file_bytes" => settings.consume_queue_file_bytes = value.extract()?,
         "index_slots" => settings.index_slots = value.extract()?,
         "index_entries" => settings.index_entries = value.extract()?,
-        "role" => settings.role = role(&value.extract::<String>()?)?,
+        "role" => settings.role = named_role(&value.extract::<String>()?)?,
         "sync_flush" => settings.sync_flush = value.extract()?,
         "flush_interval_ms" => settings.flush_interval_ms = value.extract()?,
         "flush_least_pages" => settings.flush_least_pages = value.extract()?,

@@ -1,4 +1,4 @@
-//! What a peer may not say.
+//! Messages that a peer may not send.
 
 use thiserror::Error;
 
@@ -23,17 +23,17 @@ pub enum Fault {
     /// A slave acknowledges bytes that it was not sent.
     #[error("it acknowledges {acked}, but was sent bytes up to {sent} only")]
     NotSent {
-        /// What it acknowledges.
+        /// The acknowledged offset.
         acked: u64,
-        /// The end of what it was sent.
+        /// The end of the sent bytes.
         sent: u64,
     },
     /// A slave's acknowledgement falls.
     #[error("it acknowledges {acked} after {before}")]
     Back {
-        /// What it acknowledges.
+        /// The acknowledged offset.
         acked: u64,
-        /// What it acknowledged before.
+        /// The acknowledgement before.
         before: u64,
     },
     /// The peer said nothing, or did not finish a message.
@@ -66,7 +66,7 @@ pub enum Fault {
     NoRecord {
         /// Offset of the record.
         offset: u64,
-        /// What is wrong there.
+        /// The fault at this offset.
         why: &'static str,
     },
     /// The same offset has different bytes on both sides.

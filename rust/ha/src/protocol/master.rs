@@ -34,10 +34,10 @@ impl Default for MasterTiming {
     }
 }
 
-/// What the master does next.
+/// The next action of the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Read at most so many bytes of one file at the offset, and send them.
+    /// Read at most `bytes` bytes of one file at the offset, and send them.
     Data {
         /// Log offset.
         offset: u64,
@@ -80,12 +80,12 @@ impl MasterSide {
         }
     }
 
-    /// What the slave has acknowledged; None before its first report.
+    /// The slave's last acknowledgement; None before its first report.
     pub fn acked(&self) -> Option<u64> {
         self.acked
     }
 
-    /// End of what was sent; None before the slave has said where to start.
+    /// End of the sent bytes; None before the slave's first report.
     pub fn sent(&self) -> Option<u64> {
         self.next
     }
@@ -181,7 +181,7 @@ impl MasterSide {
         }
     }
 
-    /// A frame with so many bytes is about to be sent, 0 for a heartbeat. Returns its header. Call
+    /// A frame with a body of `bytes` bytes follows, 0 for a heartbeat. Returns its header. Call
     /// it before the first byte leaves: the slave may acknowledge the frame at once.
     pub fn send(&mut self, bytes: usize, now_ms: i64) -> [u8; HEADER_BYTES] {
         self.last_frame_ms = now_ms;

@@ -3,7 +3,7 @@
 //!
 //! A slave sends 8 bytes: the offset up to which it has the log. The first such report is where it
 //! wants to start; all are acknowledgements, and they are also its heartbeats. The master sends
-//! frames of an 8-byte offset, a 4-byte length and that many bytes of its log. A frame without
+//! frames of an 8-byte offset, a 4-byte length and bytes of its log. A frame without
 //! bytes is its heartbeat.
 //!
 //! ```text

@@ -15,7 +15,7 @@ const SPARE_BYTES_MAX: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Records {
     waiting: Vec<u8>,
-    /// Log offset of the first waiting byte, where a record begins.
+    /// Log offset of the first waiting byte, the start of a record.
     offset: u64,
 }
 

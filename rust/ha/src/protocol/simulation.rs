@@ -1,5 +1,5 @@
 //! A master, its slaves and the network between them, from a seed. A failing seed is printed, and
-//! `MQSTACK_SEED` runs it alone; `MQSTACK_SIMULATION_SECONDS` runs seeds for so long.
+//! `MQSTACK_SEED` runs it alone; `MQSTACK_SIMULATION_SECONDS` limits the time.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -179,7 +179,7 @@ impl World {
         });
     }
 
-    /// Moves a piece of what is under way, and lets both sides act.
+    /// Moves bytes of the connection on, and lets both sides act.
     fn turn(&mut self, index: usize) {
         let range = self.master.range();
         let (log, Some(link)) = &mut self.slaves[index] else {

@@ -8,11 +8,11 @@ const OVERLAP_BYTES: u64 = 1 << 20;
 
 /// The log of a slave.
 pub trait SlaveLog {
-    /// Compares the master's bytes with those that this log has at the offset. Returns the offset
-    /// of the first difference.
+    /// Compares the master's bytes with this log's bytes at the offset. Returns the offset of the
+    /// first difference.
     fn compare(&mut self, offset: u64, bytes: &[u8]) -> Result<Option<u64>, String>;
-    /// Appends whole records of one file at the end of the log; `store_timestamp_ms` is that of the
-    /// last one.
+    /// Appends whole records of one file at the end of the log; the last one was stored at
+    /// `store_timestamp_ms`.
     fn append(
         &mut self,
         offset: u64,
@@ -44,12 +44,12 @@ impl Default for SlaveTiming {
 pub struct SlaveStart {
     /// Offset of the first byte.
     pub start: u64,
-    /// End of the log, where a record begins.
+    /// End of the log, between two records.
     pub end: u64,
     /// Length of its files, bytes.
     pub file_bytes: u64,
-    /// Where an empty log begins, the start of a file of the master; None for the start of the
-    /// master's last file.
+    /// First offset of a log that is empty yet, the start of a file of the master; None for the
+    /// start of the master's last file.
     pub first_offset: Option<u64>,
 }
 
@@ -98,7 +98,7 @@ pub struct SlaveSide {
     /// Log offset of the next byte; None before the first frame for an empty log.
     position: Option<u64>,
     asks: u64,
-    /// End of the log at the connect: what is below is compared.
+    /// End of the log at the connect: bytes below it are compared.
     known_end: u64,
     records: Records,
     reported: Option<u64>,

@@ -1,4 +1,4 @@
-//! Both sides against what a Java master and a Java slave of 4.9.7 said to each other.
+//! Both sides against the recorded bytes of a Java master and a Java slave, 4.9.7.
 
 use serde_json::Value;
 

@@ -15,7 +15,7 @@ use crate::types::StoreError;
 use mq_log::Segments;
 
 /// Ends the log of the closed store at `root` with the last record that ends at `offset` or before
-/// it. What it cuts is kept in `mqstack/quarantine`, in a file named after its first and last
+/// it. The cut bytes are kept in `mqstack/quarantine`, in a file named after their first and last
 /// offset. Queues and index must be rebuilt before the store is opened. Returns the range that was
 /// cut.
 ///

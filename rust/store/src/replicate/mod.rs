@@ -1,5 +1,5 @@
-//! Replication as the store sees it: slaves that acknowledge (`replica.rs`), and a slave that appends
-//! its master's bytes (`slave.rs`); a log that differs from its master's is cut (`cut.rs`).
+//! Replication as the store sees it: slaves that acknowledge (`replica.rs`), and a slave that
+//! appends its master's bytes (`slave.rs`). A log that differs from its master's is cut (`cut.rs`).
 //! The crate `ha` moves the bytes.
 
 pub(crate) mod cut;

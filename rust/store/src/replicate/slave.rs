@@ -61,8 +61,8 @@ impl Store {
     }
 
     /// Appends whole records that the master has at `offset`, in one file; the last may be the
-    /// blank record that ends the file. `store_timestamp_ms` is that of the last record, None if
-    /// there is only a blank one. An empty log begins at `offset`, the start of a file. Returns the
+    /// blank record that ends the file. `store_timestamp_ms` is the last record's, None if there is
+    /// only a blank one. An empty log begins at `offset`, the start of a file. Returns the
     /// new end of the log.
     ///
     /// With ASYNC_FLUSH the bytes are written on return, with SYNC_FLUSH after

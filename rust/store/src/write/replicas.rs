@@ -15,11 +15,11 @@ pub struct SlaveWait {
     pub slaves: usize,
     /// `slaveTimeout`.
     pub timeout_ms: i64,
-    /// `haSlaveFallbehindMax`: a put does not wait for slaves that are so many bytes behind.
+    /// `haSlaveFallbehindMax`: a put does not wait for slaves that are this far behind.
     pub fall_behind_max_bytes: u64,
 }
 
-/// What a put has to wait for.
+/// Whether a put waits for slaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
     /// No slave.
@@ -52,8 +52,8 @@ impl Replicas {
         self.reached.load(Ordering::Acquire)
     }
 
-    /// What a put has to wait for whose last byte is before `end_offset`. Without slaves to wait
-    /// for it costs one atomic read.
+    /// Whether a put that ends at `end_offset` waits for slaves. Costs one atomic read under
+    /// ASYNC_MASTER.
     pub(crate) fn wait_for(&self, end_offset: i64) -> Wait {
         let wanted = self.wanted.load(Ordering::Relaxed);
         if wanted == 0 {
