@@ -60,9 +60,10 @@ impl Segments {
         self.file_size
     }
 
-    /// Offset of the first byte, 0 for an empty log.
+    /// Offset of the first byte; of an empty log, the offset at which it will begin.
     pub fn min_offset(&self) -> u64 {
-        self.list.read().first().map_or(0, |first| first.start())
+        let list = self.list.read();
+        list.first().map_or(self.appended(), |first| first.start())
     }
 
     /// Offset after the last byte written.
@@ -329,9 +330,11 @@ impl Segments {
         self.list.write().push(segment);
     }
 
-    /// An empty log begins at `start` with the next append.
+    /// Moves the place of an empty log.
     pub(super) fn begin_at(&self, start: u64) {
+        // In this order: the start is never above the end.
         self.appended.store(start, Ordering::Release);
+        self.max_offset.store(start, Ordering::Release);
     }
 
     /// Moves the end of the log; readers can read everything below it from now on.

@@ -179,3 +179,26 @@ fn a_slow_removal_holds_up_neither_readers_nor_the_writer() {
     });
     assert_eq!(segments.starts(), [100, 200]);
 }
+
+#[test]
+fn an_empty_log_may_begin_later_and_end_a_file_with_a_copy() {
+    const ENOSPC: i32 = 28;
+    let disk = TestDisk::new();
+    let mut writer = log_of(&disk, 100);
+    writer.begin_at(300);
+    let segments = Arc::clone(writer.segments());
+    let range = || (segments.min_offset(), segments.max_offset());
+    assert_eq!((range(), segments.appended()), ((300, 300), 300));
+    disk.hook.fail(Kind::Room, ENOSPC);
+    writer.write_copy(b"x").unwrap_err();
+    assert_eq!((range(), segments.appended()), ((300, 300), 300));
+    disk.hook.repair();
+    writer.write_copy(&[b'a'; 60]).unwrap();
+    writer.write_copy(&[b'b'; 40]).unwrap();
+    assert_eq!((writer.remaining(), range()), (100, (300, 400)));
+    writer.write_copy(b"next").unwrap();
+    assert_eq!((range(), segments.starts()), ((300, 404), vec![300, 400]));
+    let mut out = [0; 4];
+    segments.read_at(400, &mut out).unwrap();
+    assert_eq!(&out, b"next");
+}

@@ -92,7 +92,7 @@ impl Writer {
         &self.prealloc
     }
 
-    /// Makes an empty log begin at `start`, a multiple of the file size, with the next write.
+    /// Makes an empty log begin at `start`, a multiple of the file size.
     pub fn begin_at(&mut self, start: u64) {
         debug_assert!(self.last.is_none() && start.is_multiple_of(self.segments.file_size()));
         self.position = start;
