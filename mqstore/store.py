@@ -41,7 +41,7 @@ class Settings:
     """Hash slots of an index file; default 5,000,000."""
     index_entries: int | None = _setting(None, "maxIndexNum", "entries")
     """Entries of an index file; default 20,000,000."""
-    role: str = _setting("master", "")
+    role: str = _setting("master", "brokerRole")
     """What the store does with its log: "master" takes puts, "slave" copies a master's log,
     "read_only" changes nothing. `Store.set_role` changes it later."""
     sync_flush: bool = _setting(False, "flushDiskType")
