@@ -21,6 +21,7 @@ NAMES = (
     "store",
     "end_to_end",
     "python_client",
+    "client_cases",
     "client_costs",
     "operators",
     "scale",

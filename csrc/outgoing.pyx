@@ -70,6 +70,7 @@ cdef class UniqueIds:
 
 
 @cython.final
+@cython.no_gc  # holds bytes, text and numbers: no cycle
 cdef class Outgoing:
     """A message or a batch, ready to be sent; see mqclient.producer.outgoing."""
 

@@ -54,6 +54,12 @@ from mqcommon._core_range import (
 from mqcommon._core_range import (
     RangeReader as RangeReader,
 )
+from mqcommon._core_requests import (
+    Pending as Pending,
+)
+from mqcommon._core_requests import (
+    SentReply as SentReply,
+)
 from mqcommon._core_results import (
     GetResult as GetResult,
 )
@@ -405,6 +411,20 @@ class Connector:
         collected. Raises ValueError or TypeError for values that do not fit the open fields; then
         nothing is sent.
         """
+    def post(
+        self,
+        template: FrameTemplate,
+        values: _Values,
+        body: bytes,
+        timeout: float,
+        pending: Pending,
+        oneway: bool,
+    ) -> None:
+        """Encode a request, from any thread; sent at once if no other `Pending` is under way.
+
+        Else it leaves with the next replies, or with 64 KiB, or within a millisecond. `drain`
+        settles it. Raises as `request`, and RuntimeError after `close`.
+        """
     def flush(self) -> None:
         """Send the collected requests with one system call per address."""
     def call(
@@ -417,15 +437,20 @@ class Connector:
         """
     def drain(
         self,
-    ) -> tuple[list[Any], list[Any], list[tuple[int, Any, Any | None, Any | None]]]:
-        """Take all outcomes: futures of templates' requests, their replies, and other events.
+    ) -> tuple[
+        list[Any],
+        list[Any],
+        list[tuple[int, Any, Any | None, Any | None]],
+        list[tuple[Any, int, int]],
+    ]:
+        """Take all outcomes: futures of templates' requests, their replies, other events, and
+        (tally, messages, bytes) of the `Pending` that were settled here.
 
-        A template decodes its replies. An event is (kind, payload, future, address). The payload
-        of each kind is:
+        A template decodes its replies; a one-way request that was written has the reply None. An
+        event is (kind, payload, future, address). The payload of each kind is:
         - 0, a reply: the arguments of `mqcommon.wire.Frame`.
         - 1, no reply: (category, text); the category is "unreachable", "timeout", "busy",
           "bad_frame" or "closed".
-        - 2, a one-way request was written: None.
         - 3, a server's request, without a future: (address, arguments of Frame). At most 64 MiB
           of them are kept between two calls.
         - 4, a closed connection, without a future: its address.
@@ -469,18 +494,6 @@ class FrameTemplate:
     @property
     def address(self) -> str:
         """Address of the server, "host:port"."""
-
-@final
-class SentReply:
-    """A broker's reply to a send that it stored; see mqclient.producer.results.Stored."""
-
-    code: Final[int]
-    offset_msg_id: Final[str]
-    queue_id: Final[int]
-    queue_offset: Final[int]
-    transaction_id: Final[str | None]
-    region_id: Final[str | None]
-    trace_on: Final[bool]
 
 # --- the server (see mqserver/runtime/listener.py)
 

@@ -12,6 +12,8 @@ from mqclient.blocking.sync_client import SyncClient
 from mqclient.engine.middleware import SendContext, around, around_future, check_kind
 from mqclient.engine.serializing import V
 from mqclient.producer.in_flight import size_of
+from mqclient.producer.posted_send import OnSent, PostedOneway
+from mqclient.producer.posts import told
 from mqclient.producer.producer import Producer as AsyncProducer
 from mqclient.producer.producer import sends_middleware
 from mqclient.producer.queue_choice import OrderKey, QueueChoice, Selector, queue_choice
@@ -50,6 +52,11 @@ class Producer(SyncClient, MessageMaker[V]):
         self._middleware = sends_middleware(options)
         for one in self._middleware:
             check_kind(one, type(self), on_loop=False)
+
+    @property
+    def _is_busy(self) -> bool:
+        sends = self._thread is not None and self._async._in_flight.messages > 0
+        return sends or super()._is_busy
 
     @like(AsyncProducer.send)
     def send(
@@ -95,18 +102,33 @@ class Producer(SyncClient, MessageMaker[V]):
         order_key: OrderKey | None = None,
         selector: Selector | None = None,
         timeout: float | None = None,
+        on_done: OnSent | None = None,
     ) -> Future[SendResult]:
         """Like `send`, but return at once: the future gets the result or the exception.
 
         Over `limits`, it waits for room first. Raises BackPressureTimeout if none comes in time.
+        on_done: called with the result or None, and the exception or None, on the
+        producer's own thread, which must not be kept waiting. `cancel` of a future whose message
+        was handed to its connection returns False.
         """
+        thread = self._thread or self._running
+        is_plain = queue is None and order_key is None and selector is None
+        if is_plain and thread.usable and not self._middleware:
+            posted = self._async._post_from_thread(message, timeout, on_done)
+            if posted is not None:
+                return posted
         choice = queue_choice(queue, order_key, selector)
-        return self._submit(
+        future = self._submit(
             "send",
             message,
             timeout,
             lambda left: self._async._send_chosen(message, choice, left),
         )
+        if on_done is not None:
+            future.add_done_callback(told(on_done))
+        if choice is None:
+            self._async._posts.wait_for(future)
+        return future
 
     def request_async(
         self,
@@ -164,7 +186,7 @@ class Producer(SyncClient, MessageMaker[V]):
         return future
 
     @like(AsyncProducer.send_oneway)
-    def send_oneway(  # noqa: D102 - `like` adds it
+    def send_oneway(
         self,
         message: Message | Sequence[Message],
         *,
@@ -172,7 +194,19 @@ class Producer(SyncClient, MessageMaker[V]):
         order_key: OrderKey | None = None,
         selector: Selector | None = None,
     ) -> None:
-        choice, thread = queue_choice(queue, order_key, selector), self._running
+        """Returns when the message was handed to its connection; a later error is only logged, as
+        RocketMQ's Java client does. `flush` waits until all bytes are written.
+        """
+        thread = self._thread or self._running
+        is_plain = queue is None and order_key is None and selector is None
+        if (
+            is_plain
+            and thread.usable
+            and not self._middleware
+            and self._async._post_from_thread(message, None, kind=PostedOneway)
+        ):
+            return
+        choice = queue_choice(queue, order_key, selector)
         around(
             self._middleware,
             (message, SendContext("oneway")),

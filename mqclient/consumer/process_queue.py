@@ -24,6 +24,11 @@ class _Pull:
     def __len__(self) -> int:
         return len(self.messages) - len(self.gone)
 
+    def is_whole(self, messages: Sequence[ReceivedMessage]) -> bool:
+        """Whether messages of the queue, in offset order, are all of the pull."""
+        own = self.messages
+        return len(messages) == len(own) and messages[0] is own[0] and messages[-1] is own[-1]
+
     @property
     def first(self) -> ReceivedMessage:
         while self.gone and self.messages[self._head].queue_offset in self.gone:
@@ -144,7 +149,8 @@ class ProcessQueue:
         """
         if len(messages) > 1 and self._pulls:
             at = self._find(messages[0].queue_offset)
-            if at >= 0 and self._pulls[at].messages is messages and not self._pulls[at].gone:
+            pull = self._pulls[at]
+            if at >= 0 and not pull.gone and pull.is_whole(messages):
                 self._drop(at)  # a whole pull at once needs no work per message
                 return
         for message in messages:

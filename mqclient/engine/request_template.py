@@ -29,7 +29,10 @@ class FrameTemplate:
     the compiled transport; other answers, and the answers of other transports, are Frames.
     """
 
-    __slots__ = ("_client", "_code", "_fields", "_native", "_transport", "address", "call", "send")
+    __slots__ = (
+        *("_client", "_code", "_fields", "_native", "_transport"),
+        *("address", "call", "post", "send"),
+    )
 
     send: Callable[..., Awaitable[Any]]
     """`send(values, body, timeout, at_once=False)` sends a request and returns an awaitable of its
@@ -38,6 +41,8 @@ class FrameTemplate:
     call: Callable[[Values, bytes, float], Any]
     """`call(values, body, timeout)` sends a request from any thread and blocks until its reply is
     there; only for the compiled transport. Failures as with `send`."""
+    post: Callable[[Values, bytes, float, Any, bool], None]
+    """`post(values, body, timeout, pending, oneway)`; see `Transport.poster`."""
 
     def __init__(
         self,
@@ -63,6 +68,7 @@ class FrameTemplate:
             )
             self.send = partial(self._transport.request, self._native)
             self.call = partial(self._transport.block_on, self._native)
+            self.post = self._transport.poster(self._native)
 
     def _send_frame(
         self, values: Values, body: bytes, timeout: float, at_once: bool = False

@@ -10,15 +10,16 @@ import logging
 import socket
 from asyncio import get_running_loop
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from mqclient.engine.process import forked, other_loop, process_id
 from mqclient.engine.threads import in_thread
 from mqclient.errors import ClientTimeout, ClosedError, RocketMQError, UnreachableError
-from mqcommon._core import Connector, FrameTemplate
+from mqcommon._core import Connector, FrameTemplate, Pending
 from mqcommon.wire.frame import Frame, FrameError, encode
 
-__all__ = ["CloseCallback", "RequestCallback", "Transport"]
+__all__ = ["CloseCallback", "Pending", "RequestCallback", "Transport"]
 
 log = logging.getLogger(__name__)
 
@@ -187,6 +188,17 @@ class Transport:
             self._send_soon()
         return future
 
+    def poster(self, template: FrameTemplate) -> Callable[..., None]:
+        """The function that sends a template's requests from any thread, without waiting.
+
+        It takes (values, body, timeout, pending, oneway). pending: a `_core.Pending`, whose
+        `set_result` or `set_exception` gets what a future of `request` would, on the loop, unless
+        the core settles it. Raises RuntimeError in a forked child, and after a close. The
+        transport was used before.
+        """
+        assert self._connector is not None
+        return partial(self._connector.post, template)
+
     def block_on(
         self,
         template: FrameTemplate,
@@ -264,7 +276,10 @@ class Transport:
         futures: list[asyncio.Future[Any]],
         replies: list[Any],
         others: list[tuple[int, Any, asyncio.Future[Any] | None, str | None]],
+        ended: list[tuple[Any, int, int]],
     ) -> None:
+        for tally, count, size in ended:
+            tally.leave(count, size)
         for future, reply in zip(futures, replies, strict=True):
             if not future.done():  # else the caller was cancelled
                 future.set_result(reply)

@@ -30,12 +30,17 @@ class Accepted:
     the loop's thread does. is_flushed: a flush waits for them.
     """
 
-    __slots__ = ("is_flushed", "is_shared", "messages")
+    __slots__ = ("_all", "is_flushed", "is_shared", "messages")
 
-    def __init__(self, is_shared: bool) -> None:
+    def __init__(self, all_sends: "InFlight", is_shared: bool) -> None:
+        self._all = all_sends
         self.messages = 0
         self.is_shared = is_shared
         self.is_flushed = False
+
+    def leave(self, count: int, size: int) -> None:
+        """End sends that were accepted."""
+        self._all.leave(self, count, size)
 
 
 class _Waiter:
@@ -60,10 +65,10 @@ class InFlight:
         self._messages_max = limits.max_messages or sys.maxsize
         self._bytes_max = limits.max_bytes or sys.maxsize
         self._own_messages = self._own_bytes = 0  # of the loop's thread
-        self._own = Accepted(is_shared=False)
+        self._own = Accepted(self, is_shared=False)
         self._lock = threading.RLock()  # a signal handler may send; guards all fields below
         self._shared_messages = self._shared_bytes = 0
-        self._shared = Accepted(is_shared=True)
+        self._shared = Accepted(self, is_shared=True)
         self._waiting: deque[_Waiter] = deque()
         self._flushed: set[Accepted] = set()
         """What flushes wait for."""
@@ -99,9 +104,19 @@ class InFlight:
     def accept_anywhere(self, count: int, size: int) -> Accepted | None:
         """Do as `accept`, in any thread."""
         with self._lock:
-            if self._waiting or not self._fits(count, size):
+            messages, size_after = self._shared_messages + count, self._shared_bytes + size
+            if self._waiting or (
+                (
+                    messages + self._own_messages > self._messages_max
+                    or size_after + self._own_bytes > self._bytes_max
+                )
+                and self.messages
+            ):
                 return None
-            return self._share(count, size)
+            self._shared_messages, self._shared_bytes = messages, size_after
+            accepted = self._shared
+            accepted.messages += count
+            return accepted
 
     async def wait(self, count: int, size: int, timeout: float) -> Accepted:
         """Accept a send as soon as there is room. timeout: seconds. Raises BackPressureTimeout."""
@@ -166,11 +181,11 @@ class InFlight:
             if self._own.messages:
                 self._own.is_flushed = True
                 self._flushed.add(self._own)
-                self._own = Accepted(is_shared=False)
+                self._own = Accepted(self, is_shared=False)
             if self._shared.messages:
                 self._shared.is_flushed = True
                 self._flushed.add(self._shared)
-                self._shared = Accepted(is_shared=True)
+                self._shared = Accepted(self, is_shared=True)
             awaited = tuple(self._flushed)
             self._flushes.add(notify)
         try:

@@ -5,6 +5,7 @@ The idea comes from RocketMQ 5 `ProduceAccumulator`, the rules for batches from 
 """
 
 import asyncio
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,9 @@ __all__ = ["LingeringBatches"]
 ITEM_BYTES = 80
 """Bytes of a message in a batch besides its body and properties: its frame, and its unique id."""
 CHARACTER_BYTES_MAX = 4
+PLAIN = {"WAIT": "true"}
+PLAIN_BYTES = ITEM_BYTES + CHARACTER_BYTES_MAX * len("WAIT true ")
+"""The properties of a message that has none of its own, and its bytes besides the body."""
 ALONE = (
     *("DELAY", "TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "__STARTDELIVERTIME"),
     *("MSG_TYPE", "TRAN_MSG"),
@@ -38,11 +42,12 @@ Key = tuple[str, MessageQueue | None]
 class _Batch:
     """Messages that wait to be sent together."""
 
-    __slots__ = ("deadline", "items", "size", "timer", "wait_store_ok")
+    __slots__ = ("deadline", "items", "size", "timer", "wait")
 
-    def __init__(self, deadline: float, wait_store_ok: bool) -> None:
+    def __init__(self, deadline: float, wait: str | None) -> None:
+        """deadline: on the monotonic clock. wait: the property WAIT of all messages."""
         self.deadline = deadline
-        self.wait_store_ok = wait_store_ok
+        self.wait = wait
         self.items: list[Item] = []
         self.size = 0
         self.timer: asyncio.TimerHandle | None = None
@@ -56,13 +61,22 @@ class LingeringBatches:
     """
 
     def __init__(
-        self, sender: Sender, settings: SendOptions, linger: Linger, prepare: Prepare
+        self,
+        sender: Sender,
+        settings: SendOptions,
+        linger: Linger,
+        prepare: Prepare,
+        check_loop: Callable[[], None],
     ) -> None:
         self._sender = sender
+        self._check_loop = check_loop
         self._settings = settings
         self._prepare = prepare
         self._wait_s, self._messages_max = linger.wait, linger.max_messages
         self._bytes_max = min(linger.max_bytes, settings.body_bytes_max)
+        compression = settings.compression
+        self._compressed_from = sys.maxsize if compression is None else compression.threshold
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._open: dict[Key, _Batch] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._hurries = 0
@@ -75,9 +89,13 @@ class LingeringBatches:
     ) -> "asyncio.Future[SendResult]":
         """Send a message with others of its topic; the future gets its result or its error.
 
-        timeout: seconds, the wait for others included.
+        timeout: seconds, the wait for others included. Raises ClosedError on another loop than
+        the client's.
         """
         loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._check_loop()
+            self._loop = loop
         key = (message.topic, queue)
         size, deadline = self._size(message), time.monotonic() + timeout
         batch = self._open.get(key)
@@ -85,13 +103,14 @@ class LingeringBatches:
             self._send_off(key, batch)
             batch = None
         if batch is None:
-            batch = self._open[key] = _Batch(deadline, message.wait_store_ok)
+            batch = self._open[key] = _Batch(deadline, message.properties.get("WAIT"))
             pause = 0.0 if self._hurries else min(self._wait_s, timeout / 2)
             batch.timer = loop.call_later(pause, self._send_off, key, batch)
         future: asyncio.Future[SendResult] = loop.create_future()
         batch.items.append((message, future))
         batch.size += size
-        batch.deadline = min(batch.deadline, deadline)
+        if deadline < batch.deadline:
+            batch.deadline = deadline
         if batch.size >= self._bytes_max or len(batch.items) >= self._messages_max:
             self._send_off(key, batch)
         return future
@@ -100,10 +119,10 @@ class LingeringBatches:
         """Most bytes that a message takes in a batch; a full batch if it must leave alone."""
         size = len(message.body)
         properties = message.properties
-        compression = self._settings.compression
-        is_compressed = compression is not None and size >= compression.threshold
-        if is_compressed or not size or message.topic.startswith(RETRY_PREFIX):
+        if not 0 < size < self._compressed_from or message.topic.startswith(RETRY_PREFIX):
             return self._bytes_max
+        if properties == PLAIN:
+            return size + PLAIN_BYTES
         if len(properties) > 1 and any(name in properties for name in ALONE):
             return self._bytes_max
         letters = sum(len(name) + len(value) + 2 for name, value in properties.items())
@@ -113,8 +132,8 @@ class LingeringBatches:
         """Whether a message may join; the batch then has the earlier deadline."""
         return (
             batch.size + size <= self._bytes_max
-            and abs(batch.deadline - deadline) <= self._wait_s
-            and batch.wait_store_ok == message.wait_store_ok
+            and -self._wait_s <= batch.deadline - deadline <= self._wait_s
+            and batch.wait == message.properties.get("WAIT")
         )
 
     def _send_off(self, key: Key, batch: _Batch) -> None:

@@ -22,6 +22,8 @@ from mqclient.errors import (
 from mqclient.producer.in_flight import Accepted, InFlight, size_of
 from mqclient.producer.linger import LingeringBatches
 from mqclient.producer.outgoing import Outgoing
+from mqclient.producer.posted_send import OnSent, PostedSend
+from mqclient.producer.posts import Posts
 from mqclient.producer.queue_choice import (
     OrderKey,
     QueueChoice,
@@ -71,9 +73,12 @@ class Producer(AsyncClient, MessageMaker[V]):
         self._requests = Requests(self._client, self._sender)
         self._linger: LingeringBatches | None = None
         if options.linger is not None:
-            self._linger = LingeringBatches(self._sender, options, options.linger, self._prepare)
+            self._linger = LingeringBatches(
+                self._sender, options, options.linger, self._prepare, self._client.check_loop
+            )
         self._middleware = sends_middleware(options)
         self._in_flight = InFlight(options.limits)
+        self._posts = Posts(self._sender, self._in_flight, self._client.spawn)
         self._trace: SendTrace | None = None
         if options.trace is not None:
             self._dispatcher = TraceDispatcher(
@@ -171,13 +176,14 @@ class Producer(AsyncClient, MessageMaker[V]):
                 or order_key is not None
                 or selector is not None
                 or self._middleware
-                or self._linger is not None
             ):
                 choice = queue_choice(queue, order_key, selector)
                 return await self._send_accepted(message, choice, limit)
             if type(message) is Message:  # the usual case, with one call fewer
                 if DELIVER_AT in message.properties:
                     return await self._send_accepted(message, None, limit)
+                if self._linger is not None:
+                    return await self._linger.add(message, None, limit)
                 outgoing = self._sender.prepare(message, self.settings)
             else:
                 parts = self._prepare(message)
@@ -246,6 +252,34 @@ class Producer(AsyncClient, MessageMaker[V]):
         if isinstance(outcome, SendResult):
             return outcome
         return sender.try_on(outgoing, started, limit, outcome)
+
+    def _post_from_thread(
+        self,
+        message: Message | Sequence[Message],
+        timeout: float | None,
+        on_done: OnSent | None = None,
+        kind: type[PostedSend] = PostedSend,
+    ) -> PostedSend | None:
+        """For the blocking face: start a send in the caller's thread, without the loop.
+
+        None if the loop must act, also to say what is wrong with the message.
+        """
+        if not self._client.running:
+            self._client.check_running()
+        if self._middleware or self._linger is not None or self._posts.must_queue:
+            return None
+        settings, sender = self.settings, self._sender
+        if type(message) is not Message or DELIVER_AT in message.properties:
+            return None
+        limit = settings.timeout if timeout is None else seconds(timeout)
+        try:
+            outgoing = sender.prepare(message, settings)
+        except (TypeError, ValueError):
+            return None
+        path = sender.next_path(outgoing.topic)
+        if path is None or not path.blocks:
+            return None
+        return self._posts.post(path, outgoing, len(message.body), limit, on_done, kind)
 
     async def send_oneway(
         self,

@@ -49,7 +49,7 @@ class QueueSender:
         self._of_code: dict[RequestCode, FrameTemplate] = {}
         """Templates of a reply topic, whose messages differ in their code."""
         self.blocks = client.compiled_transport() is not None
-        """Whether `call` can be used."""
+        """Whether `call` and `post` can be used."""
 
     def _template(self, code: RequestCode) -> FrameTemplate:
         """Header V2 with its one-letter fields, in RocketMQ's order; see headers/send.py."""
@@ -115,6 +115,13 @@ class QueueSender:
         if template is None:
             template = self._template_of(outgoing)
         return template.call(outgoing.values(), outgoing.body, timeout)
+
+    def post(self, outgoing: Outgoing, timeout: float, pending: Any, oneway: bool) -> None:
+        """Send from any thread without waiting; see `Transport.poster`."""
+        template = self._batches if outgoing.batch else self._singles
+        if template is None:
+            template = self._template_of(outgoing)
+        template.post(outgoing.values(), outgoing.body, timeout, pending, oneway)
 
     def explain(self, error: Exception) -> Exception:
         """The error to raise for a failed send; its cause is the given error, or it is the same."""

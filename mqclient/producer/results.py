@@ -74,6 +74,41 @@ class _StoredFrame(NamedTuple):
     trace_on: bool
 
 
+class _StoredItem:
+    """The same, for one message of a batch, whose messages have consecutive offsets."""
+
+    __slots__ = ("_batch", "_place", "offset_msg_id")
+
+    def __init__(self, batch: Stored, place: int, offset_msg_id: str) -> None:
+        self._batch = batch
+        self._place = place
+        self.offset_msg_id = offset_msg_id
+
+    @property
+    def queue_offset(self) -> int:
+        return self._batch.queue_offset + self._place
+
+    @property
+    def code(self) -> int:
+        return self._batch.code
+
+    @property
+    def queue_id(self) -> int:
+        return self._batch.queue_id
+
+    @property
+    def transaction_id(self) -> str | None:
+        return self._batch.transaction_id
+
+    @property
+    def region_id(self) -> str | None:
+        return self._batch.region_id
+
+    @property
+    def trace_on(self) -> bool:
+        return self._batch.trace_on
+
+
 class SendResult:
     """A stored message, or the stored messages of a batch.
 
@@ -247,22 +282,10 @@ def results_of(batch: SendResult, count: int) -> list[SendResult]:
     offset_ids = stored.offset_msg_id.split(",")
     if len(offset_ids) != count:  # a broker that names only the batch
         offset_ids = [stored.offset_msg_id] * count
-    parts = zip(batch.msg_ids, offset_ids, strict=True)
+    parts = zip(range(count), batch.msg_ids, offset_ids, strict=True)
     return [
-        SendResult(
-            _StoredFrame(
-                stored.code,
-                offset_id,
-                stored.queue_id,
-                stored.queue_offset + place,
-                stored.transaction_id,
-                stored.region_id,
-                stored.trace_on,
-            ),
-            msg_id,
-            queue,
-        )
-        for place, (msg_id, offset_id) in enumerate(parts)
+        SendResult(_StoredItem(stored, place, offset_id), msg_id, queue)
+        for place, msg_id, offset_id in parts
     ]
 
 

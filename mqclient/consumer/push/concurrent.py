@@ -12,10 +12,10 @@ from typing import Any
 
 from mqclient.consumer.context import ConsumeResult
 from mqclient.consumer.process_queue import ProcessQueue
+from mqclient.consumer.push.calls import ConsumeRequest
 from mqclient.consumer.push.gathering import Gatherer
 from mqclient.consumer.push.send_back import original_topic
 from mqclient.consumer.push.service import ConsumeService
-from mqclient.consumer.push.workers import ConsumeRequest
 from mqcommon.message import ReceivedMessage
 from mqcommon.names import RETRY_PREFIX
 

@@ -15,9 +15,9 @@ from typing import Any
 from mqclient.consumer.context import ConsumeContext, ConsumeResult
 from mqclient.consumer.offset_store import MemoryOffsets
 from mqclient.consumer.process_queue import ProcessQueue
+from mqclient.consumer.push.calls import ConsumeRequest
 from mqclient.consumer.push.send_back import SendBack, original_topic
 from mqclient.consumer.push.service import ConsumeService
-from mqclient.consumer.push.workers import ConsumeRequest
 from mqclient.consumer.statistics import ConsumerStatistics
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine.namespace import Namespace

@@ -10,8 +10,9 @@ from typing import Any
 from mqclient.consumer.context import ConsumeResult, Handler
 from mqclient.consumer.offset_store import MemoryOffsets
 from mqclient.consumer.process_queue import ProcessQueue
+from mqclient.consumer.push.calls import ConsumeRequest
 from mqclient.consumer.push.send_back import SendBack
-from mqclient.consumer.push.workers import ConsumeRequest, Workers
+from mqclient.consumer.push.workers import Workers
 from mqclient.consumer.statistics import ConsumerStatistics
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine.namespace import Namespace
@@ -51,7 +52,10 @@ class ConsumeService(ABC):
         self._send_back = send_back
         self._names = names
         self._workers = Workers(
-            settings.threads, f"ConsumeMessageThread_{settings.group}", self._done
+            settings.threads,
+            f"ConsumeMessageThread_{settings.group}",
+            self._done,
+            self._run_done,
         )
         self._sending: set[asyncio.Task[None]] = set()
         self._stopping = False
@@ -76,6 +80,15 @@ class ConsumeService(ABC):
     @abstractmethod
     def _done(self, request: ConsumeRequest, outcome: Any) -> None:
         """On the loop, after a handler. outcome: its result or its exception."""
+
+    def _run_done(
+        self, held: ProcessQueue, messages: list[ReceivedMessage], consume_s: float
+    ) -> None:
+        """On the loop, after calls with one message each that succeeded."""
+        if not held.dropped:
+            count, topic = len(messages), messages[0].topic
+            self._add_counts(held, topic, count, round(consume_s * 1000), count)
+            self._acknowledge(held, messages)
 
     @abstractmethod
     def _fate(self, request: ConsumeRequest) -> str:
@@ -179,19 +192,29 @@ class ConsumeService(ABC):
 
     def _note(self, request: ConsumeRequest, failed: int) -> None:
         """Count a call of a handler. failed: how many messages failed."""
-        held = request.held
+        consume_ms = time.time_ns() // 1_000_000 - request.started_ms
+        topic, consumed = request.messages[0].topic, len(request.messages) - failed
+        self._add_counts(request.held, topic, 1, consume_ms, consumed, failed)
+
+    def _add_counts(
+        self,
+        held: ProcessQueue,
+        topic: str,
+        calls: int,
+        consume_ms: int,
+        consumed: int,
+        failed: int = 0,
+    ) -> None:
         counts = held.counts
         if counts is None:
             counts = held.counts = self._statistics.of(held.queue.topic)
-        held.last_consume_ms = now_ms = time.time_ns() // 1_000_000
-        counts.calls += 1
-        counts.consume_ms += now_ms - request.started_ms
-        counts.consumed += len(request.messages) - failed
+        held.last_consume_ms = time.time_ns() // 1_000_000
+        counts.calls += calls
+        counts.consume_ms += consume_ms
+        counts.consumed += consumed
         counts.failed += failed
-        if self._settings.metrics is not None:
-            topic = request.messages[0].topic
-            self._tell("messages_handled", topic, len(request.messages) - failed)
-            self._tell("handler_failures", topic, failed)
+        self._tell("messages_handled", topic, consumed)
+        self._tell("handler_failures", topic, failed)
 
     def _tell(self, name: str, topic: str, amount: int) -> None:
         """Add to one of the counters of `metrics`, if there are any."""

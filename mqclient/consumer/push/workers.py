@@ -5,18 +5,16 @@ or exception.
 """
 
 import asyncio
-import contextlib
 import inspect
-import queue
-import threading
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any
 
-from mqclient.consumer.context import ConsumeContext, Handler
+from mqclient.consumer.context import Handler
 from mqclient.consumer.process_queue import ProcessQueue
+from mqclient.consumer.push.calls import ConsumeRequest, Part, Parts, Run
+from mqclient.consumer.push.threads import Done, Threads
 from mqcommon.message import ReceivedMessage
 from mqcommon.signals import is_real_interrupt
 
@@ -28,80 +26,23 @@ _of_handler: ContextVar["Workers | None"] = ContextVar("_of_handler", default=No
 """The workers whose handler runs in this thread or task, or in tasks that it starts."""
 
 
-class ConsumeRequest:
-    """One call of a handler: some messages of one queue."""
-
-    __slots__ = ("context", "handler", "held", "messages", "started_ms")
-
-    def __init__(
-        self, held: ProcessQueue, messages: list[ReceivedMessage], handler: Handler
-    ) -> None:
-        self.held = held
-        self.messages = messages
-        self.handler = handler
-        self.context = ConsumeContext(held.shown)
-        self.started_ms = 0
-
-    def call(self) -> Any:
-        """Note when the handler gets the messages, and call it with a list of its own."""
-        self.started_ms = now_ms = time.time_ns() // 1_000_000
-        messages = self.messages
-        for message in messages:
-            message.consume_start_ms = now_ms
-        return self.handler(messages[:], self.context)
-
-
-class _Part:
-    """Messages of one queue for one handler, which gets `size` of them at a time."""
-
-    __slots__ = ("at", "handler", "held", "messages", "size")
-
-    def __init__(
-        self, held: ProcessQueue, messages: list[ReceivedMessage], handler: Handler, size: int
-    ) -> None:
-        self.held = held
-        self.messages = messages
-        self.handler = handler
-        self.size = size
-        self.at = 0
-
-    @property
-    def calls_left(self) -> int:
-        return -((self.at - len(self.messages)) // self.size)
-
-
-class _Parts(deque[_Part]):
-    """The backlog of calls, in the order of submission."""
-
-    def take(self) -> ConsumeRequest:
-        """Make the next call only now: the backlog is mostly plain lists of messages."""
-        part = self[0]
-        messages, start = part.messages, part.at
-        part.at = end = start + part.size
-        if end >= len(messages):
-            self.popleft()
-        if start or end < len(messages):  # the whole list, which frees it at once
-            messages = messages[start:end]
-        return ConsumeRequest(part.held, messages, part.handler)
-
-    def remove_if(self, unwanted: "Callable[[_Part], bool]") -> "list[_Part]":
-        """Remove the unwanted parts, and return them."""
-        parts = [(part, unwanted(part)) for part in self]
-        self.clear()
-        self.extend(part for part, is_unwanted in parts if not is_unwanted)
-        return [part for part, is_unwanted in parts if is_unwanted]
-
-
-Done = Callable[[ConsumeRequest, Any], None]
+RunDone = Callable[[ProcessQueue, list[ReceivedMessage], float], None]
 
 
 class Workers:
-    """Runs at most `count` handlers of each kind at once, in the order of submission."""
+    """Runs at most `count` handlers of each kind at once, in the order of submission.
 
-    def __init__(self, count: int, thread_prefix: str, done: Done) -> None:
+    done: called on the loop after a call. run_done: called on the loop after calls with one message
+    each that succeeded, with their queue, their messages and the seconds that they took.
+    """
+
+    def __init__(self, count: int, thread_prefix: str, done: Done, run_done: RunDone) -> None:
         self._done = done
+        self._run_done = run_done
         self._tasks = _Tasks(count, self._finished, self._enter)
-        self._threads = _Threads(count, thread_prefix, self._finished, self._enter)
+        self._threads = Threads(
+            count, thread_prefix, self._finished, self._run_finished, self._enter
+        )
         self._in_flight = 0
         self._stopping = False
         self._idle = asyncio.Event()
@@ -132,7 +73,7 @@ class Workers:
         room; ignored while stopping."""
         if self._stopping:
             return
-        part = _Part(held, messages, handler, size)
+        part = Part(held, messages, handler, size)
         self._in_flight += part.calls_left
         (self._tasks if on_loop else self._threads).submit(part)
 
@@ -153,7 +94,7 @@ class Workers:
         removed = self._remove_if(lambda part: unwanted(part.held, part.messages[part.at]))
         return [(part.held, part.messages[part.at :]) for part in removed]
 
-    def _remove_if(self, unwanted: Callable[[_Part], bool]) -> list[_Part]:
+    def _remove_if(self, unwanted: Callable[[Part], bool]) -> list[Part]:
         removed = self._tasks.remove_if(unwanted) + self._threads.remove_if(unwanted)
         self._in_flight -= sum(part.calls_left for part in removed)
         return removed
@@ -190,6 +131,17 @@ class Workers:
         if self._stopping:
             self._settle()
 
+    def _run_finished(self, run: Run) -> None:
+        """On the loop, after calls of a run."""
+        handled, others = run.take_ended()
+        if handled:
+            self._in_flight -= len(handled)
+            self._run_done(run.held, handled, run.consume_s)
+        for request, outcome in others:
+            self._finished(request, outcome)
+        if self._stopping:
+            self._settle()
+
     def _settle(self) -> None:
         if not self._in_flight:
             self._idle.set()
@@ -206,13 +158,13 @@ class _Tasks:
         self._count = count
         self._finished = finished
         self._enter = enter
-        self._parts = _Parts()
+        self._parts = Parts()
         self._begun: deque[tuple[ConsumeRequest, Awaitable[Any]]] = deque()
         self._idle: list[asyncio.Future[None]] = []
         self._coming = False
         self._tasks: list[asyncio.Task[None]] = []
 
-    def submit(self, part: _Part) -> None:
+    def submit(self, part: Part) -> None:
         """Run a handler as often as the part has it."""
         self._parts.append(part)
         self._wake_one()
@@ -222,7 +174,7 @@ class _Tasks:
         self._begun.append((request, begun))
         self._wake_one()
 
-    def remove_if(self, unwanted: Callable[[_Part], bool]) -> list[_Part]:
+    def remove_if(self, unwanted: Callable[[Part], bool]) -> list[Part]:
         """Remove the parts that wait and are unwanted, and return them."""
         return self._parts.remove_if(unwanted)
 
@@ -283,103 +235,3 @@ class _Tasks:
             turn = (turn + 1) % TURN
             if not turn:
                 await asyncio.sleep(0)
-
-
-class _Threads:
-    """Up to `count` threads, started as needed, that report back in bunches.
-
-    As with tasks, one thread is woken at a time; while handlers keep the interpreter busy, one
-    thread does all. A bunch of reports costs one wake-up of the loop.
-    """
-
-    def __init__(self, count: int, prefix: str, finished: Done, enter: Callable[[], None]) -> None:
-        self._count = count
-        self._prefix = prefix
-        self._finished = finished
-        self._enter = enter
-        self._wakes: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        """Passes the next work, or the end, to an idle thread."""
-        self._lock = threading.Lock()  # guards all fields below
-        self._parts = _Parts()
-        self._outbox: list[tuple[ConsumeRequest, Any]] = []
-        self._threads: list[threading.Thread] = []
-        self._idle = 0
-        self._coming = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def submit(self, part: _Part) -> None:
-        """Run a handler as often as the part has it."""
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()
-        with self._lock:
-            self._parts.append(part)
-            self._wake_one()
-
-    def remove_if(self, unwanted: Callable[[_Part], bool]) -> list[_Part]:
-        """Remove the parts that wait and are unwanted, and return them."""
-        with self._lock:
-            return self._parts.remove_if(unwanted)
-
-    def stop(self) -> None:
-        for _ in self._threads:
-            self._wakes.put(False)
-
-    def _wake_one(self) -> None:
-        """Under the lock: wake or start a thread, unless one is about to look for work."""
-        if self._coming:
-            return
-        if self._idle:
-            self._idle -= 1
-            self._coming = True
-            self._wakes.put(True)
-        elif len(self._threads) < self._count:
-            name = f"{self._prefix}_{len(self._threads) + 1}"
-            thread = threading.Thread(target=self._work, name=name, daemon=True)
-            try:
-                thread.start()
-            except RuntimeError:  # the system refuses more threads; use the existing ones
-                if not self._threads:
-                    raise
-            else:
-                self._threads.append(thread)
-                self._coming = True
-
-    def _work(self) -> None:
-        self._enter()
-        request = self._next(arrived=True)
-        while True:
-            while request is None:
-                if not self._wakes.get():
-                    return
-                request = self._next(arrived=True)
-            try:
-                outcome: Any = request.call()
-            except BaseException as error:
-                outcome = error
-            request = self._next(done=(request, outcome))
-
-    def _next(
-        self, *, arrived: bool = False, done: tuple[ConsumeRequest, Any] | None = None
-    ) -> ConsumeRequest | None:
-        """Report finished calls and take the next one; None if there is none."""
-        with self._lock:
-            if arrived:
-                self._coming = False
-            if done is not None:
-                self._outbox.append(done)
-            first = done is not None and len(self._outbox) == 1
-            request = self._parts.take() if self._parts else None
-            if request is None:
-                self._idle += 1
-            elif self._parts and not self._coming:
-                self._wake_one()
-        if first and self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed already
-                self._loop.call_soon_threadsafe(self._collect)
-        return request
-
-    def _collect(self) -> None:
-        with self._lock:
-            done, self._outbox = self._outbox, []
-        for request, outcome in done:
-            self._finished(request, outcome)

@@ -36,6 +36,8 @@ pub(super) struct Connection {
     pub address: String,
     state: Mutex<State>,
     waiters: Mutex<Waiters>,
+    /// Tokens of one-way requests whose bytes the system does not have yet.
+    unwritten: Mutex<Vec<u64>>,
     /// When bytes last went either way, milliseconds on the pool's clock.
     last_used_ms: AtomicI64,
     silence: Silence,
@@ -51,6 +53,7 @@ impl Connection {
             address: address.to_owned(),
             state: Mutex::new(State::Connecting(Vec::new())),
             waiters: Mutex::default(),
+            unwritten: Mutex::default(),
             last_used_ms: AtomicI64::new(now_ms),
             silence: Silence::new(patience),
             was_silent: AtomicBool::new(false),
@@ -97,10 +100,12 @@ impl Connection {
         let (oneways, calls): (Vec<_>, Vec<_>) =
             requests.entries.into_iter().partition(|entry| entry.oneway);
         let Err(error) = sent else {
-            shared.release(oneways.len());
-            return oneways
-                .iter()
-                .for_each(|entry| shared.events.written(entry.waiter.token));
+            if !oneways.is_empty() {
+                let tokens = oneways.iter().map(|entry| entry.waiter.token);
+                self.unwritten.lock().extend(tokens);
+                self.tell_written(shared, socket);
+            }
+            return;
         };
         // The receiver may have failed a waiter meanwhile. The side that removes a waiter reports
         // it.
@@ -115,6 +120,26 @@ impl Connection {
         shared.fail(failed, &self.failure_of(error));
     }
 
+    /// Reports the one-way requests, if the system has their bytes.
+    fn tell_written(&self, shared: &Shared, socket: &Socket) {
+        if socket.queued_bytes() > 0 {
+            return; // the task that writes comes here again
+        }
+        let tokens = std::mem::take(&mut *self.unwritten.lock());
+        shared.release(tokens.len());
+        for token in tokens {
+            shared.events.written(token);
+        }
+    }
+
+    async fn write(self: Arc<Self>, shared: Arc<Shared>, socket: Arc<Socket>) {
+        while !socket.is_closed() {
+            socket.write_some().await;
+            self.tell_written(&shared, &socket);
+            shared.events.settled();
+        }
+    }
+
     fn failure_of(&self, error: SendError) -> Failure {
         let text = format!("cannot send to {}: {error}", self.address);
         match error {
@@ -127,10 +152,7 @@ impl Connection {
     pub async fn run(self: Arc<Self>, shared: Arc<Shared>) {
         let failure = match self.open(&shared).await {
             Ok((socket, receiver)) => {
-                let writer = tokio::spawn({
-                    let socket = socket.clone();
-                    async move { socket.drive_writes().await }
-                });
+                let writer = tokio::spawn(self.clone().write(shared.clone(), socket.clone()));
                 let end = self.receive(&shared, receiver).await;
                 socket.close();
                 writer.abort();
@@ -286,9 +308,11 @@ impl Connection {
         let entries = waiting.into_iter().flat_map(|requests| requests.entries);
         shared.fail(entries.filter(|entry| entry.oneway).collect(), &failure);
         let waiters = self.waiters.lock().take_all();
-        shared.release(waiters.len());
-        for waiter in waiters {
-            shared.events.failed(waiter.token, failure.clone());
+        let unwritten = std::mem::take(&mut *self.unwritten.lock());
+        shared.release(waiters.len() + unwritten.len());
+        let waiting = waiters.into_iter().map(|waiter| waiter.token);
+        for token in waiting.chain(unwritten) {
+            shared.events.failed(token, failure.clone());
         }
         shared.events.closed(&self.address);
         shared.events.settled();

@@ -53,7 +53,7 @@ pub trait Events: Send + Sync + 'static {
     fn reply(&self, token: u64, reply: &Frame<'_>, frame: &[u8]);
     /// The request failed; no reply will come.
     fn failed(&self, token: u64, failure: Failure);
-    /// A one-way request was queued on its connection.
+    /// The system has the bytes of a one-way request.
     fn written(&self, token: u64);
     /// A server sent a request of its own, such as a notice to consumers.
     fn request(&self, address: &str, frame: &[u8]);

@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -17,10 +17,11 @@ use super::forks;
 use super::frame_template::{FrameTemplate, ReplyKind};
 use super::frames::{Submission, duration};
 use super::futures::{Futures, Waiting};
-use super::inbox::{Inbox, READ, SEATED, number_of, token_of};
+use super::inbox::{Inbox, READ, SEATED, WRITTEN, number_of, token_of};
+use super::outbox::Outbox;
+use super::pending::{Ended, Pending};
 use super::tls;
 
-use mq_client::batch::Batch;
 use mq_client::credentials::Credentials;
 use mq_client::events::{Events, Failure};
 use mq_client::pool::Pool;
@@ -30,25 +31,28 @@ use mq_net::threads::can_start;
 /// Interval at which a waiting thread checks for signals.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Bytes for one address at which a batch is sent before `flush`, so that the server can start on
-/// it.
-const FLUSH_BYTES: usize = 64 * 1024;
-
-/// The result of `drain`: futures with their replies, and all other events.
-type Drained<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>);
+/// The result of `drain`: futures with their replies, all other events, and the `Pending` that
+/// ended.
+type Drained<'py> = (
+    Bound<'py, PyList>,
+    Bound<'py, PyList>,
+    Bound<'py, PyList>,
+    Vec<(Py<PyAny>, u64, u64)>,
+);
 
 /// Connections to servers. A request is submitted with a future; `drain` returns the outcomes.
 #[pyclass(frozen, module = "mqcommon._core")]
 pub struct Connector {
-    pool: Pool,
+    pool: Arc<Pool>,
     inbox: Arc<Inbox>,
     futures: Futures,
-    /// Requests of `request` until `flush`, by address.
-    outbox: Mutex<Vec<(String, Batch)>>,
+    /// Requests of `request` and `post` until they are written.
+    outbox: Arc<Outbox>,
     /// Number of the next request of `call`, for its token.
     calls: AtomicU64,
     /// Signs every request, if given.
     credentials: Option<Credentials>,
+    closed: AtomicBool,
     /// None once closed.
     runtime: Mutex<Option<Runtime>>,
     /// The process that made the threads. A forked child has no copy of them.
@@ -66,14 +70,18 @@ impl Connector {
         let wake = unsafe { BorrowedFd::borrow_raw(wake_fd) };
         let inbox = Arc::new(Inbox::new(wake.try_clone_to_owned().map_err(failed)?));
         let runtime = io_runtime().map_err(failed)?;
-        let pool = Pool::new(runtime.handle().clone(), settings, inbox.clone());
+        let pool = Arc::new(Pool::new(runtime.handle().clone(), settings, inbox.clone()));
+        let outbox = Arc::new(Outbox::new(pool.clone()));
+        inbox.on_replies(&outbox);
+        runtime.spawn(outbox.clone().keep_flushing());
         Ok(Self {
             pool,
             inbox,
             futures: Futures::default(),
-            outbox: Mutex::default(),
+            outbox,
             calls: AtomicU64::new(1),
             credentials,
+            closed: AtomicBool::new(false),
             runtime: Mutex::new(Some(runtime)),
             forks: forks::count(),
         })
@@ -88,35 +96,35 @@ impl Connector {
         future: Py<PyAny>,
         oneway: bool,
     ) -> PyResult<bool> {
-        self.check_process()?;
-        let template = template.get();
-        let values = template.values(values)?;
-        let timeout = duration(timeout)?;
-        let address = template.address.clone_ref(body.py()).into_any();
-        let (number, alone) = self.futures.keep(Waiting { future, address });
-        let token = token_of(number, template.kind);
-        let mut outbox = self.outbox.lock();
-        let found = outbox
-            .iter()
-            .position(|(target, _)| *target == template.target);
-        let place = found.unwrap_or_else(|| {
-            outbox.push((template.target.clone(), self.pool.batch()));
-            outbox.len() - 1
-        });
-        let batch = &mut outbox[place].1;
-        batch.add(token, timeout, oneway, |opaque, out| {
-            let signed = self.credentials.as_ref();
-            template.encode(opaque, &values, body.as_bytes(), oneway, signed, out)
-        });
-        Ok(alone || batch.size_bytes() >= FLUSH_BYTES)
+        let waiting = waiting_of(template, future, false);
+        let (alone, is_full) = self.collect(template, values, body, timeout, waiting, oneway)?;
+        Ok(alone || is_full)
+    }
+
+    fn post(
+        &self,
+        template: &Bound<'_, FrameTemplate>,
+        values: &Bound<'_, PyTuple>,
+        body: &Bound<'_, PyBytes>,
+        timeout: f64,
+        future: &Bound<'_, Pending>,
+        oneway: bool,
+    ) -> PyResult<()> {
+        let waiting = waiting_of(template, future.clone().into_any().unbind(), true);
+        if self.closed.load(Ordering::Acquire) {
+            return Err(PyRuntimeError::new_err("the client is closed"));
+        }
+        let (alone, is_full) = self.collect(template, values, body, timeout, waiting, oneway)?;
+        if alone {
+            return self.flush();
+        }
+        self.outbox.flush_soon(is_full);
+        Ok(())
     }
 
     fn flush(&self) -> PyResult<()> {
         self.check_process()?;
-        let outbox = std::mem::take(&mut *self.outbox.lock());
-        for (address, batch) in outbox {
-            self.pool.submit(&address, batch);
-        }
+        self.outbox.flush();
         self.inbox.settled();
         Ok(())
     }
@@ -164,7 +172,11 @@ impl Connector {
         for request in requests {
             let address = request.get_item(0)?.unbind();
             let future = request.get_item(1)?.unbind();
-            let (number, _) = self.futures.keep(Waiting { future, address });
+            let (number, _) = self.futures.keep(Waiting {
+                future,
+                is_pending: false,
+                address,
+            });
             let token = token_of(number, ReplyKind::Frame);
             match Submission::read(&request) {
                 Ok(submission) => readable.push((token, submission)),
@@ -188,17 +200,29 @@ impl Connector {
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Drained<'py>> {
         self.check_process()?;
         let (mut futures, mut replies, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        let mut ended = Ended::default();
         for event in self.inbox.take() {
             let waiting = event
                 .token()
                 .and_then(|token| self.futures.take(number_of(token)));
+            let event = match &waiting {
+                Some(waiting) if waiting.is_pending => {
+                    match ended.settle(waiting.future.bind(py), event)? {
+                        Some(event) => event,
+                        None => continue,
+                    }
+                }
+                _ => event,
+            };
             let (kind, payload) = event.into_python(py)?;
             match waiting {
-                Some(Waiting { future, .. }) if kind == READ => {
+                Some(Waiting { future, .. }) if kind == READ || kind == WRITTEN => {
                     futures.push(future);
                     replies.push(payload);
                 }
-                Some(Waiting { future, address }) => {
+                Some(Waiting {
+                    future, address, ..
+                }) => {
                     others.push((kind, payload, Some(future), Some(address)));
                 }
                 None => others.push((kind, payload, None, None)),
@@ -208,6 +232,7 @@ impl Connector {
             PyList::new(py, futures)?,
             PyList::new(py, replies)?,
             PyList::new(py, others)?,
+            ended.into_inner(),
         ))
     }
 
@@ -234,14 +259,42 @@ impl Connector {
     fn close(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
         self.check_process()?;
         let timeout = duration(timeout)?;
+        self.closed.store(true, Ordering::Release);
         let runtime = self.runtime.lock().take();
         self.pool.close();
+        self.outbox.flush(); // what was posted last fails now
         py.detach(|| runtime.map(|runtime| runtime.shutdown_timeout(timeout)));
         Ok(())
     }
 }
 
 impl Connector {
+    /// Adds a request to the outbox. Returns whether no other future is pending, and whether enough
+    /// is collected for a flush.
+    fn collect(
+        &self,
+        template: &Bound<'_, FrameTemplate>,
+        values: &Bound<'_, PyTuple>,
+        body: &Bound<'_, PyBytes>,
+        timeout: f64,
+        waiting: Waiting,
+        oneway: bool,
+    ) -> PyResult<(bool, bool)> {
+        self.check_process()?;
+        let template = template.get();
+        let values = template.values(values)?;
+        let timeout = duration(timeout)?;
+        let (number, alone) = self.futures.keep(waiting);
+        let token = token_of(number, template.kind);
+        let is_full = self.outbox.add(&template.target, |batch| {
+            batch.add(token, timeout, oneway, |opaque, out| {
+                let signed = self.credentials.as_ref();
+                template.encode(opaque, &values, body.as_bytes(), oneway, signed, out)
+            });
+        });
+        Ok((alone, is_full))
+    }
+
     fn check_process(&self) -> PyResult<()> {
         if self.forks == forks::count() {
             return Ok(());
@@ -262,6 +315,14 @@ impl Drop for Connector {
         } else {
             std::mem::forget(runtime); // its threads are in the parent: joining would hang
         }
+    }
+}
+
+fn waiting_of(template: &Bound<'_, FrameTemplate>, future: Py<PyAny>, is_pending: bool) -> Waiting {
+    Waiting {
+        future,
+        is_pending,
+        address: template.get().address.clone_ref(template.py()).into_any(),
     }
 }
 

@@ -213,6 +213,11 @@ pub struct SentReply {
 }
 
 impl SentReply {
+    /// Whether the message is stored as durably as was asked.
+    pub fn is_ok(&self) -> bool {
+        self.code == 0
+    }
+
     /// None for an error, and for a reply without one of the fields: Python then reads the whole
     /// frame.
     pub fn read(reply: &Frame<'_>) -> Option<Self> {

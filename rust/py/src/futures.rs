@@ -14,21 +14,34 @@ pub(super) struct Futures(Mutex<Slots>);
 struct Slots {
     slots: Vec<Option<Waiting>>,
     free: Vec<usize>,
+    /// Number of kept futures that are a `Pending`.
+    pending: usize,
 }
 
 /// The future of a request, and its server.
 pub(super) struct Waiting {
+    /// Gets the outcome by its methods `set_result` and `set_exception`.
     pub future: Py<PyAny>,
+    /// Whether it is a `Pending`.
+    pub is_pending: bool,
     /// The server's address, for the text of an error.
     pub address: Py<PyAny>,
 }
 
 impl Futures {
-    /// Keeps a future; returns its number, and whether it is the only one.
+    /// Keeps a future; returns its number, and whether it is the only one, or the only `Pending`.
     pub fn keep(&self, waiting: Waiting) -> (u64, bool) {
         let mut kept = self.0.lock();
-        let Slots { slots, free } = &mut *kept;
-        let alone = slots.len() == free.len();
+        let Slots {
+            slots,
+            free,
+            pending,
+        } = &mut *kept;
+        let mut alone = slots.len() == free.len();
+        if waiting.is_pending {
+            alone = *pending == 0;
+            *pending += 1;
+        }
         let number = free.pop().unwrap_or_else(|| {
             slots.push(None);
             slots.len() - 1
@@ -43,6 +56,7 @@ impl Futures {
         let number = usize::try_from(number).ok()?;
         let waiting = kept.slots.get_mut(number)?.take()?;
         kept.free.push(number);
+        kept.pending -= usize::from(waiting.is_pending);
         Some(waiting)
     }
 

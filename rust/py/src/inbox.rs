@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -12,6 +12,7 @@ use pyo3::types::PyBytes;
 
 use super::frame_template::{PulledReply, ReplyKind, SentReply};
 use super::frames::frame_to_python;
+use super::outbox::Outbox;
 use mq_client::events::{Events, Failure};
 use mq_format::remoting::Frame;
 
@@ -23,7 +24,7 @@ const FLAG_BITS: u32 = 3;
 // Kinds of events, as the stub of `Connector.drain` describes them.
 const REPLY: u8 = 0;
 const FAILED: u8 = 1;
-const WRITTEN: u8 = 2;
+pub(super) const WRITTEN: u8 = 2;
 const REQUEST: u8 = 3;
 const CLOSED: u8 = 4;
 pub(super) const READ: u8 = 5;
@@ -39,6 +40,8 @@ pub(super) struct Inbox {
     wake: OwnedFd,
     events: Mutex<Pending>,
     seats: Mutex<HashMap<u64, Arc<Seat>>>,
+    /// Told when replies came.
+    outbox: OnceLock<Weak<Outbox>>,
 }
 
 /// The token of a request: its number, and how to read its reply.
@@ -144,7 +147,13 @@ impl Inbox {
             wake,
             events: Mutex::default(),
             seats: Mutex::default(),
+            outbox: OnceLock::new(),
         }
+    }
+
+    /// Tells an outbox when replies came, once.
+    pub fn on_replies(&self, outbox: &Arc<Outbox>) {
+        let _ = self.outbox.set(Arc::downgrade(outbox));
     }
 
     /// Adds a seat for the outcome of a request whose token has the bit `SEATED`.
@@ -227,7 +236,13 @@ impl Events for Inbox {
 
     fn settled(&self) {
         let mut pending = self.events.lock();
-        if pending.events.is_empty() || pending.woken {
+        if pending.events.is_empty() {
+            return;
+        }
+        if let Some(outbox) = self.outbox.get().and_then(Weak::upgrade) {
+            outbox.replied();
+        }
+        if pending.woken {
             return;
         }
         pending.woken = true;

@@ -18,6 +18,8 @@ mod inbox;
 mod logging;
 mod mappings;
 mod offline;
+mod outbox;
+mod pending;
 mod pipeline;
 mod range;
 mod rebuild;
@@ -61,6 +63,8 @@ mod _core {
     use super::logging::next_log;
     #[pymodule_export]
     use super::offline::{Report, Scan, json_lines};
+    #[pymodule_export]
+    use super::pending::Pending;
     #[pymodule_export]
     use super::pipeline::{ColumnBuilder, ColumnsAhead, LinesAhead, Memory};
     #[pymodule_export]

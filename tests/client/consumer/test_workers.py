@@ -5,9 +5,11 @@ import threading
 from typing import Any
 
 from mqclient.consumer.process_queue import ProcessQueue
-from mqclient.consumer.push.workers import ConsumeRequest, Workers
+from mqclient.consumer.push.calls import ConsumeRequest
+from mqclient.consumer.push.workers import Workers
 from mqcommon.message import MessageQueue, ReceivedMessage, decode_messages
 from tests.client.cluster import record
+from tests.waiting import until_async
 
 DEADLINE = 60
 QUEUE = MessageQueue("T", "a", 0)
@@ -32,6 +34,15 @@ class Outcomes:
         if len(self.offsets) == self._enough:
             self.all.set()
 
+    def run_done(
+        self, held: ProcessQueue, handled: list[ReceivedMessage], consume_s: float
+    ) -> None:
+        for message in handled:
+            self.offsets.append([message.queue_offset])
+            self.outcomes.append(None)
+            if len(self.offsets) == self._enough:
+                self.all.set()
+
     async def wait(self) -> None:
         await asyncio.wait_for(self.all.wait(), DEADLINE)
 
@@ -43,7 +54,7 @@ def start(workers: Workers, handler: Any, count: int, size: int, on_loop: bool) 
 
 async def test_quick_handlers_are_run_by_one_task_in_order():
     seen = Outcomes(4)
-    workers = Workers(8, "test", seen.done)
+    workers = Workers(8, "test", seen.done, seen.run_done)
     tasks = set()
 
     async def handle(some, context):
@@ -61,7 +72,7 @@ async def test_quick_handlers_are_run_by_one_task_in_order():
 
 async def test_waiting_handlers_run_in_parallel_up_to_the_limit():
     seen, go_on, full = Outcomes(7), asyncio.Event(), asyncio.Event()
-    workers = Workers(3, "test", seen.done)
+    workers = Workers(3, "test", seen.done, seen.run_done)
     running = most = 0
 
     async def handle(_some, _context):
@@ -86,7 +97,7 @@ async def test_waiting_handlers_run_in_parallel_up_to_the_limit():
 
 async def test_threads_run_in_parallel_and_one_serves_quick_handlers():
     seen = Outcomes(3)
-    workers = Workers(3, "test", seen.done)
+    workers = Workers(3, "test", seen.done, seen.run_done)
     together = threading.Barrier(3)
 
     def meet(_some, _context):
@@ -99,9 +110,48 @@ async def test_threads_run_in_parallel_and_one_serves_quick_handlers():
     assert await workers.stop(DEADLINE)
 
 
+async def test_a_thread_that_stays_in_a_call_is_replaced():
+    seen = Outcomes(400)
+    workers = Workers(3, "test", seen.done, seen.run_done)
+    go_on, threads = threading.Event(), set()
+
+    def handle(some, _context):
+        offset = some[0].queue_offset
+        threads.add(threading.get_ident())
+        if offset == 200:
+            assert go_on.wait(DEADLINE)
+
+    start(workers, handle, 400, 1, on_loop=False)
+    await until_async(lambda: len(seen.offsets) >= 399)
+    assert [200] not in seen.offsets, "what came before and after it is reported"
+    assert len(threads) > 1
+    go_on.set()
+    await seen.wait()
+    assert sorted(seen.offsets) == [[offset] for offset in range(400)]
+    assert await workers.stop(DEADLINE)
+
+
+async def test_forgetting_a_queue_ends_a_run_of_its_calls():
+    seen = Outcomes(1)
+    workers = Workers(1, "test", seen.done, seen.run_done)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def handle(some, _context):
+        if some[0].queue_offset == 100:
+            begun.set()
+            assert go_on.wait(DEADLINE)
+
+    start(workers, handle, 300, 1, on_loop=False)
+    assert await asyncio.to_thread(begun.wait, DEADLINE)
+    assert workers.forget() == 199
+    go_on.set()
+    assert await workers.stop(DEADLINE)
+    assert sorted(seen.offsets) == [[offset] for offset in range(101)]
+
+
 async def test_every_call_has_its_own_outcome():
     seen = Outcomes(4)
-    workers = Workers(1, "test", seen.done)
+    workers = Workers(1, "test", seen.done, seen.run_done)
 
     async def later(offset):
         return offset
@@ -122,7 +172,7 @@ async def test_every_call_has_its_own_outcome():
 
 async def test_stopping_forgets_what_waits_and_waits_for_what_runs():
     seen, begun, go_on = Outcomes(2), threading.Barrier(3), threading.Event()
-    workers = Workers(2, "test", seen.done)
+    workers = Workers(2, "test", seen.done, seen.run_done)
 
     def handle(_some, _context):
         begun.wait(DEADLINE)
