@@ -17,6 +17,8 @@ STEP_S = 0.1
 """Seconds after which a step returns even if it found nothing, for progress and for Ctrl-C."""
 STEP_BYTES = 1 << 20
 """Bytes of found records after which a step returns."""
+PROBLEMS_MAX = 1_000
+"""Most problems that a search keeps."""
 
 
 class Place(NamedTuple):
@@ -80,6 +82,7 @@ class Search:
 
     total: number of offsets to search. searched, found: offsets searched and messages found so far.
     not_json: bodies so far that a condition on JSON could not be checked on. place: where to go on.
+    problems: the first 1,000 problems so far; look at them after the loop.
     """
 
     def __init__(
@@ -97,7 +100,7 @@ class Search:
         self._reader, self._conditions = reader, conditions
         self._count = count
         self._explain, self._advertised = explain, advertised
-        self._first_problems = problems
+        self.problems = list(problems)
         self.total = sum(end - first for _, first, end in ranges)
         self.searched = self.found = self.not_json = 0
         self.place = _start_of(self._left)
@@ -113,6 +116,8 @@ class Search:
         the search tries again; `place` is then where to go on.
         """
         try:
+            if self.problems:
+                yield Found(self.problems[0].queue, b"", tuple(self.problems))
             while not self._is_done:
                 yield self._taken(await in_thread(self._step))
         finally:
@@ -153,8 +158,8 @@ class Search:
         self.not_json += not_json
         if next_offset is not None:
             self.place = Place(queue, next_offset)
-        problems = (*self._first_problems, *(Problem(queue, n, text) for _, n, text in losses))
-        self._first_problems = ()
+        problems = tuple(Problem(queue, n, text) for _, n, text in losses)
+        self.problems += problems[: max(PROBLEMS_MAX - len(self.problems), 0)]
         if is_end:
             self._left.popleft()
             self.place = _start_of(self._left) or self.place

@@ -93,14 +93,17 @@ class SearchPlanner:
         self, extent: Extent, readable: frozenset[MessageQueue]
     ) -> tuple[list[QueueRange], tuple[Problem, ...]]:
         """The stored messages of the queues, and those that the broker lets nobody read."""
+        stats = await self._topics.stats(extent.topic)
+        table = {queue: (o.min_offset, o.max_offset) for queue, o in stats.offset_table.items()}
+        for queue in readable - table.keys():  # a queue above the number of write queues
+            table[queue] = (await self._offsets.minimum(queue), await self._offsets.maximum(queue))
         ranges, problems = [], []
-        for queue, offsets in sorted((await self._topics.stats(extent.topic)).offset_table.items()):
-            count = offsets.max_offset - offsets.min_offset
+        for queue, (first, end) in sorted(table.items()):
             if queue in readable:
-                ranges.append(QueueRange(queue, offsets.min_offset, offsets.max_offset))
-            elif count > 0 and extent.queues is None:
+                ranges.append(QueueRange(queue, first, end))
+            elif end > first and extent.queues is None:
                 words = "the queue is above the topic's number of read queues; raise the number"
-                problems.append(Problem(queue, count, words))
+                problems.append(Problem(queue, end - first, words))
         return ranges, tuple(problems)
 
     async def _limited(

@@ -7,6 +7,7 @@ import re
 import shlex
 import zlib
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ from mqclient.admin import Admin as AsyncAdmin
 from mqclient.admin import search_plan
 from mqclient.errors import UnreachableError
 from mqcommon.message import MessageQueue
+from mqcommon.wire.bodies.topics import TopicConfig
 from mqserver import Standalone
 from tests.admin.json_schema import check_rows
 from tests.admin.test_read_queue_counts import lowered_topic
+from tests.waiting import until
 
 ORDERS = 40
 Run = Callable[..., tuple[int, str, str]]
@@ -316,3 +319,25 @@ def test_a_text_is_found_in_long_bodies(mq_broker: Standalone, run: Run) -> None
     for _ in range(4):  # the text must be aligned wherever Python puts the conditions
         code, out, _ = run(f"messages find -t {topic} --body 'customer-17 '")
         assert (code, len(out.splitlines())) == (0, 1)
+
+
+def test_problems_are_told_when_there_is_nothing_to_search(mq_broker: Standalone) -> None:
+    topic = lowered_topic(mq_broker)
+    with Admin(mq_broker.namesrv) as admin:
+        search = admin.messages.find(topic, begin=datetime.now(UTC) + timedelta(hours=1))
+        assert list(search) == []
+        assert [(problem.queue.queue_id, problem.count) for problem in search.problems] == [(3, 2)]
+
+
+def test_queues_above_the_write_count_are_searched(mq_broker: Standalone) -> None:
+    topic = mq_broker.topic(queues=2)
+    with Producer(mq_broker.namesrv) as producer, Admin(mq_broker.namesrv) as admin:
+        for queue in producer.queues(topic):
+            producer.send(Message(topic, b"x"), queue=queue)
+        mq_broker.wait_dispatched()
+        admin.topics.update(
+            TopicConfig(topic, read_queue_nums=2, write_queue_nums=1),
+            broker=mq_broker.broker_address,
+        )
+        assert until(lambda: admin.topics.route(topic).queue_datas[0].write_queue_nums == 1)
+        assert len(list(admin.messages.find(topic))) == 2
