@@ -153,7 +153,7 @@ fn a_slave_has_the_masters_log_and_queues_byte_for_byte() {
         master.put(40, &[b'a'; 1_000]);
         let root = tempfile::tempdir().unwrap();
         let slave = Slave::at(root, sync_flush);
-        slave.ha.set_master(Some(master.address.clone()), None);
+        slave.ha.set_master(Some(master.address.clone()), Some(0));
         master.put(300, &[b'b'; 1_000]);
         assert_equal(&master, &slave);
         let row = &master.ha.slaves()[0];
