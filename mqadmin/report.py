@@ -181,6 +181,7 @@ async def _show_live(live: Live) -> None:
     if not sys.stdout.isatty():
         async for shown in live.rounds:
             write_rows(shown.rows, live.columns, "table")
+            sys.stdout.flush()
             _write_note(shown)
         return
     from rich.console import Console

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from mqadmin import main
+from mqadmin.doctor import servers
 from mqadmin.doctor.access import check_access, check_unanswered
 from mqadmin.doctor.facts import BrokerFacts, Facts, Unanswered
 from mqadmin.doctor.findings import SHOWN_MAX, Finding, text_of
@@ -280,6 +281,12 @@ def diagnosed(
     return [(row["severity"], row["check"], row["subject"]) for row in rows]
 
 
+@pytest.fixture
+def any_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk of this machine does not count."""
+    monkeypatch.setattr(servers, "_disk", lambda _broker: ())
+
+
 @pytest.fixture(scope="module")
 def sample_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
     """A broker whose access file has an account of RocketMQ's sample."""
@@ -292,6 +299,7 @@ def sample_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalo
         yield broker
 
 
+@pytest.mark.usefixtures("any_disk")
 def test_a_default_password_is_an_error(
     sample_broker: Standalone, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -303,6 +311,7 @@ def test_a_default_password_is_an_error(
     assert found == [("error", "acl.default", where)]
 
 
+@pytest.mark.usefixtures("any_disk")
 def test_without_an_account_the_unanswered_questions_are_named(
     sample_broker: Standalone, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -310,6 +319,7 @@ def test_without_an_account_the_unanswered_questions_are_named(
     assert {(severity, check) for severity, check, _ in found} == {("error", "doctor.unanswered")}
 
 
+@pytest.mark.usefixtures("any_disk")
 def test_a_group_that_hangs_is_found(
     mq_broker: Standalone, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -336,6 +346,7 @@ def test_a_group_that_hangs_is_found(
     assert ("warning", "group.stuck", f"group {group}") in found
 
 
+@pytest.mark.usefixtures("any_disk")
 def test_an_orphan_and_an_unused_topic_are_found(
     mq_broker: Standalone, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -81,6 +81,11 @@ def _hours(broker: Broker, now_ms: int) -> float:
     return (now_ms - int(earliest)) / MS_PER_HOUR if earliest else 0.0
 
 
+def _has_oldest(runtime: Mapping[str, str]) -> bool:
+    """Whether the broker knows the time of its oldest message; RocketMQ's text takes -1 for one."""
+    return int(runtime.get("earliestMessageTimeStamp") or 0) > 0
+
+
 def _load_row(broker: Broker, now_ms: int) -> dict[str, object]:
     runtime = broker.runtime
     return {
@@ -92,7 +97,7 @@ def _load_row(broker: Broker, now_ms: int) -> dict[str, object]:
         "inTps": first_number(runtime.get("putTps")),
         "outTps": first_number(transferred_tps(runtime)),
         "pageCacheLockTimeMills": int(runtime.get("pageCacheLockTimeMills") or 0),
-        "hours": round(_hours(broker, now_ms), 2),
+        "hours": round(_hours(broker, now_ms), 2) if _has_oldest(runtime) else None,
         "commitLogDiskRatio": float(runtime.get("commitLogDiskRatio") or 0),
     }
 
