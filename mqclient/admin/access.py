@@ -11,7 +11,11 @@ from mqcommon.wire.headers.admin import GetBrokerAclConfigResponseHeader
 
 
 class Access(Room):
-    """Accounts and white lists of one broker. All raise BrokerError if the broker refuses."""
+    """Accounts and white lists of one broker. All raise BrokerError if the broker refuses.
+
+    address: the broker's "host:port". access_key: name of an account. addresses: a comma list of
+    white addresses.
+    """
 
     async def put_account(self, address: str, account: PlainAccessConfig) -> None:
         """Create an account, or change the given fields; `admin` and the keys always count."""

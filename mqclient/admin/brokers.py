@@ -17,7 +17,11 @@ from mqcommon.wire.codes import RequestCode
 
 
 class Brokers(Room):
-    """Clusters, brokers, their runtime figures and configuration."""
+    """Clusters, brokers, their runtime figures and configuration.
+
+    address, broker: "host:port" of one broker. cluster: its name; None, without a broker, is the
+    only one. changes: RocketMQ's keys with their new values.
+    """
 
     async def clusters(self, namesrv: str | None = None) -> ClusterInfo:
         """Every cluster, broker name and address that the NameServer knows.

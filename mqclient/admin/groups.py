@@ -27,7 +27,10 @@ class GroupOnBroker:
 
 
 class Groups(Room):
-    """Consumer groups of a cluster."""
+    """Consumer groups of a cluster.
+
+    group: its name. config: a GroupConfig, with the group's name. client_id: one member.
+    """
 
     def __init__(self, channel: Channel, brokers: Brokers) -> None:
         super().__init__(channel)

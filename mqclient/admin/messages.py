@@ -69,7 +69,10 @@ class MessageTrack:
 
 
 class Messages(Room):
-    """Messages by id, and their fate."""
+    """Messages by id, and their fate.
+
+    topic, group: names. unique_key: the msg_id of a SendResult. client_id: a member of the group.
+    """
 
     def __init__(
         self, channel: Channel, brokers: Brokers, topics: Topics, groups: Groups, offsets: Offsets

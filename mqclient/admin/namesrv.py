@@ -13,6 +13,8 @@ from mqcommon.wire.calls.call import Call
 class NameServers(Room):
     """NameServers. A change goes to all of them, because they do not tell each other.
 
+    namespace, key: of the key-value configuration. broker_name: a broker. namesrv: "host:port" of
+    the only NameServer to ask; None asks all. changes: RocketMQ's keys with their new values.
     Raises the first error after all were asked.
     """
 

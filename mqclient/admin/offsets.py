@@ -16,7 +16,7 @@ from mqcommon.wire.calls.call import Call
 
 
 class Offsets(Room):
-    """Offsets of queues and groups."""
+    """Offsets of queues and groups. topic, group: names. when: an aware datetime."""
 
     async def progress(self, group: str, topic: str | None = None) -> ConsumeStats:
         """Progress of a group in each of its queues, from all brokers that know the group.

@@ -88,8 +88,9 @@ class OffsetPlan:
 class Plans(Room):
     """Plans of changes of groups' offsets. A plan changes nothing until it is given to `apply`.
 
-    queues: only these queues of the topic; None is all queues that consumers read. All raise
-    NoRouteError for an unknown topic, and RocketMQError if a queue's broker has no master.
+    source, target: the groups to copy offsets from and to. queues: only these queues of the topic;
+    None is all queues that consumers read.
+    All raise NoRouteError for an unknown topic, and RocketMQError if a queue's broker has no master.
     """
 
     def __init__(self, channel: Channel, groups: Groups, offsets: Offsets, resets: Resets) -> None:

@@ -42,6 +42,7 @@ class RollbackStats:
 class Resets(Room):
     """Moves groups to another time.
 
+    topic, group: names. source, target: the groups to copy offsets from and to.
     to: an aware datetime, or "earliest" or "latest" for the start or the end of each queue.
     force: move forward too; without it no offset becomes higher.
     """

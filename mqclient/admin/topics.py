@@ -24,7 +24,11 @@ CREATE_TRIES = 5
 
 
 class Topics(Room):
-    """Topics of a cluster."""
+    """Topics of a cluster.
+
+    topic: its name. config: a TopicConfig, with the topic's name. broker_name, broker_names: the
+    brokers whose queues are meant.
+    """
 
     def __init__(self, channel: Channel, brokers: Brokers) -> None:
         super().__init__(channel)

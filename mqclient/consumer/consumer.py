@@ -164,8 +164,8 @@ class Consumer(AsyncClient):
         """Wait until the group has shared every subscribed topic once, or the assigned queues are
         read.
 
-        Returns this consumer's queues, which may be none if the group has more members than
-        queues. Raises ClientTimeout, BrokerError when a broker refuses a SqlFilter.
+        timeout: seconds. Returns this consumer's queues, which may be none if the group has more
+        members than queues. Raises ClientTimeout, BrokerError when a broker refuses a SqlFilter.
         """
         self._client.check_running()
         limit = seconds(timeout)

@@ -39,11 +39,15 @@ class ClientMetrics(Protocol):
     """Is told of a client's work; see `METRICS`. Called by any thread, so it must not block."""
 
     def add(self, name: str, amount: float, labels: Mapping[str, str], /) -> None:
-        """Add to a counter or a sum."""
+        """Add to a counter or a sum.
+
+        name: one of `METRICS`. amount: negative only of a sum. labels: the names that the metric
+        has there, with their values.
+        """
         ...
 
     def set(self, name: str, value: float, labels: Mapping[str, str], /) -> None:
-        """Set a gauge."""
+        """Set a gauge. value: the new one. name, labels: as for `add`."""
         ...
 
 

@@ -23,7 +23,10 @@ class MockTransport:
         self.sent: list[tuple[str, Frame]] = []
 
     async def call(self, address: str, request: Frame, timeout: float) -> Frame:
-        """Run the script of the request's code; KeyError that names the code if there is none."""
+        """Run the script of the request's code; KeyError that names the code if there is none.
+
+        address: "host:port", which the script gets. timeout: is not looked at.
+        """
         self.sent.append((address, request))
         script = self.scripts.get(request.code)
         if script is None:
@@ -35,7 +38,7 @@ class MockTransport:
         return replace(outcome, opaque=request.opaque)
 
     async def oneway(self, address: str, request: Frame, timeout: float) -> None:
-        """Log the request, and run the script of its code if there is one."""
+        """Log the request, and run the script of its code if there is one. As `call`."""
         if request.code in self.scripts:
             await self.call(address, request, timeout)
         else:

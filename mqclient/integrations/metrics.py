@@ -31,11 +31,11 @@ class PrometheusMetrics:
         }
 
     def add(self, name: str, amount: float, labels: Mapping[str, str]) -> None:
-        """Add to a counter or a sum."""
+        """Add to a counter or a sum; see `ClientMetrics`."""
         self._made[name].labels(**labels).inc(amount)
 
     def set(self, name: str, value: float, labels: Mapping[str, str]) -> None:
-        """Set a gauge."""
+        """Set a gauge; see `ClientMetrics`."""
         self._made[name].labels(**labels).set(value)
 
 
@@ -59,9 +59,9 @@ class OpenTelemetryMetrics:
         }
 
     def add(self, name: str, amount: float, labels: Mapping[str, str]) -> None:
-        """Add to a counter or a sum."""
+        """Add to a counter or a sum; see `ClientMetrics`."""
         self._made[name].add(amount, dict(labels))
 
     def set(self, name: str, value: float, labels: Mapping[str, str]) -> None:
-        """Set a gauge."""
+        """Set a gauge; see `ClientMetrics`."""
         self._made[name].set(value, dict(labels))

@@ -33,7 +33,10 @@ class AccessPoint:
 
     @classmethod
     def read(cls, url: str) -> AccessPoint:
-        """Read "oms:rocketmq://host:port,host:port/namespace". Raises ValueError, TypeError."""
+        """Read a url "oms:rocketmq://host:port,host:port/namespace".
+
+        Raises ValueError, TypeError.
+        """
         if not isinstance(url, str):
             raise TypeError(f"an access point must be str, not {type(url).__name__}")
         parts = _URL.fullmatch(url.strip())

@@ -69,6 +69,7 @@ def traced(
     """The same handler with a CONSUMER span around each call.
 
     A span of one message continues the trace of its sender, and of several has a link to each.
+    group: the consumer's, for the spans. tracer_provider: None is the global one.
     """
     attributes = {"messaging.consumer.group.name": group}
     return _traced(handler, is_async(handler), _tracer(tracer_provider), lambda: attributes)
@@ -113,7 +114,11 @@ def processing(
     group: str | None = None,
     tracer_provider: trace.TracerProvider | None = None,
 ) -> Iterator[Span]:
-    """A CONSUMER span around the handling of one message of a lite pull consumer."""
+    """A CONSUMER span around the handling of one message of a lite pull consumer.
+
+    group: the consumer's, for the span; None leaves it out. tracer_provider: None is the global
+    one.
+    """
     attributes = {"messaging.consumer.group.name": group} if group else {}
     with _process_span(_tracer(tracer_provider), [message], attributes) as span:
         yield span

@@ -62,7 +62,7 @@ class _Msgspec(Generic[K]):
             raise ValueError(f"{type(value).__name__} is no {name}: {error}") from error
 
     def loads(self, body: bytes) -> K:
-        """The value. Raises ValueError for another format or another type."""
+        """The value of a body. Raises ValueError for another format or another type."""
         return self._decode(body)
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any]]:
@@ -104,13 +104,13 @@ class Text:
         self._encoding = encoding
 
     def dumps(self, value: str) -> bytes:
-        """The body. Raises TypeError for anything but text, UnicodeEncodeError."""
+        """The body of a value. Raises TypeError for anything but text, UnicodeEncodeError."""
         if not isinstance(value, str):
             raise TypeError(f"text is str, not {type(value).__name__}")
         return value.encode(self._encoding)
 
     def loads(self, body: bytes) -> str:
-        """The value. Raises UnicodeDecodeError."""
+        """The value of a body. Raises UnicodeDecodeError."""
         return body.decode(self._encoding)
 
 

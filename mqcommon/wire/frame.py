@@ -95,7 +95,10 @@ class Frame:
         fields: dict[str, str] | None = None,
         body: bytes = b"",
     ) -> Self:
-        """Build the response to this request: its opaque and its serialisation are echoed."""
+        """Build the response to this request: its opaque and its serialisation are echoed.
+
+        code: of ResponseCode, 0 for success. remark: text of an error. fields, body: the answer.
+        """
         return replace(
             self,
             code=code,

@@ -57,7 +57,7 @@ class Body(Struct):
 
     @classmethod
     def from_plain(cls, plain: object) -> Self:
-        """Build the body from what `fastjson.loads` returned; raises BodyError."""
+        """Build the body from plain: what `fastjson.loads` returned. Raises BodyError."""
         if not isinstance(plain, Mapping):
             raise BodyError(f"{cls.__name__}: expected an object, found {type(plain).__name__}")
         values = {}

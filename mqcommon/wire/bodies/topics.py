@@ -47,7 +47,7 @@ class TopicConfig(_TopicName, kw_only=True):
 
     @classmethod
     def from_plain(cls, plain: object) -> Self:
-        """As in every body; a row in the usual form of brokers is taken unchanged."""
+        """As `from_plain` of every body; a row in the usual form of brokers is taken unchanged."""
         if type(plain) is dict and plain.keys() == _TOPIC_KEYS:
             values = _topic_values(plain)
             if tuple(map(type, values)) == _TOPIC_TYPES and all(map(_fits, _numbers(values))):
