@@ -90,7 +90,7 @@ class Plans(Room):
 
     source, target: the groups to copy offsets from and to. queues: only these queues of the topic;
     None is all queues that consumers read.
-    All raise NoRouteError for an unknown topic, and RocketMQError if a queue's broker has no master.
+    All raise NoRouteError for an unknown topic, and RocketMQError if a queue has no master.
     """
 
     def __init__(self, channel: Channel, groups: Groups, offsets: Offsets, resets: Resets) -> None:

@@ -38,7 +38,11 @@ class BlockingRoom(BlockingFace):
 
 
 class Access(BlockingRoom):
-    """Accounts and white lists of one broker. All raise BrokerError if the broker refuses."""
+    """Accounts and white lists of one broker. All raise BrokerError if the broker refuses.
+
+    address: the broker's "host:port". access_key: name of an account. addresses: a comma list of
+    white addresses.
+    """
 
     put_account = sync(access.Access.put_account)
     delete_account = sync(access.Access.delete_account)
@@ -48,7 +52,11 @@ class Access(BlockingRoom):
 
 
 class Brokers(BlockingRoom):
-    """Clusters, brokers, their runtime figures and configuration."""
+    """Clusters, brokers, their runtime figures and configuration.
+
+    address, broker: "host:port" of one broker. cluster: its name; None, without a broker, is the
+    only one. changes: RocketMQ's keys with their new values.
+    """
 
     clusters = sync(brokers.Brokers.clusters)
     masters = sync(brokers.Brokers.masters)
@@ -80,7 +88,10 @@ class DeadLetters(BlockingRoom):
 
 
 class Groups(BlockingRoom):
-    """Consumer groups of a cluster."""
+    """Consumer groups of a cluster.
+
+    group: its name. config: a GroupConfig, with the group's name. client_id: one member.
+    """
 
     names = sync(groups.Groups.names)
     update = sync(groups.Groups.update)
@@ -101,7 +112,10 @@ class Lags(BlockingRoom):
 
 
 class Messages(BlockingRoom):
-    """Messages by id, and their fate."""
+    """Messages by id, and their fate.
+
+    topic, group: names. unique_key: the msg_id of a SendResult. client_id: a member of the group.
+    """
 
     view = sync(messages.Messages.view)
     query = sync(messages.Messages.query)
@@ -117,6 +131,8 @@ class Messages(BlockingRoom):
 class NameServers(BlockingRoom):
     """NameServers. A change goes to all of them, because they do not tell each other.
 
+    namespace, key: of the key-value configuration. broker_name: a broker. namesrv: "host:port" of
+    the only NameServer to ask; None asks all. changes: RocketMQ's keys with their new values.
     Raises the first error after all were asked.
     """
 
@@ -132,7 +148,7 @@ class NameServers(BlockingRoom):
 
 
 class Offsets(BlockingRoom):
-    """Offsets of queues and groups."""
+    """Offsets of queues and groups. topic, group: names. when: an aware datetime."""
 
     progress = sync(offsets.Offsets.progress)
     unreadable = sync(offsets.Offsets.unreadable)
@@ -149,8 +165,9 @@ class Offsets(BlockingRoom):
 class Plans(BlockingRoom):
     """Plans of changes of groups' offsets. A plan changes nothing until it is given to `apply`.
 
-    queues: only these queues of the topic; None is all queues that consumers read. All raise
-    NoRouteError for an unknown topic, and RocketMQError if a queue's broker has no master.
+    source, target: the groups to copy offsets from and to. queues: only these queues of the topic;
+    None is all queues that consumers read.
+    All raise NoRouteError for an unknown topic, and RocketMQError if a queue has no master.
     """
 
     reset = sync(plans.Plans.reset)
@@ -169,6 +186,7 @@ class Producers(BlockingRoom):
 class Resets(BlockingRoom):
     """Moves groups to another time.
 
+    topic, group: names. source, target: the groups to copy offsets from and to.
     to: an aware datetime, or "earliest" or "latest" for the start or the end of each queue.
     force: move forward too; without it no offset becomes higher.
     """
@@ -181,7 +199,11 @@ class Resets(BlockingRoom):
 
 
 class Topics(BlockingRoom):
-    """Topics of a cluster."""
+    """Topics of a cluster.
+
+    topic: its name. config: a TopicConfig, with the topic's name. broker_name, broker_names: the
+    brokers whose queues are meant.
+    """
 
     names = sync(topics.Topics.names)
     route = sync(topics.Topics.route)
