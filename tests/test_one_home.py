@@ -108,6 +108,7 @@ FOR_GOOD_REASON = {
     "tests/waiting.py": "the home",
     "tests/server/floods/test_queries.py": "sends at a pace, for a time",
     "tests/server/floods/wire_floods.py": "sends at a pace",
+    "tests/client/test_run.py": "a program whose handler runs while the signal comes",
     "tests/bad_input/test_signals.py": "a program that is interrupted, and the length of a burst",
     "tests/interop/differential/stand.py": "asks again on a connection that may close",
     "tests/interop/test_native_codes.py": "sends until enough was counted",
