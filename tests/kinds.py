@@ -21,6 +21,7 @@ FOLDERS = {
     "tests/bad_input": "server",
     "tests/benches": "unit",
     "tests/broker": "unit",
+    "tests/broker/replication": "unit",
     "tests/client": "unit",
     "tests/client/admin": "unit",
     "tests/client/blocking": "unit",

@@ -19,6 +19,7 @@ from mqserver.broker.creations import Creations
 from mqserver.broker.opening import open_store
 from mqserver.broker.published import broker_row, plane_settings
 from mqserver.broker.relay import Relay
+from mqserver.broker.replication.replication import Replication
 from mqserver.broker.slow_groups import stop_slow_groups
 from mqserver.broker.state import filters, groups, topics, unasked
 from mqserver.broker.state.bounds import Bounds, Footprints
@@ -94,6 +95,8 @@ class Broker:
         self._listener: Listener | None = None
         self._context: BrokerContext | None = None
         self._checks: Checks | None = None
+        self._replication: Replication | None = None
+        self._ha_port = 0
         self._health: HttpListener | None = None
 
     # --- what callers may ask
@@ -138,6 +141,8 @@ class Broker:
         assert self._listener is not None
         self._listener.accept()
         self._registrar.start()
+        assert self._replication is not None
+        self._replication.begin(self._registrar.namesrvs)
         log.info("broker %s accepts requests at %s", self.settings.broker_name, self.address)
 
     def _give_up(self, store: Store) -> None:
@@ -187,9 +192,13 @@ class Broker:
             opened.callback(self._health.stop)
         context.saver.start()
         opened.callback(context.saver.stop)
-        self._checks = Checks(context)
-        self._checks.start()
-        opened.callback(self._checks.stop)
+        self._replication = context.replication = Replication(context, store, self.services)
+        self._ha_port = self._replication.open(self.port)
+        opened.callback(self._replication.stop)
+        if not self.settings.is_slave:
+            self._checks = Checks(context)
+            self._checks.start()
+            opened.callback(self._checks.stop)
 
     def _built(self, store: Store) -> BrokerContext:
         """Build the broker's state, and load the state files of the store."""
@@ -303,8 +312,10 @@ class Broker:
             ),
             context.topics,
             lambda: context.settings,
-            context.topics.set_ordered,
+            # A slave has the marks of ordered topics from its master.
+            (lambda _topics: None) if settings.is_slave else context.topics.set_ordered,
             self.services,
+            context.replication.master_is if context.replication else None,
         )
 
     # --- stop
@@ -337,6 +348,8 @@ class Broker:
             context.acl.stop()
         context.relay.close()
         listener.stop(timeout=DRAIN_S)
+        if self._replication is not None:
+            self._replication.stop()
         context.creations.stop()
         context.topic_changes.stop()
         self._scanner.join(timeout=1.0)
@@ -367,10 +380,10 @@ class Broker:
     # --- tables and events
 
     def _addresses(self) -> dict[str, str | int]:
-        """The addresses in use, by setting; RocketMQ derives haListenPort from listenPort."""
+        """The addresses in use, by setting."""
         host = self.advertised.host
         slaves = self.settings.broker_ip2 or host
-        return {"brokerIP1": host, "brokerIP2": slaves, "haListenPort": self.port + 1}
+        return {"brokerIP1": host, "brokerIP2": slaves, "haListenPort": self._ha_port}
 
     def _store_host(self) -> str:
         port = self.settings.advertised_port or self.port
@@ -428,14 +441,15 @@ class Broker:
             with self.services.round(self._scanner.name):
                 self.context.stats.sample()
                 lines.look()
-                refusal = self._log_refusal(refusal)
+                if not self.settings.is_slave:
+                    refusal = self._log_refusal(refusal)
                 context = self.context
                 context.days.look(context.store.runtime())
                 self.close_silent(CLIENT_EXPIRY_S)
                 turn = next(turns)
                 if turn % PROTECT_TURNS == 0:
                     stop_slow_groups(context)
-                if turn % UNUSED_TURNS == 0:
+                if turn % UNUSED_TURNS == 0 and not self.settings.is_slave:
                     take_back_unused(context)
 
     def close_silent(self, seconds: float) -> None:
@@ -472,6 +486,9 @@ def _health(context: BrokerContext) -> HttpListener:
     def unready() -> str | None:
         if not context.accepting:
             return "the broker is stopping"
+        replication = context.replication
+        if context.settings.is_slave:
+            return (replication and replication.unready()) or context.services.unready()
         return context.store.refusal() or context.services.unready()
 
     return health_listener(context.settings.metrics_listen, BrokerMetrics(context).collect, unready)

@@ -36,6 +36,7 @@ ACL_EXCEPTION = "org.apache.rocketmq.acl.common.AclException"
 
 if TYPE_CHECKING:
     from mqserver.broker.acl.control import AccessControl
+    from mqserver.broker.replication.replication import Replication
 
 
 class StoreDoor(Protocol):
@@ -253,7 +254,7 @@ class BrokerContext(Struct):
     monotonic: seconds. now_ms: wall clock. acl: None if access control is off. services: the
     background threads. bounds: limits on what clients can create. unasked: what they
     had created. copies: half messages that the
-    checks stored again.
+    checks stored again. replication: None until the broker listens.
     """
 
     settings: BrokerSettings
@@ -285,6 +286,7 @@ class BrokerContext(Struct):
     acl: AccessControl | None = None
     services: Services = field(default_factory=Services)
     copies: Copies = field(default_factory=Copies)
+    replication: Replication | None = None
     certificate_end: Callable[[], int | None] = lambda: None
 
     def check_readable(self, request: Request, message: ReceivedMessage) -> None:

@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from mqcommon import names
 from mqserver.broker.context import BrokerContext
+from mqserver.broker.replication.metrics import replication_metrics
 from mqserver.broker.state.members import Member, language_name
 from mqserver.broker.stats.statistics import GROUP_GET_NUMS, GROUP_GET_SIZE
 from mqserver.broker.table import CODE_FAMILIES
@@ -53,6 +54,7 @@ class BrokerMetrics:
         yield from self._tls(counters)
         yield from self._connections()
         yield self._service_failures()
+        yield from replication_metrics(self._broker.replication, self._common)
         yield self._topics_in()
         yield self._groups_out("messages_out", "Messages read", GROUP_GET_NUMS)
         yield self._groups_out("throughput_out", "Bytes of messages read", GROUP_GET_SIZE)

@@ -60,6 +60,8 @@ def broker_row(context: BrokerContext) -> dict[str, object]:
         "filter_retry": settings.filter_support_retry,
         "reject_transaction": settings.reject_transaction_message,
         "slave_read": settings.slave_read_enable,
+        "is_slave": settings.is_slave,
+        "corrects_offsets": settings.corrects_offsets,
         "store_host": context.store_host,
         "accepting": context.accepting,
         "consumer_offset_max": settings.consumer_offset_max,

@@ -29,6 +29,7 @@ from mqserver.broker.processors import (
     topic,
     transaction,
 )
+from mqserver.broker.replication.refused import of_slave
 from mqserver.config.settings import BrokerSettings
 from mqserver.runtime.bad_input import refusing_bad_input
 from mqserver.runtime.processor_api import Family, Processor, Reply, Request, Response
@@ -108,12 +109,13 @@ _QUERY_PATIENCE_MS = 10_000
 
 def processors_of(broker: BrokerContext) -> dict[int, Processor]:
     """The processors of one broker."""
-    processors = {
+    processors: dict[int, Processor] = {
         int(code): partial(refusing_bad_input(processor), broker)
         for code, (_, processor) in PROCESSORS.items()
     }
     pull = int(Code.PULL_MESSAGE)
-    return {**processors, pull: partial(_main_port_only, processors[pull])}
+    processors[pull] = partial(_main_port_only, processors[pull])
+    return of_slave(processors) if broker.settings.is_slave else processors
 
 
 def _main_port_only(processor: Processor, request: Request) -> Reply:

@@ -105,6 +105,10 @@ def broker_check(file: str | None, settings: tuple[str, ...], strict: bool) -> N
     "--advertise", metavar="HOST[:PORT]", envvar="MQSTACK_ADVERTISE", show_envvar=True,
     help="Broker address that clients are given.",
 )  # fmt: skip
+@click.option(
+    "--slaves", type=click.IntRange(0, 16), default=0, show_default=True,
+    help="Slaves of the broker, with stores beside its own.",
+)  # fmt: skip
 @_set
 @click.option(
     "--set-namesrv", "namesrv_settings", multiple=True, metavar="KEY=VALUE",
@@ -114,6 +118,7 @@ def standalone(
     data: str | None,
     host: str,
     advertise: str | None,
+    slaves: int,
     settings: tuple[str, ...],
     namesrv_settings: tuple[str, ...],
 ) -> None:
@@ -121,7 +126,7 @@ def standalone(
     from mqserver.commands.standalone import run_standalone
 
     names = split(namesrv_settings, "--set-namesrv")
-    run_standalone(data, host, advertise, split(settings), names)
+    run_standalone(data, host, advertise, split(settings), names, slaves)
 
 
 @cli.command("quickstart")

@@ -29,10 +29,11 @@ def run_standalone(
     advertise: str | None,
     settings: Mapping[str, str],
     namesrv_settings: Mapping[str, str],
+    slaves: int = 0,
 ) -> None:
     """Run `mqserver standalone` until a signal stops it."""
     allow_open_files()
-    both = _standalone(data, host, advertise, settings, namesrv_settings)
+    both = _standalone(data, host, advertise, settings, namesrv_settings, slaves)
     try:
         folder = _standalone_log(both)
     except SettingsError:
@@ -49,6 +50,8 @@ def run_standalone(
     )
     for warning in both.servers.warnings:
         warn(warning)
+    for number, address in enumerate(both.slave_addresses, 1):
+        say(f"slave {number}: {address}")
     if folder:
         say(f"log: {folder}/standalone.log")
     announce(f"ready: {both.namesrv} {both.broker_address}")
@@ -65,6 +68,7 @@ def _standalone(
     advertise: str | None,
     settings: Mapping[str, str],
     namesrv_settings: Mapping[str, str],
+    slaves: int,
 ) -> Standalone:
     return Standalone(
         data,
@@ -74,6 +78,7 @@ def _standalone(
         port=10911,
         settings={"fastPortEnable": "true", **settings},
         namesrv_settings=namesrv_settings,
+        slaves=slaves,
     )
 
 

@@ -1,7 +1,8 @@
 """The broker's settings: RocketMQ's BrokerConfig and Netty configurations, and our own keys.
 
-Names and defaults come from RocketMQ 4.9.7. `store_table.py` has the settings of the store and
-`listener_table.py` the settings that both servers share; `BROKER` holds all.
+Names and defaults come from RocketMQ 4.9.7. `store_table.py` has the settings of the store,
+`replication_table.py` those of masters and slaves, and `listener_table.py` those that both servers
+share; `BROKER` holds all.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 from mqcommon import names
 from mqserver.config.listener_table import ListenerSettings
 from mqserver.config.log_table import LogSettings
+from mqserver.config.replication_table import ReplicationSettings
 from mqserver.config.store_table import STORE_INERT, StoreSettings
 from mqserver.config.table import LATER, LONG_MAX, UNLISTED, Table, inert, ours, setting
 from mqserver.config.tls_table import ClientTlsSettings, ServerTlsSettings
@@ -23,7 +25,7 @@ _LATER = "not built yet"
 _COMMERCIAL = "belongs to a commercial edition of RocketMQ"
 
 
-class BrokerSettings(StoreSettings, ListenerSettings):
+class BrokerSettings(StoreSettings, ReplicationSettings, ListenerSettings):
     """All settings of the broker, except those for log files and TLS."""
 
     # fmt: off
@@ -34,7 +36,7 @@ class BrokerSettings(StoreSettings, ListenerSettings):
         "cluster that the broker joins; commands and the console group brokers by it",
         important=True)
     broker_id: int = setting("brokerId", 0,
-        "id under the broker name; a master has 0, and only masters are built so far",
+        "id under the broker name: 0 for a master, and a number of its own for each slave",
         ceiling=LONG_MAX, important=True)
     broker_ip1: str = setting("brokerIP1", "",
         "address that clients connect to; empty: the address of the network interface. Set it "

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from mqserver.config.broker_table import BrokerSettings
 from mqserver.config.loaded import Loaded, SettingsError
 from mqserver.config.namesrv_table import NamesrvSettings
+from mqserver.config.replication_table import SLAVE, SYNC_MASTER
 from mqserver.config.table import Group, shown_of
 from mqserver.config.tls_table import FILES, ClientTlsSettings, ServerTlsSettings, missing_file
 from mqstore import Settings
@@ -43,6 +44,8 @@ def broker_settings(loaded: Loaded) -> BrokerSettings:
     values = _values(BrokerSettings, loaded)
     values["broker_name"] = values["broker_name"] or _host_name() or "DEFAULT_BROKER"
     values["store_path_root_dir"] = os.path.expanduser(values["store_path_root_dir"])
+    if not loaded.is_set("haListenPort"):
+        values["ha_listen_port"] = 0  # the port after the listener's
     _check_broker(loaded, values)
     values["server_tls"] = server_tls = _server_tls(loaded)
     if not loaded.is_set("useTLS"):
@@ -73,6 +76,7 @@ def store_settings(loaded: Loaded) -> Settings:
         "allocate_step_bytes": loaded.values["allocateStepBytes"],
         "min_free_bytes": loaded.values["minFreeBytes"] or None,
         "commit_log_path": _commit_log_path(loaded),
+        "role": "slave" if loaded.values["brokerRole"] == SLAVE else "master",
     }
     for field in fields(Settings):
         key = field.metadata["key"]
@@ -130,10 +134,7 @@ def _check_broker(loaded: Loaded, values: Mapping[str, Any]) -> None:
     """Check relations between settings at start: RocketMQ's checks, and a few more."""
     _check_networks(loaded, "adminAllowAddresses")
     _check_secret(loaded)
-    if loaded.values["brokerRole"] != "ASYNC_MASTER":
-        raise _refusal(loaded, "brokerRole", "replication is not built yet; use ASYNC_MASTER")
-    if values["broker_id"] != 0:
-        raise _refusal(loaded, "brokerId", "slaves are not built yet; a master has id 0")
+    _check_replication(loaded, values)
     if "," in str(loaded.values["storePathCommitLog"]):
         raise _refusal(loaded, "storePathCommitLog", "must be one path; move all log files there")
     if int(loaded.values["mappedFileSizeConsumeQueue"]) % 20:
@@ -142,9 +143,30 @@ def _check_broker(loaded: Loaded, values: Mapping[str, Any]) -> None:
     if not hours or not all(hour.isdecimal() and int(hour) < 24 for hour in hours):
         raise _refusal(loaded, "deleteWhen", "must be hours, 00 to 23, separated by ;")
     for address in (part for part in values["namesrv_addr"].split(";") if part.strip()):
-        host, _, port = address.strip().rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        if not _is_address(address):
             raise _refusal(loaded, "namesrvAddr", "must be host:port, more separated by ;")
+
+
+def _check_replication(loaded: Loaded, values: Mapping[str, Any]) -> None:
+    is_slave = values["broker_role"] == SLAVE
+    if is_slave and values["broker_id"] == 0:
+        key = "brokerId" if loaded.is_set("brokerId") else "brokerRole"
+        raise _refusal(loaded, key, "a slave needs a brokerId above 0; 0 is the master's")
+    if not is_slave and values["broker_id"] != 0:
+        text = f"a {values['broker_role']} has id 0; a slave needs brokerRole={SLAVE} too"
+        raise _refusal(loaded, "brokerId", text)
+    if values["broker_role"] == SYNC_MASTER and not values["ha_listen"]:
+        raise _refusal(loaded, "haListen", "a SYNC_MASTER needs slaves: set it to true")
+    _check_networks(loaded, "haAllowAddresses")
+    address = str(values["ha_master_address"])
+    if address and not _is_address(address):
+        raise _refusal(loaded, "haMasterAddress", "must be host:port")
+
+
+def _is_address(text: str) -> bool:
+    """Whether a text is host:port."""
+    host, _, port = text.strip().rpartition(":")
+    return bool(host) and port.isdigit() and 0 < int(port) < 65536
 
 
 def _server_tls(loaded: Loaded) -> ServerTlsSettings:

@@ -55,9 +55,6 @@ class StoreSettings(Group):
         "after a clean stop; the recovery from a crash always does")
 
     # durability
-    broker_role: str = setting("brokerRole", "ASYNC_MASTER",
-        "role of the broker; only ASYNC_MASTER is built so far",
-        choices=("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"), important=True)
     flush_disk_type: str = setting("flushDiskType", "ASYNC_FLUSH",
         "when a send is acknowledged: SYNC_FLUSH after the message is on the disk, ASYNC_FLUSH "
         "before (a crash of the machine can lose messages)",
@@ -183,15 +180,7 @@ STORE_INERT = (
     inert("enableScheduleAsyncDeliver", False, _LATER),
     inert("scheduleAsyncDeliverMaxPendingLimit", 2000, _LATER),
     inert("scheduleAsyncDeliverMaxResendNum2Blocked", 3, _LATER),
-    inert("haListenPort", 10912, "replication is not built yet"),
-    inert("haSendHeartbeatInterval", 5000, "replication is not built yet"),
-    inert("haHousekeepingInterval", 20000, "replication is not built yet"),
-    inert("haTransferBatchSize", 32768, "replication is not built yet"),
-    inert("haMasterAddress", "", "replication is not built yet", important=True),
-    inert("haSlaveFallbehindMax", 268435456, "replication is not built yet"),
-    inert("slaveTimeout", 3000, "replication is not built yet"),
-    inert("offsetCheckInSlave", False, "replication is not built yet"),
-    inert("duplicationEnable", False, "replication is not built yet"),
+    inert("duplicationEnable", False, "belongs to DLedger"),
     inert("messageIndexSafe", False, "recovery always repairs the index", important=True),
     inert("commitIntervalCommitLog", 200, _OWN_WAY, important=True),
     inert("commitCommitLogLeastPages", 4, _OWN_WAY),

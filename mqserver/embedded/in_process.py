@@ -1,8 +1,9 @@
-"""A NameServer and a broker in this process."""
+"""A NameServer, a broker and perhaps its slaves in this process."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 
 from mqserver.broker.broker import Broker
 from mqserver.config.broker_table import BROKER
@@ -13,8 +14,6 @@ from mqserver.config.paths import broker_override, namesrv_override
 from mqserver.namesrv.server import NameServer
 
 ORIGIN = "standalone"
-_SERVERS = 2
-"""Both servers share the process's file descriptors."""
 
 
 def pair_namesrv(settings: Mapping[str, str], origin: str = ORIGIN) -> Loaded:
@@ -36,15 +35,23 @@ def pair_broker(settings: Mapping[str, str], origin: str = ORIGIN, namesrv: str 
 
 
 class InProcessServers:
-    """Both servers; the broker gets the NameServer's address."""
+    """All servers; the brokers get the NameServer's address.
+
+    slaves: the settings of each slave of the broker.
+    """
 
     def __init__(
-        self, namesrv_settings: Mapping[str, str], broker_settings: Mapping[str, str]
+        self,
+        namesrv_settings: Mapping[str, str],
+        broker_settings: Mapping[str, str],
+        slaves: Sequence[Mapping[str, str]] = (),
     ) -> None:
         self._namesrv_settings = namesrv_settings
         self._broker_settings = broker_settings
+        self._slave_settings = slaves
         self.names: NameServer | None = None
         self.server: Broker | None = None
+        self.slaves: list[Broker] = []
         self.namesrv = ""
         self.broker = ""
         self.advertised_address = ""
@@ -52,32 +59,46 @@ class InProcessServers:
         self.warnings: tuple[str, ...] = ()
 
     def start(self) -> None:
-        """Start the NameServer, then the broker; a failure leaves neither running."""
-        names = NameServer(pair_namesrv(self._namesrv_settings), servers=_SERVERS)
-        names.start()
-        try:
-            loaded = pair_broker(self._broker_settings, namesrv=names.address)
-            server = Broker(loaded, servers=_SERVERS)
-            server.start()
-        except BaseException:
-            names.stop()
-            raise
-        self.names, self.server = names, server
-        self.namesrv = names.address
+        """Start the NameServer, the broker, then its slaves; a failure leaves none running."""
+        sharing = 2 + len(self._slave_settings)  # the process's file descriptors
+        with ExitStack() as started:
+            names = NameServer(pair_namesrv(self._namesrv_settings), servers=sharing)
+            names.start()
+            started.callback(names.stop)
+            brokers = []
+            for settings in (self._broker_settings, *self._slave_settings):
+                broker = Broker(pair_broker(settings, namesrv=names.address), servers=sharing)
+                broker.start()
+                started.callback(broker.stop)
+                brokers.append(broker)
+            started.pop_all()
+        self.names, (server, *self.slaves) = names, brokers
+        self.server, self.namesrv = server, names.address
         self.advertised_address = server.address
         self.address_origin = server.advertised.origin
         self.warnings = names.warnings + server.advertised.warnings
-        host = server.settings.bind_address
-        self.broker = f"{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{server.port}"
+        self.broker = _reached_at(server)
+
+    @property
+    def slave_addresses(self) -> list[str]:
+        """The addresses of the slaves, each as "host:port"."""
+        return [_reached_at(slave) for slave in self.slaves]
 
     def stop(self) -> None:
-        """Stop the broker, then the NameServer."""
-        if self.server is not None:
-            self.server.stop()
+        """Stop the slaves, the broker, then the NameServer."""
+        for broker in (*self.slaves, self.server):
+            if broker is not None:
+                broker.stop()
         if self.names is not None:
             self.names.stop()
 
     @property
     def poisoned(self) -> bool:
         """After `stop`: whether the store could not be closed whole."""
-        return self.server is not None and self.server.poisoned
+        return any(broker.poisoned for broker in (self.server, *self.slaves) if broker)
+
+
+def _reached_at(broker: Broker) -> str:
+    """The address at which this process reaches a broker."""
+    host = broker.settings.bind_address
+    return f"{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{broker.port}"

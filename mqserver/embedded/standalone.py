@@ -29,6 +29,7 @@ from mqcommon.wire.frame import Frame
 from mqcommon.wire.headers.admin import CreateTopicRequestHeader
 from mqcommon.wire.headers.offsets import QueryConsumerOffsetRequestHeader, QueueRequestHeader
 from mqcommon.wire.headers.pull import PullMessageRequestHeader
+from mqserver.config.replication_table import SLAVE, SLAVES_MAX
 from mqserver.embedded.in_process import InProcessServers
 from mqserver.embedded.raw_client import Probe
 from mqserver.embedded.subprocess_servers import SubprocessServers
@@ -77,7 +78,8 @@ class Standalone:
     host: address to listen on. advertise: "host" or "host:port" that clients are given.
     namesrv_port, port: 0 picks free ones. settings: more of RocketMQ's keys for the broker.
     namesrv_settings: the same for the NameServer. process: run them in a process of their own,
-    so that `kill` is possible.
+    so that `kill` is possible. slaves: number of slaves of the broker, 0 to 16; their stores are
+    beside `data`, as DATA-slave-1 and so on.
     """
 
     def __init__(
@@ -91,7 +93,10 @@ class Standalone:
         settings: Mapping[str, str] | None = None,
         namesrv_settings: Mapping[str, str] | None = None,
         process: bool = False,
+        slaves: int = 0,
     ) -> None:
+        if not 0 <= slaves <= SLAVES_MAX:
+            raise ValueError(f"slaves={slaves}: must be 0 to {SLAVES_MAX}")
         self.is_temporary = data is None
         self.data = Path(data or tempfile.mkdtemp(prefix="mqstack-"))
         self.host = host
@@ -101,6 +106,7 @@ class Standalone:
             "bindAddress": host,
             "listenPort": str(port),
             "fastPortEnable": "false",
+            "haListen": str(bool(slaves)).lower(),
             "storePathRootDir": str(self.data),
             **advertised_keys(advertise),
             **ALWAYS,
@@ -114,6 +120,7 @@ class Standalone:
             **(namesrv_settings or {}),
         }
         self._process = process
+        self._slaves = slaves
         self._servers: Servers | None = None
         self._has_run = False
 
@@ -126,9 +133,12 @@ class Standalone:
         """
         servers: Servers
         if self._process:
-            servers = SubprocessServers(self.data, self.namesrv_settings, self.broker_settings)
+            servers = SubprocessServers(
+                self.data, self.namesrv_settings, self.broker_settings, self._slaves
+            )
         else:
-            servers = InProcessServers(self.namesrv_settings, self.broker_settings)
+            settings = [self._slave_settings(number) for number in self._slave_numbers]
+            servers = InProcessServers(self.namesrv_settings, self.broker_settings, settings)
         try:
             servers.start()
         except BaseException:
@@ -138,6 +148,27 @@ class Standalone:
         self._servers, self._has_run = servers, True
         self._keep_ports()
         return self
+
+    @property
+    def _slave_numbers(self) -> range:
+        return range(1, self._slaves + 1)
+
+    def _slave_data(self, number: int) -> Path:
+        return self.data.with_name(f"{self.data.name}-slave-{number}")
+
+    def _slave_settings(self, number: int) -> dict[str, str]:
+        """The settings of a slave: the master's, with a role, a port and a store of its own."""
+        return {
+            **self.broker_settings,
+            "brokerRole": SLAVE,
+            "brokerId": str(number),
+            "listenPort": "0",
+            "advertisedPort": "0",
+            "haListen": "false",
+            "fastPortEnable": "false",
+            "metricsListen": "",
+            "storePathRootDir": str(self._slave_data(number)),
+        }
 
     def _keep_ports(self) -> None:
         """A restart takes the same ports, and the sizes the store has now."""
@@ -156,7 +187,8 @@ class Standalone:
 
     def _remove_temporary(self) -> None:
         if self.is_temporary:
-            shutil.rmtree(self.data, ignore_errors=True)
+            for folder in (self.data, *map(self._slave_data, self._slave_numbers)):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def restart(self) -> None:
         """Stop both in order and start them again: same ports, same store."""
@@ -195,6 +227,12 @@ class Standalone:
     def broker_address(self) -> str:
         """Address of the broker, "host:port"."""
         return self.servers.broker
+
+    @property
+    def slave_addresses(self) -> list[str]:
+        """Addresses of the slaves, each as "host:port"; they are known with `process=False`."""
+        servers = self.servers
+        return servers.slave_addresses if isinstance(servers, InProcessServers) else []
 
     @property
     def advertised_address(self) -> str:

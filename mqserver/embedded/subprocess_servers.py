@@ -18,12 +18,17 @@ STOP_TIMEOUT_S = 30.0
 
 
 class SubprocessServers:
-    """The process of both servers. data: the store's directory."""
+    """The process of all servers. data: the store's directory. slaves: number of slaves."""
 
     def __init__(
-        self, data: Path, namesrv_settings: Mapping[str, str], broker_settings: Mapping[str, str]
+        self,
+        data: Path,
+        namesrv_settings: Mapping[str, str],
+        broker_settings: Mapping[str, str],
+        slaves: int = 0,
     ) -> None:
         self._data = data
+        self._slaves = slaves
         self._namesrv_settings = namesrv_settings
         self._broker_settings = broker_settings
         self._process: subprocess.Popen[str] | None = None
@@ -42,6 +47,8 @@ class SubprocessServers:
     def start(self) -> None:
         """Start the process and wait for its ready line. Raises RuntimeError with its output."""
         command = [sys.executable, "-m", "mqserver.cli", "standalone", "--data", str(self._data)]
+        if self._slaves:
+            command += ["--slaves", str(self._slaves)]
         for key, value in self._broker_settings.items():
             command += ["--set", f"{key}={value}"]
         for key, value in self._namesrv_settings.items():

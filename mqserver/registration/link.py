@@ -12,7 +12,10 @@ from mqclient.engine.transport import Transport
 from mqcommon.wire.bodies.common import DataVersion, KVTable
 from mqcommon.wire.bodies.topics import TopicConfigSerializeWrapper
 from mqcommon.wire.frame import Frame
-from mqcommon.wire.headers.namesrv import QueryDataVersionResponseHeader
+from mqcommon.wire.headers.namesrv import (
+    QueryDataVersionResponseHeader,
+    RegisterBrokerResponseHeader,
+)
 from mqserver.broker.state.topics import Topics
 from mqserver.config.settings import BrokerSettings
 from mqserver.registration.requests import Requests
@@ -25,6 +28,8 @@ period."""
 LOST_S = 0.05
 """Pause before the broker connects again to a NameServer that closed the connection."""
 PERIOD_MIN_S, PERIOD_MAX_S = 10.0, 60.0
+MASTERLESS_S = 1.0
+"""Pause until a slave registers again while the NameServer knows no live master of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,7 @@ class LinkContext:
 
     settings: called each time, because settings may change online. collect: tells every link which
     topics changed, up to the version that it returns. ordered: gets the key-values that a
-    NameServer answered.
+    NameServer answered. master_said: called when a NameServer named the master of a slave.
     """
 
     transport: Transport
@@ -42,6 +47,7 @@ class LinkContext:
     settings: Callable[[], BrokerSettings]
     collect: Callable[[], DataVersion]
     ordered: Callable[[Link, Mapping[str, str]], None]
+    master_said: Callable[[], None]
 
     @property
     def period(self) -> float:
@@ -65,13 +71,15 @@ class Link:
     replaces changes that were made at the NameServer alone (205, 327).
 
     trouble: why the NameServer did not answer the last request, None if it did. is_late: a request
-    gave up waiting for the NameServer, which has not answered since.
+    gave up waiting for the NameServer, which has not answered since. master: what the NameServer
+    said last about the master of this slave.
     """
 
     def __init__(self, address: str, context: LinkContext) -> None:
         self.address = address
         self.trouble: str | None = None
         self.is_late = False
+        self.master = RegisterBrokerResponseHeader()
         self._context = context
         self._knows_all = False
         self._due_at = 0.0
@@ -161,6 +169,9 @@ class Link:
 
     async def _register(self) -> None:
         context = self._context
+        if context.settings().is_slave:
+            await self._register_slave()
+            return
         version = context.collect()
         now = asyncio.get_running_loop().time()
         if now >= self._due_at or not self._knows_all:
@@ -181,10 +192,20 @@ class Link:
             self._has_parts = True
             await self._send(TopicConfigSerializeWrapper(rows, version))
 
+    async def _register_slave(self) -> None:
+        """Register, and learn where the master is. The topics are the master's to register."""
+        context = self._context
+        await self._send(context.topics.wrapper())
+        pause = context.period if self.master.master_addr else MASTERLESS_S
+        self._due_at = asyncio.get_running_loop().time() + pause
+        self._knows_all = True
+        context.master_said()
+
     async def _send(self, topics: TopicConfigSerializeWrapper) -> None:
         reply = await self._call(self._context.requests.register(topics))
         if reply.code:
             raise ConnectionError(f"the NameServer answered code {reply.code}: {reply.remark}")
+        self.master = RegisterBrokerResponseHeader.from_fields(reply.fields)
         if reply.body:
             self._context.ordered(self, KVTable.from_json(reply.body).table)
 

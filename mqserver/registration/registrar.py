@@ -41,7 +41,8 @@ class Registrar:
     """Keeps the registrations of this broker at the NameServers up to date.
 
     settings: called each time, because settings may change online. ordered: called with the topics
-    that the NameServers' key-values mark as ordered. services: records failures.
+    that the NameServers' key-values mark as ordered. services: records failures. master_is: called
+    with the master's address and the address of its log, after each registration of a slave.
     """
 
     def __init__(
@@ -51,11 +52,13 @@ class Registrar:
         settings: Callable[[], BrokerSettings],
         ordered: Callable[[Iterable[str]], None],
         services: Services | None = None,
+        master_is: Callable[[str | None, str | None], None] | None = None,
     ) -> None:
         self._topics = topics
         self._settings = settings
         self._ordered = ordered
         self._services = services or Services()
+        self._master_is = master_is
         self._requests = Requests(identity, settings)
         self._namesrvs = NameServerList(settings)
         self._thread = threading.Thread(target=self._run, name="registrar", daemon=True)
@@ -160,6 +163,7 @@ class Registrar:
             self._settings,
             self._collect,
             self._take_order,
+            self._take_master,
         )
         self._loop = asyncio.get_running_loop()
         watch = CertificateWatch(tls, self._renew, services=self._services) if tls else None
@@ -245,6 +249,19 @@ class Registrar:
         first = next((one for one in self._links.values() if one.trouble is None), link)
         if first is link:
             self._ordered(table)
+
+    def _take_master(self) -> None:
+        """The first NameServer of the list that knows a live master says where it is."""
+        said = [link.master for link in self._links.values() if link.trouble is None]
+        named = next((one for one in said if one.master_addr), None)
+        if self._master_is is not None:
+            address = named.master_addr if named else None
+            self._master_is(address, named.ha_server_addr if named else None)
+
+    @property
+    def namesrvs(self) -> list[str]:
+        """The NameServers, each as "host:port"."""
+        return self._namesrvs.addresses
 
     async def _created(self) -> None:
         """Register with all healthy NameServers; wait a short time for the prompt ones."""

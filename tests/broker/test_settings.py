@@ -141,7 +141,11 @@ def test_a_bad_value_names_file_line_key_value_and_range(
     "text",
     [
         "brokerRole=SLAVE",
+        "brokerId=0\nbrokerRole=SLAVE",
         "brokerId=3",
+        "haListen=false\nbrokerRole=SYNC_MASTER",
+        "haAllowAddresses=10.0.0.0/99",
+        "haMasterAddress=10.0.0.1",
         "namesrvAddr=host-without-port",
         "adminAllowAddresses=10.0.0.0/99",
         "mappedFileSizeConsumeQueue=6001",

@@ -43,6 +43,7 @@ def runtime_info(broker: BrokerContext, request: Request) -> Reply:
         "startAcceptSendRequestTimeStamp": str(settings.start_accept_send_request_time_stamp),
         "commitLogDirCapacity": _capacity(settings.store_path_root_dir),
         **figures,
+        **(broker.replication.figures() if broker.replication else {}),
     }
     return Response(body=KVTable(table).to_json())
 

@@ -33,6 +33,7 @@ _CODES = {
     "OFFSET_TOO_SMALL": ResponseCode.PULL_OFFSET_MOVED,
 }
 NO_FILTER_DATA = "The broker's consumer filter data is not exist!Your expression may be wrong!"
+_NOT_THERE = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED)
 _EMPTY = ("NO_MATCHED_LOGIC_QUEUE", "NO_MESSAGE_IN_QUEUE")
 
 
@@ -57,26 +58,31 @@ def _pull(broker: BrokerContext, request: Request) -> Reply:
         raise Refused(ResponseCode.NO_PERMISSION, remark)
     _check_queue(broker, request, header)
     wanted = _filter(broker, header, group)
-    first = request.attempt == 0
-    if first and header.sys_flag & PullSysFlag.COMMIT_OFFSET:
+    first, settings = request.attempt == 0, broker.settings
+    if first and header.sys_flag & PullSysFlag.COMMIT_OFFSET and not settings.is_slave:
         _commit(broker, header)
     store, topic, queue_id = broker.store, header.topic, header.queue_id
     found = store.take_reset(header.consumer_group, topic, queue_id)
     if found is None:
         found = store.get(topic, queue_id, header.queue_offset, header.max_msg_nums, *wanted)
-    code = _code_of(found, header.queue_offset)
+    code, next_offset = _code_of(found, header.queue_offset), found.next_begin_offset
+    if code in _NOT_THERE and not settings.corrects_offsets:
+        # The copy of a slave may be behind, so that an offset that it lacks is no mistake.
+        next_offset = header.queue_offset
+        if code == ResponseCode.PULL_OFFSET_MOVED:
+            code = ResponseCode.PULL_RETRY_IMMEDIATELY
     if code == ResponseCode.PULL_NOT_FOUND and first and header.sys_flag & PullSysFlag.SUSPEND:
         timeout_ms = header.suspend_timeout_millis
-        if not broker.settings.long_polling_enable:
-            timeout_ms = broker.settings.short_polling_time_mills
+        if not settings.long_polling_enable:
+            timeout_ms = settings.short_polling_time_mills
         tags = None if wanted.tag_codes is None else tuple(wanted.tag_codes)
         return Hold(header.topic, header.queue_id, header.queue_offset, timeout_ms / 1000, tags)
     if code == ResponseCode.PULL_OFFSET_MOVED:
-        note_moved(broker, header, found.next_begin_offset)
+        note_moved(broker, header, next_offset)
     elif code == ResponseCode.SUCCESS:
         count, size = found.message_count, len(found.body)
         broker.stats.got(topic, header.consumer_group, count, size, queue_id, found.behind_bytes)
-    return _answer(broker, group, code, found)
+    return _answer(broker, group, code, found, next_offset)
 
 
 def _commit(broker: BrokerContext, header: PullMessageRequestHeader) -> None:
@@ -184,7 +190,11 @@ def _code_of(found: GetResult, offset: int) -> ResponseCode:
 
 
 def _answer(
-    broker: BrokerContext, group: GroupConfig, code: ResponseCode, found: GetResult
+    broker: BrokerContext,
+    group: GroupConfig,
+    code: ResponseCode,
+    found: GetResult,
+    next_offset: int,
 ) -> Response:
     suggested = 0
     if broker.settings.slave_read_enable:
@@ -192,7 +202,7 @@ def _answer(
         suggested = group.which_broker_when_consume_slowly if slow else group.broker_id
     header = PullMessageResponseHeader(
         suggest_which_broker_id=suggested,
-        next_begin_offset=found.next_begin_offset,
+        next_begin_offset=next_offset,
         min_offset=found.min_offset,
         max_offset=found.max_offset,
     )

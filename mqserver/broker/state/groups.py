@@ -86,6 +86,21 @@ class Groups:
                 self.version = wrapper.data_version
             self._publish(self._rows, replace_all=True)
 
+    def copy(self, of_master: SubscriptionGroupWrapper) -> None:
+        """Take over a master's groups with their version, unless this table has that version.
+
+        Groups that the master lacks go (`SlaveSynchronize.syncSubscriptionGroupConfig`).
+        """
+        with self._lock:
+            if of_master.data_version == self.version:
+                return
+            system = {name: GroupConfig(name) for name in names.SYSTEM_GROUPS}
+            self._rows = system | of_master.subscription_group_table
+            self.version = of_master.data_version
+            self._publish(self._rows, replace_all=True)
+            self._save(FILE)
+        self._tables.forget_heartbeats()  # they create the groups of running clients
+
     def render(self) -> bytes:
         """The text of the file in RocketMQ's form."""
         wrapper = self.all()

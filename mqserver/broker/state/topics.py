@@ -118,6 +118,23 @@ class Topics:
                 self.version = wrapper.data_version
             self._publish(self._rows, replace_all=True)
 
+    def copy(self, of_master: TopicConfigSerializeWrapper) -> None:
+        """Take over a master's topics with their version, unless this table has that version.
+
+        Topics that the master lacks go, but for the built-in ones (`SlaveSynchronize.
+        syncTopicConfig`).
+        """
+        with self._lock:
+            if of_master.data_version == self.version:
+                return
+            own = {name: row for name, row in self._rows.items() if name in self._system}
+            self._rows = own | of_master.topic_config_table
+            self._retry_topics = sum(map(_is_retry, self._rows))
+            self.version = of_master.data_version
+            self._publish(self._rows, replace_all=True)
+            self._save(FILE)
+        self._tables.forget_heartbeats()  # a group's next heartbeat makes its retry topic
+
     def render(self) -> bytes:
         """The text of the file in RocketMQ's form."""
         wrapper = self.wrapper()

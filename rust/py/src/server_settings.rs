@@ -166,6 +166,8 @@ pub(super) fn broker(rows: &Bound<'_, PyMapping>) -> PyResult<BrokerRow> {
         start_accept_ms: optional(&row, "start_accept_ms")?.unwrap_or(0),
         reject_transaction: optional(&row, "reject_transaction")?.unwrap_or(false),
         slave_read: optional(&row, "slave_read")?.unwrap_or(false),
+        is_slave: optional(&row, "is_slave")?.unwrap_or(false),
+        corrects_offsets: optional(&row, "corrects_offsets")?.unwrap_or(true),
         property_filter: optional(&row, "property_filter")?.unwrap_or(false),
         filter_retry: optional(&row, "filter_retry")?.unwrap_or(false),
         store_host: parsed.map_err(|_| bad("store_host", store_host, "\"IP:PORT\""))?,

@@ -101,6 +101,7 @@ pub(crate) fn begin(state: &ServerState, asked: &Asked<'_>) -> Option<Pull> {
     };
     let (group, topic) = allowed(state, &broker, (asked.group, asked.topic), asked.queue_id)?;
     if let Some(offset) = asked.commit_offset
+        && !broker.is_slave
         && !store.commit(&group, &topic, asked.queue_id, offset, broker.offsets_max)
     {
         state.stats.counters.offsets_refused.one();
@@ -168,8 +169,16 @@ impl Pull {
         }
     }
 
-    fn finish(&self, state: &ServerState, result: GetResult) -> Read {
-        let found = found(result.status, self.offset);
+    fn finish(&self, state: &ServerState, mut result: GetResult) -> Read {
+        let mut found = found(result.status, self.offset);
+        let is_behind = || state.tables.broker().is_some_and(|row| !row.corrects_offsets);
+        if matches!(found, Found::NothingYet | Found::NoSuchOffset) && is_behind() {
+            // The copy of a slave may be behind, so that an offset that it lacks is no mistake.
+            result.next_begin_offset = self.offset;
+            if found == Found::NoSuchOffset {
+                found = Found::OnlyOthers;
+            }
+        }
         if found == Found::NothingYet && self.hold_until_ms.is_some() {
             return Read::Hold;
         }

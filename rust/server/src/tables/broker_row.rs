@@ -31,6 +31,10 @@ pub struct BrokerRow {
     pub reject_transaction: bool,
     /// Whether pulls may be sent to slaves.
     pub slave_read: bool,
+    /// Whether this broker is a slave, which commits no offset that comes with a pull.
+    pub is_slave: bool,
+    /// `offsetCheckInSlave`: whether a slave corrects the offsets of pulls, as a master does.
+    pub corrects_offsets: bool,
     /// `enablePropertyFilter`: whether SQL92 expressions are allowed.
     pub property_filter: bool,
     /// `filterSupportRetry`: whether expressions also filter retried messages.
@@ -62,6 +66,8 @@ impl Default for BrokerRow {
             start_accept_ms: 0,
             reject_transaction: false,
             slave_read: false,
+            is_slave: false,
+            corrects_offsets: true,
             property_filter: false,
             filter_retry: false,
             store_host: SocketAddr::from(([127, 0, 0, 1], 10_911)),

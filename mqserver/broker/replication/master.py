@@ -1,0 +1,41 @@
+"""A master serves its log to slaves at the HA port."""
+
+from __future__ import annotations
+
+from mqcommon._core import HaMaster
+from mqserver.config.replication_table import SLAVES_MAX
+from mqserver.config.settings import BrokerSettings, networks
+from mqserver.runtime.ports import naming_port
+from mqstore import Store
+
+
+def ha_port(settings: BrokerSettings, listen_port: int) -> int:
+    """The port that slaves connect to: `haListenPort` if it is set, else the port after the
+    listener's, as in RocketMQ; 0, a free port, for a broker that listens on a free port."""
+    if settings.ha_listen_port:
+        return settings.ha_listen_port
+    return listen_port + 1 if settings.listen_port else 0
+
+
+def opened(settings: BrokerSettings, store: Store, listen_port: int) -> tuple[HaMaster, int]:
+    """Open the HA port; returns its listener and the port.
+
+    Raises OSError, which names the port and the setting, if the port is taken.
+    """
+    port = ha_port(settings, listen_port)
+    allowed = [str(network) for network in networks(settings.ha_allow_addresses)]
+    master = HaMaster(
+        store,
+        {
+            "host": settings.bind_address,
+            "port": port,
+            "transfer_batch_bytes": settings.ha_transfer_batch_size,
+            "send_heartbeat_interval_ms": settings.ha_send_heartbeat_interval,
+            "housekeeping_interval_ms": settings.ha_housekeeping_interval,
+            "max_slaves": SLAVES_MAX,
+            "max_bytes_per_second": settings.ha_max_bytes_per_second,
+            "allow": allowed or None,
+        },
+    )
+    with naming_port(str(port), "haListenPort"):
+        return master, master.start()

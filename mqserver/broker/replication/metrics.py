@@ -1,0 +1,50 @@
+"""The metrics of a master's slaves, and of a slave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import GaugeMetricFamily
+
+from mqserver.broker.replication.replication import Replication
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+_OF_SLAVES = {
+    "lag_bytes": ("rocketmq_ha_slave_lag_bytes", "Bytes of the log that a slave does not have yet"),
+    "bytes_per_second": ("rocketmq_ha_slave_bytes_per_second", "Bytes sent to a slave in a second"),
+}
+"""By the field of `_core.HaMaster.slaves`: the metric and its help."""
+
+
+def replication_metrics(
+    replication: Replication | None, common: Mapping[str, str]
+) -> Iterator[Metric]:
+    """Yield the metrics. common: labels of all metrics of the broker, with their values."""
+    slaves = replication.slaves() if replication is not None else []
+    count = GaugeMetricFamily("rocketmq_ha_slaves", "Connected slaves", labels=[*common])
+    count.add_metric([*common.values()], len(slaves))
+    yield count
+    for field, (name, help_text) in _OF_SLAVES.items():
+        family = GaugeMetricFamily(name, help_text, labels=[*common, "slave"])
+        for row in slaves:
+            family.add_metric([*common.values(), str(row["address"])], _number(row[field]))
+        yield family
+    yield _behind(replication, common)
+
+
+def _behind(replication: Replication | None, common: Mapping[str, str]) -> Metric:
+    """A slave's own lag; a master, and a slave that has not heard of one, have no sample."""
+    help_text = "Bytes of the master's log that this slave does not have yet"
+    family = GaugeMetricFamily("rocketmq_ha_behind_bytes", help_text, labels=[*common])
+    status = replication.slave_status() if replication is not None else None
+    if status is not None and _number(status["lag_bytes"]) >= 0:
+        family.add_metric([*common.values()], _number(status["lag_bytes"]))
+    return family
+
+
+def _number(value: object) -> float:
+    assert isinstance(value, int | float), value
+    return value

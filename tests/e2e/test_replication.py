@@ -1,0 +1,204 @@
+"""A master and its slave: copied messages and state, what the slave serves, and its promotion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mqclient import Admin, LitePullConsumer, Message, Producer, ReceivedMessage, SendStatus
+from mqcommon.wire.bodies.groups import GroupConfig
+from mqcommon.wire.codes import RequestCode as Code
+from mqcommon.wire.frame import Frame
+from mqserver import Standalone
+from mqserver.broker.broker import Broker
+from mqserver.broker.replication import slave as slave_module
+from mqserver.embedded.in_process import InProcessServers
+from mqserver.embedded.raw_client import Probe
+from tests.waiting import answer_of, until
+
+FAST = {"haSendHeartbeatInterval": "100", "haHousekeepingInterval": "2000"}
+
+
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Standalone]:
+    """A master that acknowledges alone, and a slave that copies its state often."""
+    monkeypatch.setattr(slave_module, "PERIOD_S", 0.1)
+    with Standalone(tmp_path / "store", slaves=1, settings=FAST) as running:
+        yield running
+
+
+def brokers(running: Standalone) -> tuple[Broker, Broker]:
+    """The master and its slave."""
+    servers = running.servers
+    assert isinstance(servers, InProcessServers) and servers.server is not None
+    return servers.server, servers.slaves[0]
+
+
+def is_level(running: Standalone) -> bool:
+    """Whether the slave has all of the master's log, in its queues too."""
+    master, slave = (broker.context.store for broker in brokers(running))
+    ends = master.max_physical_offset(), slave.max_physical_offset()
+    return ends[0] == ends[1] and slave.runtime()["dispatchBehindBytes"] == "0"
+
+
+def send(running: Standalone, topic: str, count: int, first: int = 0) -> list[bytes]:
+    bodies = [b"%d" % number for number in range(first, first + count)]
+    with Producer(running.namesrv) as producer:
+        for body in bodies:
+            result = producer.send(Message(topic, body, keys="k" + body.decode(), tags="T"))
+            assert result.status is SendStatus.SEND_OK
+    return bodies
+
+
+def log_of(folder: Path, end: int) -> bytes:
+    files = sorted((folder / "commitlog").iterdir())
+    return b"".join(file.read_bytes() for file in files)[: end - int(files[0].name)]
+
+
+def slave_folder(running: Standalone) -> Path:
+    return running.data.with_name(f"{running.data.name}-slave-1")
+
+
+def test_a_slave_has_the_log_the_queues_and_the_keys(pair: Standalone) -> None:
+    topic = pair.topic()
+    bodies = send(pair, topic, 200)
+    assert until(lambda: is_level(pair))
+    master, slave = (broker.context.store for broker in brokers(pair))
+    end = master.max_physical_offset()
+    assert log_of(slave_folder(pair), end) == log_of(pair.data, end)
+    for queue_id in range(4):
+        assert slave.max_offset(topic, queue_id) == master.max_offset(topic, queue_id)
+        count = master.max_offset(topic, queue_id)
+        assert slave.entries(topic, queue_id, 0, count) == master.entries(topic, queue_id, 0, count)
+    assert until(lambda: slave.query(topic, "k7").body)
+    assert len(bodies) == 200
+
+
+def test_a_slave_has_topics_groups_offsets_and_delays(pair: Standalone) -> None:
+    topic = pair.topic()
+    send(pair, topic, 20)
+    with Admin(pair.namesrv) as admin:
+        admin.groups.update(GroupConfig("G", retry_max_times=3), broker=pair.broker_address)
+    master, slave = (broker.context for broker in brokers(pair))
+    master.store.commit("G", topic, 0, 3)
+    assert until(lambda: slave.store.committed("G", topic, 0) == 3)
+    assert until(lambda: slave.groups.get("G") == master.groups.get("G"))
+    assert slave.topics.wrapper() == master.topics.wrapper()
+    master.store.commit("G", topic, 0, 1)  # as a reset does
+    assert until(lambda: slave.store.committed("G", topic, 0) == 1)
+    saved = slave_folder(pair) / "config" / "delayOffset.json"
+    assert until(saved.exists)
+
+
+def test_consumers_read_from_the_slave_while_the_master_is_away(pair: Standalone) -> None:
+    topic = pair.topic()
+    bodies = send(pair, topic, 100)
+    assert until(lambda: is_level(pair) and brokers(pair)[1].context.topics.get(topic))
+    master, slave = brokers(pair)
+    master.stop()
+    with LitePullConsumer("G", pair.namesrv, consume_from="earliest") as consumer:
+        consumer.subscribe(topic)
+        seen: list[ReceivedMessage] = []
+        assert until(lambda: seen.extend(consumer.poll(timeout=0.5)) or len(seen) == 100)
+        consumer.commit(seen)
+    assert sorted(message.body for message in seen) == sorted(bodies)
+    assert sum(slave.context.store.committed("G", topic, queue) or 0 for queue in range(4)) == 100
+
+
+def test_a_master_that_returns_takes_newer_offsets(pair: Standalone) -> None:
+    topic = pair.topic()
+    send(pair, topic, 40)
+    assert until(lambda: is_level(pair))
+    servers = pair.servers
+    assert isinstance(servers, InProcessServers)
+    master, slave = brokers(pair)
+    master.context.store.commit("G", topic, 0, 2)
+    master.stop()
+    slave.context.store.commit("G", topic, 0, 7)
+    again = Broker(master._loaded)
+    again.start()
+    try:
+        assert until(lambda: again.context.store.committed("G", topic, 0) == 7)
+    finally:
+        again.stop()
+
+
+@pytest.mark.parametrize(
+    ("code", "fields", "answer"),
+    [
+        (Code.SEND_MESSAGE_V2, {"a": "P", "b": "TBW102", "c": "TBW102", "d": "4", "e": "0",
+                                "f": "0", "g": "1", "h": "0", "i": "", "j": "0", "k": "false"}, 14),
+        (Code.DELETE_TOPIC_IN_BROKER, {"topic": "TBW102"}, 1),
+        (Code.DELETE_SUBSCRIPTIONGROUP, {"groupName": "G"}, 1),
+    ],
+    ids=["send", "topic", "group"],
+)  # fmt: skip
+def test_a_slave_refuses_what_is_its_masters(
+    pair: Standalone, code: Code, fields: dict[str, str], answer: int
+) -> None:
+    with Probe(pair.slave_addresses[0]) as probe:
+        assert probe.call(Frame(code, fields, b"body")).code == answer
+
+
+def pull(topic: str, offset: int) -> Frame:
+    fields = {
+        "consumerGroup": "TOOLS_CONSUMER", "topic": topic, "queueId": "0", "maxMsgNums": "32",
+        "queueOffset": str(offset), "sysFlag": "5", "commitOffset": "4", "subVersion": "0",
+        "suspendTimeoutMillis": "0", "subscription": "*",
+    }  # fmt: skip
+    return Frame(Code.PULL_MESSAGE, fields)
+
+
+@pytest.mark.parametrize("plane", ["native", "python"])
+def test_a_pull_beyond_a_slaves_queue_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plane: str
+) -> None:
+    monkeypatch.setattr(slave_module, "PERIOD_S", 0.1)
+    settings = {**FAST, "dataPlane": plane}
+    with Standalone(tmp_path / "store", slaves=1, settings=settings) as running:
+        topic = running.topic(queues=1)
+        send(running, topic, 5)
+        assert until(lambda: is_level(running) and brokers(running)[1].context.topics.get(topic))
+        with Probe(running.broker_address) as master, Probe(running.slave_addresses[0]) as slave:
+            at_master, at_slave = (probe.call(pull(topic, 50)) for probe in (master, slave))
+            found = slave.call(pull(topic, 2))
+        assert (at_master.code, at_master.fields["nextBeginOffset"]) == (21, "5")
+        assert (at_slave.code, at_slave.fields["nextBeginOffset"]) == (20, "50")
+        assert (found.code, found.fields["nextBeginOffset"]) == (0, "5")
+        # A slave commits no offset that comes with a pull.
+        assert brokers(running)[1].context.store.committed("TOOLS_CONSUMER", topic, 0) is None
+
+
+def test_a_sync_master_waits_for_its_slave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {**FAST, "brokerRole": "SYNC_MASTER"}
+    with Standalone(tmp_path / "store", slaves=1, settings=settings) as running:
+        topic = running.topic()
+        master, slave = brokers(running)
+        with Producer(running.namesrv) as producer:
+            answer_of(
+                lambda: producer.send(Message(topic, b"x")).status,
+                lambda status: status is SendStatus.SEND_OK,
+            )
+            sent = [producer.send(Message(topic, b"%d" % number)) for number in range(50)]
+            assert {one.status for one in sent} == {SendStatus.SEND_OK}
+            assert slave.context.store.max_physical_offset() == (
+                master.context.store.max_physical_offset()
+            )
+            slave.stop()
+            answer_of(
+                lambda: producer.send(Message(topic, b"x")).status,
+                lambda status: status is SendStatus.SLAVE_NOT_AVAILABLE,
+            )
+
+
+def test_a_promoted_slave_goes_on_with_the_queues(pair: Standalone, tmp_path: Path) -> None:
+    topic = pair.topic()
+    bodies = send(pair, topic, 60)
+    assert until(lambda: is_level(pair) and brokers(pair)[1].context.topics.get(topic))
+    pair.stop()
+    with Standalone(slave_folder(pair), settings=FAST) as promoted:
+        bodies += send(promoted, topic, 60, first=60)
+        found = [message.body for message in promoted.messages(topic)]
+        assert sorted(found) == sorted(bodies)
