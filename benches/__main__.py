@@ -19,6 +19,7 @@ SMOKES_AT_ONCE = 2
 
 NAMES = (
     "store",
+    "start",
     "end_to_end",
     "python_client",
     "client_cases",
