@@ -282,5 +282,5 @@ def test_the_period_is_between_ten_and_sixty_seconds(asked_ms: str, period: floa
     flags = pairs({"registerNameServerPeriod": asked_ms}, "test")
     settings = broker_settings(load(BROKER, flags=flags))
     unused: Any = None
-    context = module.LinkContext(unused, unused, unused, lambda: settings, unused, unused)
+    context = module.LinkContext(unused, unused, unused, lambda: settings, unused, unused, unused)
     assert context.period == period

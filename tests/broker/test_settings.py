@@ -243,12 +243,11 @@ class TestOnlineUpdate:
     ) -> None:
         caplog.set_level("INFO", "mqserver.config")
         online, _ = self.make(tmp_path)
-        online.update("brokerPermision=4\nhaMasterAddress=a:1\nbrokerPermission=4", "10.0.0.1:5")
+        online.update("brokerPermision=4\ndLegerGroup=a\nbrokerPermission=4", "10.0.0.1:5")
         assert caplog.messages == [
             "ignored a change by 10.0.0.1:5: unknown key 'brokerPermision'; "
             "did you mean brokerPermission?",
-            "ignored a change by 10.0.0.1:5: haMasterAddress has no effect here: "
-            "replication is not built yet",
+            "ignored a change by 10.0.0.1:5: dLegerGroup has no effect here: DLedger is not built",
             "10.0.0.1:5 set brokerPermission to 4",
         ]
 
