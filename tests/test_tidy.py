@@ -100,6 +100,8 @@ SERVER_AS_CLIENT = {
     "mqserver/registration/discovery.py": {"mqclient.engine"},
     "mqserver/registration/link.py": {"mqclient.engine"},
     "mqserver/registration/registrar.py": {"mqclient.engine"},
+    "mqserver/broker/replication/slave.py": {"mqclient.engine", "mqclient.errors"},
+    "mqserver/broker/replication/returning.py": {"mqclient.engine", "mqclient.errors"},
     # Programs that use a client as any user does.
     "mqserver/commands/quickstart.py": {"mqclient"},
     "mqserver/namesrv/product.py": {"mqclient"},
@@ -123,6 +125,9 @@ CORE_DOORS = {
     "mqpipeline/spark/topics/row_sink.py",
     "mqserver/tls/expiry.py",
     "mqserver/runtime/listener.py",
+    "mqserver/broker/replication/master.py",
+    "mqserver/broker/replication/replication.py",
+    "mqserver/broker/replication/slave.py",
 }
 UNCLEAR_PERCENT = 2
 """Largest share of a room's lines of prose that may hold a phrase of `prose.py`."""

@@ -315,7 +315,7 @@ class Broker:
             # A slave has the marks of ordered topics from its master.
             (lambda _topics: None) if settings.is_slave else context.topics.set_ordered,
             self.services,
-            context.replication.master_is if context.replication else None,
+            self._replication.master_is if self._replication else None,
         )
 
     # --- stop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from time import localtime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 
@@ -36,7 +36,6 @@ ACL_EXCEPTION = "org.apache.rocketmq.acl.common.AclException"
 
 if TYPE_CHECKING:
     from mqserver.broker.acl.control import AccessControl
-    from mqserver.broker.replication.replication import Replication
 
 
 class StoreDoor(Protocol):
@@ -232,6 +231,26 @@ class Announcer(Protocol):
         ...
 
 
+class Replicas(Protocol):
+    """What a broker says of its slaves, or as a slave; see `replication.Replication`."""
+
+    def slaves(self) -> list[dict[str, Any]]:
+        """A row for each connected slave."""
+        ...
+
+    def slave_status(self) -> dict[str, Any] | None:
+        """Where this slave is, None for a master."""
+        ...
+
+    def figures(self) -> dict[str, str]:
+        """What `brokerStatus` shows."""
+        ...
+
+    def unready(self) -> str | None:
+        """Why a slave cannot serve yet, None if it can."""
+        ...
+
+
 class NoNameServers:
     """The announcer of a broker that has not started to register."""
 
@@ -286,7 +305,7 @@ class BrokerContext(Struct):
     acl: AccessControl | None = None
     services: Services = field(default_factory=Services)
     copies: Copies = field(default_factory=Copies)
-    replication: Replication | None = None
+    replication: Replicas | None = None
     certificate_end: Callable[[], int | None] = lambda: None
 
     def check_readable(self, request: Request, message: ReceivedMessage) -> None:

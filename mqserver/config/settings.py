@@ -70,7 +70,6 @@ def store_settings(loaded: Loaded) -> Settings:
     """The store's settings. A file size that is not set stays None, so that the store adopts the
     size of its existing files."""
     values: dict[str, Any] = {
-        "role": "slave" if loaded.values["brokerRole"] == "SLAVE" else "master",
         "sync_flush": loaded.values["flushDiskType"] == "SYNC_FLUSH",
         "repair_damage": loaded.values["damagePolicy"] == "repair",
         "allocate_step_bytes": loaded.values["allocateStepBytes"],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import GaugeMetricFamily
 
-from mqserver.broker.replication.replication import Replication
+from mqserver.broker.context import Replicas
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -20,7 +20,7 @@ _OF_SLAVES = {
 
 
 def replication_metrics(
-    replication: Replication | None, common: Mapping[str, str]
+    replication: Replicas | None, common: Mapping[str, str]
 ) -> Iterator[Metric]:
     """Yield the metrics. common: labels of all metrics of the broker, with their values."""
     slaves = replication.slaves() if replication is not None else []
@@ -30,21 +30,16 @@ def replication_metrics(
     for field, (name, help_text) in _OF_SLAVES.items():
         family = GaugeMetricFamily(name, help_text, labels=[*common, "slave"])
         for row in slaves:
-            family.add_metric([*common.values(), str(row["address"])], _number(row[field]))
+            family.add_metric([*common.values(), str(row["address"])], row[field])
         yield family
     yield _behind(replication, common)
 
 
-def _behind(replication: Replication | None, common: Mapping[str, str]) -> Metric:
+def _behind(replication: Replicas | None, common: Mapping[str, str]) -> Metric:
     """A slave's own lag; a master, and a slave that has not heard of one, have no sample."""
     help_text = "Bytes of the master's log that this slave does not have yet"
     family = GaugeMetricFamily("rocketmq_ha_behind_bytes", help_text, labels=[*common])
     status = replication.slave_status() if replication is not None else None
-    if status is not None and _number(status["lag_bytes"]) >= 0:
-        family.add_metric([*common.values()], _number(status["lag_bytes"]))
+    if status is not None and status["lag_bytes"] >= 0:
+        family.add_metric([*common.values()], status["lag_bytes"])
     return family
-
-
-def _number(value: object) -> float:
-    assert isinstance(value, int | float), value
-    return value

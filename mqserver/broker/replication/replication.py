@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.replication import master
@@ -77,11 +77,11 @@ class Replication:
         if self._slave is not None:
             self._slave.master_is(address, ha_address)
 
-    def slaves(self) -> list[dict[str, object]]:
+    def slaves(self) -> list[dict[str, Any]]:
         """A row for each connected slave; see `_core.HaMaster.slaves`."""
         return self._master.slaves() if self._master is not None else []
 
-    def slave_status(self) -> dict[str, object] | None:
+    def slave_status(self) -> dict[str, Any] | None:
         """Where this slave is; see `_core.HaSlave.status`. None for a master."""
         return self._slave.status() if self._slave is not None else None
 

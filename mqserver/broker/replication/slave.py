@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from contextlib import suppress
+from typing import Any
 
 from mqclient.engine.transport import Transport
 from mqclient.errors import RocketMQError
@@ -56,7 +57,7 @@ class Slave:
         self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name=THREAD, daemon=True)
 
-    def status(self) -> dict[str, object]:
+    def status(self) -> dict[str, Any]:
         """Where the copy of the log is; see `_core.HaSlave.status`."""
         return self._ha.status()
 
