@@ -148,8 +148,7 @@ def groups_come_and_go(place: Place) -> None:
     assert "TOOLS_CONSUMER" not in users
     assert groups.delete("py_group", cluster=CLUSTER, remove_offset=True) == [place.broker]
     assert groups.config(place.broker, "py_group") is None
-    with pytest.raises(ValueError, match="either cluster or broker"):
-        groups.delete("py_group")
+    assert groups.delete("py_group") == [place.broker], "the only cluster"
 
 
 def producers_are_shown(place: Place) -> None:

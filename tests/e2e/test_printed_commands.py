@@ -31,6 +31,7 @@ ONCE = {
     "mqadmin topicRoute": ["-n", "{namesrv}", "-t", TOPIC],
     "mqadmin updateSubGroup": ["-n", "{namesrv}", "-c", "DefaultCluster", "-g", "group_made"],
     "mqadmin updateTopic": ["-n", "{namesrv}", "-c", "DefaultCluster", "-t", "TopicMade"],
+    "mqadmin updateTopicPerm": ["-n", "{namesrv}", "-c", "DefaultCluster", "-t", TOPIC, "-p", "6"],
     "mqclient bench": ["produce", "-n", "{namesrv}", "--count", "10"],
     "mqclient send": ["-n", "{namesrv}", "--file", "{file}"],
     "mqclient tail": [TOPIC, "-n", "{namesrv}", "--from", "earliest", "--count", "1"],
