@@ -106,7 +106,6 @@ def test_exit_codes_and_broken_pipes_have_one_home() -> None:
 OWN_LOOP = re.compile(r"time\.sleep\(|monotonic\(\) (?:<|>) \w*deadline")
 FOR_GOOD_REASON = {
     "tests/waiting.py": "the home",
-    "tests/client/test_run.py": "a handler that runs while the signal comes",
     "tests/server/floods/test_queries.py": "sends at a pace, for a time",
     "tests/server/floods/wire_floods.py": "sends at a pace",
     "tests/client/test_run.py": "a program whose handler runs while the signal comes",
