@@ -165,9 +165,9 @@ class TestMistakes:
         (tmp_path / "commitlog" / "00000000000000000777").write_bytes(b"\0" * 10)
         self.refused(1, str(tmp_path), args=["broker", "start", *small(tmp_path)])
 
-    def test_a_role_that_is_not_built(self, tmp_path: Path) -> None:
+    def test_a_slave_without_an_id(self, tmp_path: Path) -> None:
         args = ["broker", "start", *small(tmp_path, brokerRole="SLAVE")]
-        self.refused(2, "brokerRole=SLAVE", "not built", args=args)
+        self.refused(2, "brokerRole=SLAVE", "a brokerId above 0", args=args)
 
 
 def test_unknown_keys_warn_and_name_the_nearest(tmp_path: Path) -> None:

@@ -30,6 +30,10 @@ LATE = {
     "mqserver.commands.broker: mqserver.broker.acl.control": "YAML; few brokers have accounts",
     "mqserver.broker.broker: mqserver.registration.registrar": "a quarter of the imports: asyncio, "
     "TLS, the client engine; the port is open by then, and requests are accepted after it",
+    "mqserver.broker.replication.replication: mqserver.broker.replication.slave": "asyncio and the "
+    "client engine; a master needs neither",
+    "mqserver.broker.replication.replication: mqserver.broker.replication.returning": "the same; "
+    "the broker accepts requests before it",
     "mqserver.broker.broker: mqserver.health.endpoints": "HTTP server; with the extra `metrics`",
     "mqserver.broker.broker: mqserver.broker.metrics": "needs the extra `metrics`",
     "mqserver.namesrv.server: mqserver.health.endpoints": "HTTP server; with the extra `metrics`",

@@ -153,8 +153,8 @@ def test_a_refusal_is_raised_with_its_words_and_place():
     with pytest.raises(BrokerError, match=r"NO_PERMISSION \(16\): not readable") as caught:
         read(broker, 0, 10)
     assert (caught.value.code, caught.value.broker) == (16, broker.address)
-    (note,) = caught.value.__notes__
-    assert note.startswith("T of broker-a, queue 0: the pull at offset 0 from 127.0.0.1:")
+    place = "T of broker-a, queue 0: the pull at offset 0 from 127.0.0.1:"
+    assert any(note.startswith(place) for note in caught.value.__notes__)
 
 
 @pytest.mark.parametrize(
