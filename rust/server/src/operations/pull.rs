@@ -171,7 +171,12 @@ impl Pull {
 
     fn finish(&self, state: &ServerState, mut result: GetResult) -> Read {
         let mut found = found(result.status, self.offset);
-        let is_behind = || state.tables.broker().is_some_and(|row| !row.corrects_offsets);
+        let is_behind = || {
+            state
+                .tables
+                .broker()
+                .is_some_and(|row| !row.corrects_offsets)
+        };
         if matches!(found, Found::NothingYet | Found::NoSuchOffset) && is_behind() {
             // The copy of a slave may be behind, so that an offset that it lacks is no mistake.
             result.next_begin_offset = self.offset;
