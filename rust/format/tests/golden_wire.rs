@@ -84,7 +84,12 @@ fn recorded_frames_decode_and_encode_back() {
         let session = path.file_name().unwrap().to_str().unwrap().to_owned();
         for (number, recorded) in lines(&path).enumerate() {
             let place = format!("{session} line {}", number + 1);
-            let bytes = unhex(recorded["frame_hex"].as_str().unwrap());
+            let Some(hex) = recorded["frame_hex"].as_str() else {
+                // The bytes of an HA connection are no frames; the crate of replication reads them.
+                assert_eq!(recorded["server"], "ha", "{place}");
+                continue;
+            };
+            let bytes = unhex(hex);
             let frame = Frame::decode(&bytes).unwrap_or_else(|error| panic!("{place}: {error}"));
             check_decoded(&frame, &recorded, &place);
             decoded += 1;
