@@ -12,7 +12,7 @@ use mq_format::remoting::{Frame, Serialize};
 use serde_json::Value;
 
 /// Sessions with requests that were made by hand, not by Java's encoder.
-const HAND_MADE: [&str; 3] = ["raw-namesrv", "raw-broker", "trimmed"];
+const HAND_MADE: [&str; 4] = ["raw-namesrv", "raw-broker", "trimmed", "ha"];
 
 fn recordings() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/wire");
