@@ -79,11 +79,11 @@ from mqcommon._core_write import (
 __all__ = [
     "COLUMN_LAYOUTS", "OPTIMISED", "ColumnBuilder", "ColumnsAhead", "Conditions", "Connector",
     "Event", "FrameTemplate", "GetResult", "HaMaster", "HaSlave", "LinesAhead", "Memory",
-    "PutResult", "QueryResult", "RangeFailed", "RangeReader", "RepairReport", "Report", "Request",
-    "RowWriter", "Scan", "SendFailed", "SentReply", "Server", "ServerStopped", "SettingError",
-    "StateFiles", "Store", "StoreDamaged", "StoreError", "StoreLocked", "StorePoisoned",
-    "UnknownLayout", "bench", "bloom_bits", "certificate_end", "check_sql", "cut_log",
-    "damaged_records", "fastjson_dumps", "fastjson_to_strict", "json_lines", "next_log",
+    "Pending", "PutResult", "QueryResult", "RangeFailed", "RangeReader", "RepairReport", "Report",
+    "Request", "RowWriter", "Scan", "SendFailed", "SentReply", "Server", "ServerStopped",
+    "SettingError", "StateFiles", "Store", "StoreDamaged", "StoreError", "StoreLocked",
+    "StorePoisoned", "UnknownLayout", "bench", "bloom_bits", "certificate_end", "check_sql",
+    "cut_log", "damaged_records", "fastjson_dumps", "fastjson_to_strict", "json_lines", "next_log",
     "read_registration", "rebuild", "set_file_mode", "unpack_registration", "write_topic_table",
 ]  # fmt: skip
 

@@ -107,10 +107,10 @@ impl Connector {
         values: &Bound<'_, PyTuple>,
         body: &Bound<'_, PyBytes>,
         timeout: f64,
-        future: &Bound<'_, Pending>,
+        pending: &Bound<'_, Pending>,
         oneway: bool,
     ) -> PyResult<()> {
-        let waiting = waiting_of(template, future.clone().into_any().unbind(), true);
+        let waiting = waiting_of(template, pending.clone().into_any().unbind(), true);
         if self.closed.load(Ordering::Acquire) {
             return Err(PyRuntimeError::new_err("the client is closed"));
         }
