@@ -26,8 +26,8 @@ PAGE = 32
 class DeadLetterTopic:
     """The dead-letter topic of a group.
 
-    messages: stored messages. waiting: those that were not redriven. last_timestamp_ms: store time
-    of the last one, 0 if there is none.
+    messages: stored messages. waiting: messages that were not redriven. last_timestamp_ms: store
+    time of the last message, 0 if there is none.
     """
 
     group: str
@@ -111,7 +111,7 @@ class DeadLetters(Room):
     ) -> Redriven:
         """Send the messages to the group's retry topic: this group, and no other, gets them again.
 
-        A message begins anew, with no failed deliveries. It keeps its place in the dead-letter
+        A redriven message has no failed deliveries. It keeps its place in the dead-letter
         topic, and the offset of REDRIVE_GROUP says up to where messages were redriven. count: at
         most this many. again: begin at the oldest stored message.
         """

@@ -218,7 +218,7 @@ class Messages(Room):
         selects a value of the body, "$.items[?@.price > 100]", or a condition on the whole body,
         "@.order == 17". begin, end: store times, aware datetimes; messages stored at `begin` are
         searched, messages stored at `end` are not. group: only what this group has not read.
-        queues: only these. start: go on at the place of an earlier search. count: at most this
+        queues: only these. start: the place where an earlier search ended. count: at most this
         many messages are found.
 
         The search ends at the messages that are stored now, and joins no group. Raises NoRouteError

@@ -63,7 +63,7 @@ class OffsetChange:
 
 @dataclass(frozen=True, slots=True)
 class OffsetPlan:
-    """What a change of a group's offsets in a topic would do.
+    """A change of a group's offsets in a topic, with the offsets before and after.
 
     to: where brokers can tell running members to go; None if the offsets can be changed only while
     no member is online.
@@ -147,7 +147,7 @@ class Plans(Room):
     async def apply(self, plan: OffsetPlan) -> dict[MessageQueue, int]:
         """Make a plan's changes; returns the offset of each queue.
 
-        Running members are told by the brokers, which look up the time of the plan again. Raises
+        The brokers tell running members, and look up the time of the plan again. Raises
         RocketMQError if members are online and the plan has no time, as they would overwrite the
         offsets.
         """

@@ -1,4 +1,4 @@
-"""Reads a queue page by page, in nobody's name: joins no group and commits nothing."""
+"""Reads a queue page by page, without a group: joins none and commits nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A search through the messages of a topic: what it finds, and what it could not read."""
+"""A search through the messages of a topic: its results, and messages that it could not read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROBLEMS_MAX = 1_000
 
 
 class Place(NamedTuple):
-    """Where a search is: a queue, and the offset that is searched next."""
+    """A place in a search: a queue, and the offset that is searched next."""
 
     queue: MessageQueue
     offset: int
@@ -50,7 +50,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one step found. records: whole records of the queue, as they are stored."""
+    """The result of one step. records: whole records of the queue, as they are stored."""
 
     queue: MessageQueue
     records: bytes
@@ -81,7 +81,7 @@ class Search:
     uses a search.
 
     total: number of offsets to search. searched, found: offsets searched and messages found so far.
-    not_json: bodies so far that a condition on JSON could not be checked on. place: where to go on.
+    not_json: bodies so far that are not JSON, where a condition needs it. place: the next offset.
     problems: the first 1,000 problems so far; look at them after the loop.
     """
 
@@ -113,7 +113,7 @@ class Search:
         """What each step found, at least every 0.1 s.
 
         Raises UnreachableError, ClientTimeout or BrokerError when a broker fails for longer than
-        the search tries again; `place` is then where to go on.
+        the search tries again; a new search may start at `place`.
         """
         try:
             if self.problems:
@@ -150,7 +150,7 @@ class Search:
             raise failure_of(failed, self._explain, self._advertised) from None
 
     def _taken(self, step: tuple[Any, ...]) -> Found:
-        """Count what a step did."""
+        """Count the offsets and messages of a step."""
         is_end, records, messages, searched, next_offset, losses, not_json = step
         queue = self._left[0].queue
         self.searched += searched

@@ -31,7 +31,7 @@ class Extent:
     """The part of a topic to search; None does not limit it.
 
     begin_ms, end_ms: store times. group: only what this group has not read. queues: only these.
-    start: go on here, in the order of queues.
+    start: the first place to search, in the order of queues.
     """
 
     topic: str
@@ -92,7 +92,7 @@ class SearchPlanner:
     async def _stored(
         self, extent: Extent, readable: frozenset[MessageQueue]
     ) -> tuple[list[QueueRange], tuple[Problem, ...]]:
-        """The stored messages of the queues, and those that the broker lets nobody read."""
+        """The stored messages of the queues, and problems for messages that no client may read."""
         stats = await self._topics.stats(extent.topic)
         table = {queue: (o.min_offset, o.max_offset) for queue, o in stats.offset_table.items()}
         for queue in readable - table.keys():  # a queue above the number of write queues

@@ -64,7 +64,7 @@ class Topics(Room):
         cluster: str | None = None,
         key: str | None = None,
     ) -> None:
-        """Create topics on every master of a cluster; those that exist get the new values.
+        """Create topics on every master of a cluster; existing topics get the new values.
 
         topics: a name, a TopicConfig, or several of them. queues: of topics given by name.
         cluster: its name; None is the only one. key: instead of a cluster, take the masters that

@@ -1,4 +1,4 @@
-"""Counters of a client's work: what is counted, and who is told.
+"""Counters of a client's work, and the protocol of the object that receives them.
 
 `mqclient.metrics` has adapters for Prometheus and OpenTelemetry.
 """

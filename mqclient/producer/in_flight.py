@@ -202,7 +202,7 @@ class InFlight:
     # --- under the lock
 
     def _fits(self, count: int, size: int, quarters: int = 4) -> bool:
-        """Whether there is room in so many quarters of the limits."""
+        """Whether the send fits into the limits, of which only some quarters may be used."""
         if not self.messages:
             return True
         return (

@@ -14,7 +14,7 @@ from mqcommon.wire.frame import Frame
 from mqserver import Standalone
 from mqserver.broker.broker import Broker
 from mqserver.broker.replication import slave as slave_module
-from mqserver.embedded.in_process import InProcessServers
+from mqserver.embedded.in_process import InProcessServers, pair_broker
 from mqserver.embedded.raw_client import Probe
 from tests.waiting import answer_of, until
 
@@ -202,3 +202,26 @@ def test_a_promoted_slave_goes_on_with_the_queues(pair: Standalone, tmp_path: Pa
         bodies += send(promoted, topic, 60, first=60)
         found = [message.body for message in promoted.messages(topic)]
         assert sorted(found) == sorted(bodies)
+
+
+def test_a_slave_whose_start_fails_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {
+        "brokerRole": "SLAVE",
+        "brokerId": "1",
+        "listenPort": "0",
+        "fastPortEnable": "false",
+        "storePathRootDir": str(tmp_path),
+    }
+
+    def fail(_broker: Broker) -> None:
+        raise OSError("no registrar")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Broker, "_made_registrar", fail)
+        with pytest.raises(OSError, match="no registrar"):
+            Broker(pair_broker(settings)).start()
+    again = Broker(pair_broker(settings))
+    again.start()
+    again.stop()

@@ -11,18 +11,17 @@ from mqstore import Store
 
 def ha_port(settings: BrokerSettings, listen_port: int) -> int:
     """The port that slaves connect to: `haListenPort` if it is set, else the port after the
-    listener's, as in RocketMQ; 0, a free port, for a broker that listens on a free port."""
-    if settings.ha_listen_port:
-        return settings.ha_listen_port
-    return listen_port + 1 if settings.listen_port else 0
+    listener's, as in RocketMQ."""
+    return settings.ha_listen_port or listen_port + 1
 
 
 def opened(settings: BrokerSettings, store: Store, listen_port: int) -> tuple[HaMaster, int]:
-    """Open the HA port; returns its listener and the port.
+    """Open the HA port, a free one if the broker listens on a free port; returns listener and port.
 
     Raises OSError, which names the port and the setting, if the port is taken.
     """
-    port = ha_port(settings, listen_port)
+    is_free = not (settings.listen_port or settings.ha_listen_port)
+    port = 0 if is_free else ha_port(settings, listen_port)
     allowed = [str(network) for network in networks(settings.ha_allow_addresses)]
     master = HaMaster(
         store,

@@ -42,7 +42,7 @@ class Replication:
         Raises OSError, which names port and setting, if the port is taken.
         """
         settings = self._settings
-        port = settings.ha_listen_port or listen_port + 1
+        port = master.ha_port(settings, listen_port)
         if settings.is_slave:
             from mqserver.broker.replication.slave import Slave
 

@@ -79,7 +79,8 @@ class Slave:
         with self._lock:
             self._is_stopping = True
             self._wake()
-        self._thread.join(timeout=STOP_S)
+        if self._thread.is_alive():  # a start that failed has not begun to follow
+            self._thread.join(timeout=STOP_S)
         self._ha.stop()
 
     def master_is(self, address: str | None, ha_address: str | None) -> None:

@@ -332,7 +332,7 @@ impl Segments {
 
     /// Moves the place of an empty log.
     pub(super) fn begin_at(&self, start: u64) {
-        // In this order: the start is never above the end.
+        // `appended` first, because it is never below `max_offset`.
         self.appended.store(start, Ordering::Release);
         self.max_offset.store(start, Ordering::Release);
     }

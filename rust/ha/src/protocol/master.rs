@@ -16,7 +16,7 @@ pub struct LogRange {
 /// Times and sizes of a master, in milliseconds and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MasterTiming {
-    /// `haSendHeartbeatInterval`: a heartbeat follows after so long without a frame.
+    /// `haSendHeartbeatInterval`: longest time between two frames.
     pub heartbeat_ms: i64,
     /// `haHousekeepingInterval`: a slave that says nothing for longer is gone.
     pub housekeeping_ms: i64,
@@ -46,7 +46,7 @@ pub enum Step {
     },
     /// Send this frame.
     Heartbeat([u8; HEADER_BYTES]),
-    /// Nothing, until the log grows, a report comes, or so many milliseconds have passed.
+    /// Do nothing until the log grows, a report comes, or these milliseconds have passed.
     Wait(i64),
 }
 

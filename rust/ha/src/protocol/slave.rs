@@ -24,7 +24,7 @@ pub trait SlaveLog {
 /// Times of a slave, milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlaveTiming {
-    /// `haSendHeartbeatInterval`: a report follows after so long without one.
+    /// `haSendHeartbeatInterval`: longest time between two reports.
     pub heartbeat_ms: i64,
     /// `haHousekeepingInterval`: a master that says nothing for longer is gone.
     pub housekeeping_ms: i64,

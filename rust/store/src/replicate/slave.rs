@@ -28,7 +28,7 @@ impl Store {
 
     /// Start and end of the written log, bytes.
     pub fn raw_range(&self) -> (u64, u64) {
-        // In this order: the start rises, but never beyond the end.
+        // A cleaning may raise the start after the end was read, so the start is bounded by it.
         let end = self.log.max_offset();
         (self.log.min_offset().min(end), end)
     }
