@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from mqclient import Admin
+
+pytest.importorskip("mkdocs")
+
 from scripts.docs_site import PACKAGES
 
 LIKE_ANOTHER = re.compile(r"\b(?:[Aa]s|[Ll]ike|[Ss]ee)\s+(?:for\s+(?=[`A-Z])|(?=`))")
