@@ -31,6 +31,7 @@ NAMES = (
     "names",
     "overload",
     "transactions",
+    "replication",
     "spark",
     "spark_costs",
     "regression",

@@ -8,6 +8,7 @@ import socket
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -32,6 +33,22 @@ NO_TLS = "-Dtls.server.mode=disabled"
 
 _INSTALLED = ("env", "-u", "PYTHONDONTWRITEBYTECODE", f"PYTHONPATH={ROOT}")
 """Lets Python cache bytecode, as pip does for installed packages; otherwise each start compiles."""
+_SERVE = (*_INSTALLED, sys.executable, "-c", "from mqserver.cli import main; main()")
+_LOCAL = ("--set", "bindAddress=127.0.0.1")
+
+
+@dataclass(frozen=True)
+class Slave:
+    """A running slave: its address, the folder of its files, and its process."""
+
+    address: str
+    folder: Path
+    process: ServerProcess
+
+    @property
+    def cost(self) -> ProcessCost:
+        """Costs of its process."""
+        return ProcessCost(self.process.pid)
 
 
 class Cluster:
@@ -65,8 +82,8 @@ class Cluster:
 
     @property
     def cost(self) -> ProcessCost:
-        """Costs of the broker's process."""
-        return ProcessCost(self._processes[-1].pid)
+        """Costs of the broker's process; of the master's, if it has a slave."""
+        return ProcessCost(self._processes[:2][-1].pid)
 
     @property
     def namesrv_cost(self) -> ProcessCost:
@@ -75,8 +92,17 @@ class Cluster:
 
     @property
     def pids(self) -> list[int]:
-        """The pids of both servers, the NameServer first."""
+        """The pids of the servers: NameServer, broker, slaves."""
         return [process.pid for process in self._processes]
+
+    def add_slave(self, settings: Mapping[str, object]) -> Slave:
+        """Start a slave of the broker; it has the broker's settings, and these."""
+        number = len(self._processes) - 1
+        folder = self.folder / f"slave-{number}"
+        folder.mkdir()
+        role = {"brokerRole": "SLAVE", "brokerId": number}
+        address = self._start_broker(folder, {**self.settings, **role, **settings})
+        return Slave(address, folder, self._processes[-1])
 
     def store_bytes(self) -> int:
         """Disk space of the files under the folder."""
@@ -101,6 +127,21 @@ class Cluster:
         self.__enter__()
 
     def _start(self) -> None:
+        port = free_port()
+        self.namesrv = f"127.0.0.1:{port}"
+        self._run(self._namesrv(port), port)
+        self._start_broker(self.folder, self.settings)
+
+    def _start_broker(self, folder: Path, settings: Mapping[str, object]) -> str:
+        """Start a broker with files in a folder; returns its address."""
+        port = free_port()
+        self._run(self._broker(self._broker_conf(folder, port, settings)), port)
+        return f"127.0.0.1:{port}"
+
+    def _namesrv(self, port: int) -> list[str]:
+        raise NotImplementedError
+
+    def _broker(self, conf: Path) -> list[str]:
         raise NotImplementedError
 
     def _run(self, command: list[str], port: int) -> None:
@@ -121,19 +162,20 @@ class Cluster:
         self._processes.clear()
         self.start_ms.clear()
 
-    def _broker_conf(self, port: int) -> Path:
+    def _broker_conf(self, folder: Path, port: int, settings: Mapping[str, object]) -> Path:
         values = {
             "brokerClusterName": "DefaultCluster",
             "brokerName": f"broker-{self.name}",
             "brokerIP1": "127.0.0.1",
             "namesrvAddr": self.namesrv,
             "listenPort": port,
-            "storePathRootDir": self.folder / "store",
-            "storePathCommitLog": self.folder / "store" / "commitlog",
+            "haListenPort": port + 1,
+            "storePathRootDir": folder / "store",
+            "storePathCommitLog": folder / "store" / "commitlog",
             "diskMaxUsedSpaceRatio": 95,
-            **self.settings,
+            **settings,
         }
-        path = self.folder / "broker.conf"
+        path = folder / "broker.conf"
         path.write_text(render({key: str(value) for key, value in values.items()}))
         return path
 
@@ -143,18 +185,12 @@ class Ours(Cluster):
 
     name = "mqstack"
 
-    def _start(self) -> None:
-        port = free_port()
-        self.namesrv = f"127.0.0.1:{port}"
-        serve = [sys.executable, "-c", "from mqserver.cli import main; main()"]
-        local = ["--set", "bindAddress=127.0.0.1"]
+    def _namesrv(self, port: int) -> list[str]:
         kv = ["--set", f"kvConfigPath={self.folder / 'kvConfig.json'}"]
-        command = [*serve, "namesrv", "start", "--set", f"listenPort={port}", *local, *kv]
-        self._run([*_INSTALLED, *command], port)
-        broker_port = free_port()
-        conf = self._broker_conf(broker_port)
-        command = [*serve, "broker", "start", "-c", str(conf), *local]
-        self._run([*_INSTALLED, *command], broker_port)
+        return [*_SERVE, "namesrv", "start", "--set", f"listenPort={port}", *_LOCAL, *kv]
+
+    def _broker(self, conf: Path) -> list[str]:
+        return [*_SERVE, "broker", "start", "-c", str(conf), *_LOCAL]
 
 
 class Java(Cluster):
@@ -163,16 +199,13 @@ class Java(Cluster):
     name = "java-4.9.7"
     project: Project = INTEROP
 
-    def _start(self) -> None:
-        port = free_port()
-        self.namesrv = f"127.0.0.1:{port}"
+    def _namesrv(self, port: int) -> list[str]:
         conf = self.folder / "namesrv.conf"
         conf.write_text(f"listenPort={port}\n")
-        self._run(self._java("namesrv.NamesrvStartup", conf, "-Xms256m", "-Xmx256m"), port)
-        broker_port = free_port()
-        self.settings = {**self.settings, "haListenPort": broker_port + 1}
-        conf = self._broker_conf(broker_port)
-        self._run(self._java("broker.BrokerStartup", conf, *HEAP), broker_port)
+        return self._java("namesrv.NamesrvStartup", conf, "-Xms256m", "-Xmx256m")
+
+    def _broker(self, conf: Path) -> list[str]:
+        return self._java("broker.BrokerStartup", conf, *HEAP)
 
     def _stop(self) -> None:
         for process in reversed(self._processes):
@@ -180,7 +213,7 @@ class Java(Cluster):
         super()._stop()
 
     def _java(self, main: str, conf: Path, *flags: str) -> list[str]:
-        home = prepare_home(self.folder / conf.stem)
+        home = prepare_home(conf.with_suffix(""))
         homes = (f"-Drocketmq.home.dir={home}", f"-Duser.home={home}")
         options = (*flags, NO_TLS, *OPEN_FLAGS, *homes)
         jars, main_class = f"{fetch(self.project)}/*", f"org.apache.rocketmq.{main}"
