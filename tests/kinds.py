@@ -33,6 +33,7 @@ FOLDERS = {
     "tests/client/trace": "unit",
     "tests/deploy": "unit",
     "tests/e2e": "server",
+    "tests/e2e/replication": "server",
     "tests/common": "unit",
     "tests/hostile": "unit",
     "tests/interop": "interop",

@@ -1,0 +1,113 @@
+"""A NameServer, a master and its slave as processes, with a proxy before the master's HA port."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+from mqcommon.wire.codes import RequestCode as Code
+from mqcommon.wire.frame import Frame
+from mqserver.embedded.raw_client import ask
+from tests.e2e.replication.proxy import Proxy
+from tests.interop.conf import SMALL_STORE
+from tests.interop.our_servers import OurBroker, OurNamesrv
+from tests.replicas import end_of, figures_of, log_bytes
+from tests.waiting import answer_of, until
+
+TOPIC = "Replicated"
+FAST = {**SMALL_STORE, "haSendHeartbeatInterval": 200, "slaveTimeout": 500}
+ROLES = ("master", "slave")
+
+
+class Pair:
+    """The processes; the slave has joined, and the topic exists on both, when it is made.
+
+    queues: of the topic. master_role: the `brokerRole` of the master.
+    """
+
+    def __init__(self, home: Path, queues: int, master_role: str = "SYNC_MASTER") -> None:
+        self.home = home
+        for folder in ("namesrv", *ROLES):
+            (home / folder).mkdir(parents=True)
+        self._names = OurNamesrv(home / "namesrv")
+        self.master = self._broker("master", {"brokerRole": master_role})
+        self._create_topic(queues)
+        self.proxy = Proxy(self.master.port + 1)
+        of_slave = {"brokerRole": "SLAVE", "brokerId": 1, "haMasterAddress": self.proxy.address}
+        self.slave = self._broker("slave", of_slave)
+        assert until(self._is_ready), figures_of(self.slave.address)
+
+    def _broker(
+        self, name: str, settings: Mapping[str, object], port: int | None = None
+    ) -> OurBroker:
+        every = {**FAST, **settings}
+        return OurBroker(self.home / name, self._names.address, settings=every, port=port)
+
+    def _create_topic(self, queues: int) -> None:
+        fields = {
+            "topic": TOPIC, "defaultTopic": "TBW102", "readQueueNums": str(queues),
+            "writeQueueNums": str(queues), "perm": "6", "topicFilterType": "SINGLE_TAG",
+            "topicSysFlag": "0", "order": "false",
+        }  # fmt: skip
+        created = ask(self.master.address, Frame(Code.UPDATE_AND_CREATE_TOPIC, fields))
+        assert created.code == 0, created
+
+    def _is_ready(self) -> bool:
+        """Whether the slave copies what comes, and has saved the topic."""
+        topics = self.slave.store / "config" / "topics.json"
+        return self.is_following() and topics.exists() and TOPIC in topics.read_text()
+
+    def is_following(self) -> bool:
+        """Whether the slave copies what comes."""
+        return ", transfer, " in figures_of(self.slave.address).get("haMaster", "")
+
+    # --- faults of a process
+
+    def restart(self, role: str) -> None:
+        """kill -9 of a broker, and its next start with the same store and ports."""
+        broker = getattr(self, role)
+        broker.kill()
+        broker.process = broker.process.again()
+
+    def pause(self, role: str) -> None:
+        """SIGSTOP; the process has stopped on return."""
+        pid = getattr(self, role).process.pid
+        os.kill(pid, signal.SIGSTOP)
+        status = Path(f"/proc/{pid}/status")
+        assert until(lambda: "State:\tT" in status.read_text())
+
+    def resume(self, role: str) -> None:
+        """SIGCONT."""
+        os.kill(getattr(self, role).process.pid, signal.SIGCONT)
+
+    # --- the end of a run
+
+    def level(self) -> int:
+        """Wait until the slave has the whole log; returns its end."""
+        end = end_of(self.master.address)
+        answer_of(lambda: end_of(self.slave.address), end.__eq__)
+        return end
+
+    def assert_equal_logs(self) -> None:
+        """The slave's log is the master's, byte for byte."""
+        end = self.level()
+        assert log_bytes(self.slave.store, 0, end) == log_bytes(self.master.store, 0, end)
+
+    def lose_the_master(self) -> None:
+        """Kill the master, throw its disk away, and promote the slave by hand."""
+        self.master.kill()
+        shutil.rmtree(self.master.store)
+        self.slave.kill()
+        alone = {"brokerRole": "ASYNC_MASTER", "brokerId": 0}
+        self.slave = self._broker("slave", alone, self.slave.port)
+
+    def stop(self) -> None:
+        """End what runs."""
+        self.proxy.close()
+        for broker in (self.slave, self.master):
+            if not broker.process.has_ended:
+                broker.stop()
+        self._names.stop()
