@@ -59,6 +59,10 @@ impl SlaveLog for End {
         self.0 = offset + bytes.len() as u64;
         Ok(())
     }
+
+    fn skip_to(&mut self, offset: u64) -> Result<(), String> {
+        Err(format!("nothing is missing before {offset}"))
+    }
 }
 
 /// A slave appends only bytes that continue its log, and reports no offset beyond its end.
@@ -68,6 +72,7 @@ fn slave<'a>(pieces: impl Iterator<Item = &'a [u8]>, end: u64) {
         end,
         file_bytes: FILE_BYTES,
         first_offset: None,
+        master_start: None,
     };
     let (mut log, mut side) = (End(end), SlaveSide::new(SlaveTiming::default(), start, 0));
     for piece in pieces {

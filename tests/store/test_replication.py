@@ -111,6 +111,31 @@ def test_a_slave_is_promoted_and_its_master_follows(stack: ExitStack, tmp_path: 
     assert until(lambda: store.max_offset("T", 0) == 11)
 
 
+def test_a_slave_goes_on_where_a_later_master_begins(stack: ExitStack, tmp_path: Path) -> None:
+    store, late, copy = (
+        stack.enter_context(opened(tmp_path / name, role))
+        for name, role in (("master", "master"), ("late", "slave"), ("copy", "slave"))
+    )
+    _, address = serve(stack, store)
+    put(store, 20)
+    slave = follow(stack, copy, address)
+    ends_at(slave, store.max_physical_offset())
+    slave.set_master(None)
+    put(store, 400)
+    end, start = store.max_physical_offset(), 2 << 16
+    ends_at(follow(stack, late, address, start), end)
+    _, address = serve(stack, late)
+    slave.set_master(address)
+    slave.note_master_range(start, end)
+    ends_at(slave, end)
+    assert until(lambda: copy.max_offset("T", 0) == 420)
+    first = late.min_offset("T", 0)
+    before, after = (copy.get("T", 0, offset) for offset in (0, 20))
+    assert (before.message_count, before.next_begin_offset) == (20, 20)
+    assert after.next_begin_offset == first + after.message_count, "the hole is skipped"
+    assert (copy.min_physical_offset(), late.min_physical_offset()) == (0, start)
+
+
 def test_only_a_slave_follows(stack: ExitStack, tmp_path: Path) -> None:
     store = stack.enter_context(opened(tmp_path, "master"))
     with pytest.raises(StoreError, match="role slave"):

@@ -365,7 +365,8 @@ impl Shared {
         if is_out_of_range {
             tracing::warn!(
                 "the slave {address} ends at {from}, before this log's start {start}: it gets \
-                 nothing; empty its store, so that it begins anew"
+                 nothing. A slave of mqstack asks for the start next; empty the store of a slave \
+                 of RocketMQ, so that it begins anew"
             );
         } else {
             let behind = end.saturating_sub(from);

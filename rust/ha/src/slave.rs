@@ -66,7 +66,7 @@ pub enum SlaveState {
     Transfer,
     /// Its log is longer than the master's.
     Ahead,
-    /// Its log ends before the master's begins.
+    /// Its log ends before the master's begins, and has not gone on there yet.
     Below,
     /// The two logs differ, so it has stopped.
     Diverged,
@@ -204,9 +204,16 @@ impl HaSlave {
         self.shared.wake();
     }
 
-    /// Start and end of the master's log, which the HA connection does not tell.
+    /// Start and end of the master's log, which the HA connection does not tell. If this log ends
+    /// before that start, it goes on at the start: the master has deleted what is between.
     pub fn note_master_range(&self, start: u64, end: u64) {
-        self.shared.target.lock().range = Some((start, end));
+        let (_, own_end) = self.shared.store.raw_range();
+        let before = self.shared.target.lock().range.replace((start, end));
+        let is_new = before.is_none_or(|(before, _)| before != start);
+        if is_new && (1..start).contains(&own_end) {
+            // The next connection asks for the start.
+            self.shared.wake();
+        }
     }
 
     /// State and figures.
@@ -243,7 +250,7 @@ impl Shared {
         status.master_offset = status.master_offset.max(of_range);
         let is_below = target
             .range
-            .is_some_and(|(start, _)| 0 < end && end < start);
+            .is_some_and(|(start, _)| (1..start).contains(&end));
         let is_idle = matches!(
             status.state,
             SlaveState::Waiting | SlaveState::Verifying | SlaveState::Transfer | SlaveState::Ahead
@@ -377,11 +384,13 @@ impl Shared {
         let own = |error: StoreError| Ended::Fault(Fault::OwnLog(error.to_string()));
         // The comparison reads these bytes.
         let end = self.store.settle_raw().map_err(own)?;
+        let range = self.target.lock().range;
         let start = SlaveStart {
             start: self.store.raw_range().0,
             end,
             file_bytes: self.store.log_file_bytes(),
             first_offset: target.first_offset,
+            master_start: range.map(|(start, _)| start),
         };
         let mut status = self.status.lock();
         status.state = SlaveState::Waiting;
@@ -542,6 +551,16 @@ impl SlaveLog for StoreLog<'_> {
             bytes = &bytes[count..];
         }
         Ok(None)
+    }
+
+    fn skip_to(&mut self, offset: u64) -> Result<(), String> {
+        let (_, end) = self.store.raw_range();
+        tracing::warn!(
+            "the master's log begins at {offset}, after the end of this one at {end}: it has \
+             deleted what is between. This log keeps what it has, and goes on at {offset}"
+        );
+        let skipped = self.store.skip_raw(offset);
+        skipped.map_err(|error| error.to_string())
     }
 
     fn append(

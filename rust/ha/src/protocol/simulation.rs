@@ -80,6 +80,11 @@ impl SlaveLog for MemoryLog {
         self.ends.push(offset + bytes.len() as u64);
         Ok(())
     }
+
+    fn skip_to(&mut self, offset: u64) -> Result<(), String> {
+        self.bytes.resize((offset - self.start) as usize, 0);
+        Ok(())
+    }
 }
 
 /// A record as far as replication looks at it.
@@ -170,6 +175,7 @@ impl World {
             end: log.end(),
             file_bytes: FILE,
             first_offset: self.random.one_in(2).then_some(self.master.start),
+            master_start: Some(self.master.start),
         };
         *link = Some(Link {
             master: MasterSide::new(MasterTiming::default(), self.now_ms),

@@ -19,6 +19,8 @@ pub trait SlaveLog {
         bytes: &[u8],
         store_timestamp_ms: Option<i64>,
     ) -> Result<(), String>;
+    /// Goes on at `offset`, the start of a file: blank records fill what is missing until there.
+    fn skip_to(&mut self, offset: u64) -> Result<(), String>;
 }
 
 /// Times of a slave, milliseconds.
@@ -51,6 +53,9 @@ pub struct SlaveStart {
     /// First offset of a log that is empty yet, the start of a file of the master; None for the
     /// start of the master's last file.
     pub first_offset: Option<u64>,
+    /// Start of the master's log, if it is known. A log that ends before it goes on there: the
+    /// master has deleted what is between.
+    pub master_start: Option<u64>,
 }
 
 impl SlaveStart {
@@ -61,10 +66,11 @@ impl SlaveStart {
     /// 0. A log is compared from at most 1 MiB below its end on, but not below the file of its end,
     /// which may be the master's first.
     fn asks(&self) -> u64 {
-        match (self.end, self.first_offset) {
-            (0, None) => 0,
-            (0, Some(first)) => first.max(1),
-            (end, _) => {
+        match (self.end, self.first_offset, self.master_start) {
+            (0, None, _) => 0,
+            (0, Some(first), _) => first.max(1),
+            (end, _, Some(start)) if end < start => start,
+            (end, _, _) => {
                 let of_file = end - end % self.file_bytes;
                 end.saturating_sub(OVERLAP_BYTES)
                     .max(of_file)
@@ -108,6 +114,8 @@ pub struct SlaveSide {
     waiting_since_ms: Option<i64>,
     master_end: u64,
     is_told: bool,
+    /// The log ends before the first byte that comes: see [`SlaveStart::master_start`].
+    is_behind: bool,
 }
 
 impl SlaveSide {
@@ -117,7 +125,7 @@ impl SlaveSide {
         let mut records = Records::at(start.end);
         if start.end == 0 && asks == 1 {
             records = Records::after_zero();
-        } else if start.end == 0 {
+        } else if start.end == 0 || start.end < asks {
             records = Records::at(asks);
         }
         Self {
@@ -136,6 +144,7 @@ impl SlaveSide {
             waiting_since_ms: None,
             master_end: 0,
             is_told: false,
+            is_behind: (1..asks).contains(&start.end),
         }
     }
 
@@ -291,11 +300,19 @@ impl SlaveSide {
             self.records.end() + body.len() as u64,
             self.position.unwrap_or(0) + known.len() as u64
         );
-        self.records
-            .push(new, self.file_bytes, |offset, bytes, timestamp_ms| {
-                let appended = log.append(offset, bytes, timestamp_ms);
-                appended.map_err(Fault::OwnLog)
-            })
+        let Self {
+            records,
+            file_bytes,
+            is_behind,
+            ..
+        } = self;
+        records.push(new, *file_bytes, |offset, bytes, timestamp_ms| {
+            if std::mem::take(is_behind) {
+                log.skip_to(offset).map_err(Fault::OwnLog)?;
+            }
+            let appended = log.append(offset, bytes, timestamp_ms);
+            appended.map_err(Fault::OwnLog)
+        })
     }
 }
 
@@ -313,6 +330,7 @@ mod tests {
             end,
             file_bytes: FILE,
             first_offset: None,
+            master_start: None,
         }
     }
 
@@ -376,6 +394,32 @@ mod tests {
         let one = record(0, 150, 7);
         side.receive(&frame(1, &one[1..]), 0, &mut log).unwrap();
         assert_eq!(log.bytes(), one);
+    }
+
+    #[test]
+    fn a_log_that_ends_before_the_masters_start_goes_on_there() {
+        let mut log = MemoryLog::new(FILE, 0);
+        log.append(0, &record(0, 150, 7), Some(7)).unwrap();
+        let behind = SlaveStart {
+            master_start: Some(3_000),
+            ..start(150)
+        };
+        let mut side = side(behind);
+        assert_eq!(side.report(150, 0), Some(3_000_u64.to_be_bytes()));
+        let one = record(3_000, 120, 8);
+        let stream = [frame(3_000, &[]), frame(3_000, &one[..50])].concat();
+        side.receive(&stream, 0, &mut log).unwrap();
+        assert_eq!((log.end(), side.report(150, 0)), (150, None));
+        side.receive(&frame(3_050, &one[50..]), 0, &mut log)
+            .unwrap();
+        assert_eq!((log.end(), side.overlap()), (3_120, Overlap::Equal));
+        assert_eq!(side.report(3_120, 0), Some(3_120_u64.to_be_bytes()));
+        let level = SlaveStart {
+            master_start: Some(1_000),
+            ..start(1_000)
+        };
+        let mut side = SlaveSide::new(SlaveTiming::default(), level, 0);
+        assert_eq!(side.report(1_000, 0), Some(1_000_u64.to_be_bytes()));
     }
 
     #[test]

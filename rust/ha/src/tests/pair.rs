@@ -200,6 +200,53 @@ fn an_empty_slave_begins_at_the_last_file_or_at_the_first() {
 }
 
 #[test]
+fn a_slave_whose_bytes_the_master_deleted_goes_on_at_its_start() {
+    for sync_flush in [false, true] {
+        let master = Master::new(sync_flush);
+        master.put(20, &[b'a'; 1_000]);
+        let slave = Slave::at(tempfile::tempdir().unwrap(), sync_flush);
+        slave.ha.set_master(Some(master.address.clone()), Some(0));
+        slave.wait_for(master.store.max_physical_offset());
+        slave.ha.set_master(None, None);
+        master.put(300, &[b'b'; 1_000]);
+        // A master whose log begins at its fourth file.
+        let late = Slave::at(tempfile::tempdir().unwrap(), sync_flush);
+        late.ha
+            .set_master(Some(master.address.clone()), Some(3 * FILE));
+        let end = master.store.max_physical_offset();
+        late.wait_for(end);
+        late.ha.stop();
+        let ha = HaMaster::new(Arc::clone(&late.store), MasterSettings::default());
+        let address = format!("127.0.0.1:{}", ha.start().unwrap());
+        slave.ha.set_master(Some(address), None);
+        wait_until(|| ha.slaves().len() == 1, || "it joins".into());
+        assert_eq!(slave.store.max_offset("T", 1), 20);
+        slave.ha.note_master_range(3 * FILE, end.cast_unsigned());
+        slave.wait_for(end);
+        let (_, whole) = log_of(&master.store);
+        let (start, copied) = log_of(&slave.store);
+        let gap = 3 * FILE as usize;
+        assert!(start == 0 && copied[gap..] == whole[gap..]);
+        wait_until(|| slave.store.max_offset("T", 1) == 320, || "queue".into());
+        let kept = late.store.min_offset("T", 1);
+        assert!(kept > 20);
+        let is_readable = |store: &Store| {
+            let entries = |from, count| store.entries("T", 1, from, count);
+            entries(0, 20) == master.store.entries("T", 1, 0, 20)
+                && entries(kept, 320) == master.store.entries("T", 1, kept, 320)
+        };
+        assert!(is_readable(&slave.store));
+        slave.ha.stop();
+        slave.store.close().unwrap();
+        let Slave { root, store, ha } = slave;
+        drop((store, ha));
+        let slave = Slave::at(root, sync_flush);
+        assert_eq!(slave.store.max_physical_offset(), end);
+        assert!(is_readable(&slave.store));
+    }
+}
+
+#[test]
 fn sends_of_a_sync_master_wait_for_as_many_slaves_as_asked() {
     let master = Master::new(false);
     master.sync(1, 200);

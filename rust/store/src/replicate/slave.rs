@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use crate::store::Store;
 use crate::types::{Role, StoreError};
-use crate::write::append::Appender;
+use crate::write::append::{Appender, Tail};
 use mq_base::clock::Clock;
 use mq_base::services::Services;
-use mq_log::WriteError;
+use mq_format::message::{self, BLANK_BYTES};
+use mq_log::{WriteError, Writer};
 
 /// Longest wait for a log file or blocks that a slow disk is creating.
 const STALL_MAX: Duration = Duration::from_secs(5);
@@ -95,6 +96,26 @@ impl Store {
         Ok(offset + bytes.len() as u64)
     }
 
+    /// Makes the log go on at `offset`, the start of a later file: the master has deleted what is
+    /// between. The current file ends with a blank record, and each file until `offset` is one, so
+    /// that the records before them stay readable.
+    ///
+    /// # Errors
+    /// As [`Store::append_raw`]. After [`StoreError::Full`] or [`StoreError::Io`] the log may
+    /// already end between, at the end of a file; a later call continues there.
+    pub fn skip_raw(&self, offset: u64) -> Result<(), StoreError> {
+        let appender = &self.puts.appender;
+        loop {
+            match appender.skip_file(offset) {
+                Ok(position) if position >= offset => break,
+                Ok(_) => {}
+                Err(Raw::NotReady) if appender.stall.wait(STALL_MAX) => {}
+                Err(refused) => return Err(self.raw_error(refused)),
+            }
+        }
+        self.settle_raw().map(drop)
+    }
+
     /// Makes appended bytes as durable as `flushDiskType` says: with SYNC_FLUSH it flushes them,
     /// which also makes them readable. Returns the end of the log. Blocks on the disk.
     pub fn settle_raw(&self) -> Result<u64, StoreError> {
@@ -148,13 +169,7 @@ impl Appender {
         store_timestamp_ms: Option<i64>,
     ) -> Result<(), Raw> {
         let mut tail = self.tail.lock();
-        if self.role() != Role::Slave || tail.is_closed {
-            return Err(Raw::Refused("only an open slave takes its master's bytes"));
-        }
-        if self.acks.poison().is_some() {
-            return Err(Raw::Poisoned);
-        }
-        let writer = &mut tail.writer;
+        let writer = self.writer_of_slave(&mut tail)?;
         let file_bytes = writer.segments().file_size();
         if writer.position() != offset {
             let is_first = writer.segments().starts().is_empty();
@@ -166,7 +181,47 @@ impl Appender {
         if offset % file_bytes + bytes.len() as u64 > file_bytes {
             return Err(Raw::Refused("the bytes do not fit in one file of the log"));
         }
-        writer.write_copy(bytes).map_err(|error| match error {
+        let written = writer.write_copy(bytes);
+        written.map_err(|error| self.raw_failure(error))?;
+        if let Some(timestamp_ms) = store_timestamp_ms {
+            self.last_store_timestamp_ms
+                .store(timestamp_ms, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Fills the rest of the current file with a blank record. Returns the new end of the log,
+    /// which is unchanged if it is `offset` already.
+    fn skip_file(&self, offset: u64) -> Result<u64, Raw> {
+        let mut tail = self.tail.lock();
+        let writer = self.writer_of_slave(&mut tail)?;
+        let (position, remaining) = (writer.position(), writer.remaining());
+        let is_start = offset.is_multiple_of(writer.segments().file_size());
+        if position > offset || !is_start || remaining < BLANK_BYTES as u64 {
+            return Err(Raw::Refused(
+                "the master's first offset is no start of a file after the end of this log",
+            ));
+        }
+        if position < offset {
+            let blank = message::blank(u32::try_from(remaining).unwrap_or(u32::MAX));
+            let rolled = writer.roll(&[&blank]);
+            rolled.map_err(|error| self.raw_failure(error))?;
+        }
+        Ok(writer.position())
+    }
+
+    fn writer_of_slave<'a>(&self, tail: &'a mut Tail) -> Result<&'a mut Writer, Raw> {
+        if self.role() != Role::Slave || tail.is_closed {
+            return Err(Raw::Refused("only an open slave takes its master's bytes"));
+        }
+        match self.acks.poison() {
+            Some(_) => Err(Raw::Poisoned),
+            None => Ok(&mut tail.writer),
+        }
+    }
+
+    fn raw_failure(&self, error: WriteError) -> Raw {
+        match error {
             WriteError::NotReady => Raw::NotReady,
             WriteError::NoRoom(cause) => Raw::NoRoom(cause),
             WriteError::Failed(cause) => {
@@ -174,11 +229,6 @@ impl Appender {
                 self.acks.poison_silently(reason);
                 Raw::Poisoned
             }
-        })?;
-        if let Some(timestamp_ms) = store_timestamp_ms {
-            self.last_store_timestamp_ms
-                .store(timestamp_ms, Ordering::Release);
         }
-        Ok(())
     }
 }
