@@ -211,7 +211,7 @@ fn stored(core: &Arc<Core>) -> usize {
 }
 
 /// A broker whose first log file is there and has room for all messages. A send that has to wait
-/// for a file is declined, and here nobody answers what is declined.
+/// for its room is declined, and here nobody answers what is declined: so each makes its own.
 fn roomy_broker(root: &Path, settings: store::Settings) -> (Arc<Core>, Server) {
     const ROOM: u64 = 256 << 20;
     let settings = store::Settings {
@@ -221,6 +221,7 @@ fn roomy_broker(root: &Path, settings: store::Settings) -> (Arc<Core>, Server) {
     };
     let (core, server) = broker_of(root, 1, settings);
     let store = core.state.store.as_ref().unwrap();
+    store::testing::without_allocation(store);
     let put = store.wait(store.put(&store::testing::request("Other", b"first")));
     assert_eq!(put.status, store::PutStatus::Ok);
     (core, server)

@@ -1,4 +1,4 @@
-//! Helpers for tests of other crates: a message to put, a disk that hangs.
+//! Helpers for tests of other crates: a message to put, a disk that hangs, a store that waits.
 
 use std::io;
 use std::path::Path;
@@ -7,6 +7,7 @@ use std::sync::Arc;
 use mq_log::testing::Gate;
 use mq_log::{IoHook, Operation, Target, Watch, watch};
 
+use crate::store::Store;
 use crate::types::PutRequest;
 
 /// A disk on which some operations block while its gate is closed.
@@ -64,6 +65,13 @@ impl IoHook for GatedHook {
     }
 
     fn after(&self, _target: Target<'_>, _operation: &Operation<'_>, _began: u64) {}
+}
+
+/// Lets each append make its room in the log itself, so that none is declined while a thread does.
+pub fn without_allocation(store: &Store) {
+    if let Some(running) = &mut *store.running.lock() {
+        running.allocator = None;
+    }
 }
 
 /// A message for queue 1.

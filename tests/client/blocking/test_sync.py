@@ -61,9 +61,11 @@ def test_close_settles_every_future():
         await asyncio.Event().wait()
 
     cluster.transport.scripts[310] = never
-    with producer(cluster) as sender:
-        future = sender.send_async(Message("T", b"x"), timeout=60)
-        assert until(lambda: bool(cluster.requests(RequestCode.SEND_MESSAGE_V2)))
+    sender = producer(cluster)
+    sender.start()
+    future = sender.send_async(Message("T", b"x"), timeout=60)
+    assert until(lambda: bool(cluster.requests(RequestCode.SEND_MESSAGE_V2)))
+    sender.close(timeout=0.1)
     assert future.done()
 
 

@@ -29,7 +29,7 @@ impl StoreLock {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true);
         let file = open_own(&path, &mut options).map_err(io_error(&path))?;
-        match lock_first_byte(&file) {
+        match set_first_byte(&file, libc::F_WRLCK) {
             Ok(()) => {}
             Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
                 return Err(StoreError::Locked {
@@ -46,7 +46,11 @@ impl StoreLock {
 
 impl Drop for StoreLock {
     fn drop(&mut self) {
-        held::remove(self.file.as_raw_fd());
+        if held::remove(self.file.as_raw_fd()) {
+            // A child that was forked just now shares the open file until it closes its copy, so
+            // closing ours would not end the lock at once. Closing ends it if this fails.
+            let _ = set_first_byte(&self.file, libc::F_UNLCK);
+        }
     }
 }
 
@@ -58,7 +62,7 @@ pub fn is_held(root: &Path) -> Result<bool, StoreError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(io_error(&path)(error)),
     };
-    let mut request = first_byte();
+    let mut request = first_byte(libc::F_WRLCK);
     // SAFETY: the descriptor is open for the call, and `request` lives until it returns.
     let answer = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut request) };
     match answer {
@@ -67,18 +71,19 @@ pub fn is_held(root: &Path) -> Result<bool, StoreError> {
     }
 }
 
-/// Describes an exclusive lock of byte 0 for `fcntl`.
-fn first_byte() -> libc::flock {
+/// Describes a lock of byte 0 for `fcntl`, of this type.
+fn first_byte(of_type: libc::c_int) -> libc::flock {
     // SAFETY: an all-zero `flock` is a valid value of this plain C struct.
     let mut request: libc::flock = unsafe { std::mem::zeroed() };
-    request.l_type = libc::F_WRLCK as libc::c_short;
+    request.l_type = of_type as libc::c_short;
     request.l_whence = libc::SEEK_SET as libc::c_short;
     request.l_len = 1;
     request
 }
 
-fn lock_first_byte(file: &File) -> io::Result<()> {
-    let request = first_byte();
+/// Takes or gives up the lock of byte 0.
+fn set_first_byte(file: &File, of_type: libc::c_int) -> io::Result<()> {
+    let request = first_byte(of_type);
     // SAFETY: the descriptor is open for the call, and the kernel only reads `request`.
     let answer = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &request) };
     match answer {
@@ -103,18 +108,19 @@ mod held {
             // fork.
             unsafe { libc::pthread_atfork(None, None, Some(close_in_child)) };
         });
-        replace(FREE, descriptor);
+        let _ = replace(FREE, descriptor);
     }
 
-    pub(crate) fn remove(descriptor: RawFd) {
-        replace(descriptor, FREE);
+    /// False if the lock has no slot, or was given up by this child.
+    pub(crate) fn remove(descriptor: RawFd) -> bool {
+        replace(descriptor, FREE)
     }
 
-    fn replace(old: RawFd, new: RawFd) {
-        let _ = DESCRIPTORS.iter().find(|slot| {
+    fn replace(old: RawFd, new: RawFd) -> bool {
+        DESCRIPTORS.iter().any(|slot| {
             slot.compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok()
-        });
+        })
     }
 
     /// Replaces the lock's file by /dev/null, so that the descriptor stays valid for its owner's
@@ -155,6 +161,20 @@ mod tests {
 
     #[test]
     fn a_forked_child_does_not_keep_the_lock() {
+        // SAFETY: the child does what is allowed after a fork only.
+        a_child_does_not_keep_the_lock(|| unsafe { libc::fork() });
+    }
+
+    #[test]
+    fn a_child_that_was_forked_just_now_does_not_keep_the_lock() {
+        // As between the fork and its handlers, which this call leaves out.
+        // SAFETY: the child does what is allowed after a fork only.
+        a_child_does_not_keep_the_lock(|| unsafe {
+            libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as libc::pid_t
+        });
+    }
+
+    fn a_child_does_not_keep_the_lock(fork: fn() -> libc::pid_t) {
         let root = tempfile::tempdir().unwrap();
         let lock = StoreLock::acquire(root.path()).unwrap();
         let mut ends = [0; 2];
@@ -166,7 +186,7 @@ mod tests {
             let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
             let made = libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr());
             assert_eq!(made, 0);
-            match libc::fork() {
+            match fork() {
                 0 => {
                     libc::close(ends[1]);
                     // Report that the child runs, and stay until the parent closes its end.
