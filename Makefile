@@ -11,7 +11,8 @@ unexport MAKEFLAGS
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup quickstart check docs pages unit unit-rust unit-python test test-rust test-python jars lint lint-rust
-.PHONY: lint-python format wheel wheels newest-python bench bench-all bench-smoke optimised soak clean
+.PHONY: lint-python lint-format lint-types lint-public format wheel wheels newest-python bench bench-all
+.PHONY: bench-smoke optimised soak clean
 
 $(VENV)/.tools: pyproject.toml
 	@command -v cargo >/dev/null || { echo "there is no cargo: install Rust, https://rustup.rs" >&2; exit 1; }
@@ -89,16 +90,24 @@ lint-rust:
 	cd rust && ! cargo tree --edges normal | grep pyo3
 	cd rust && cargo clippy --quiet --workspace --all-targets --target-dir $(LINT_TARGET) -- -D warnings
 
-lint-python: setup $(VENV)/.stubtest
+# Each of these uses one core: `make --jobs lint-python` is quicker.
+lint-python: lint-format lint-types lint-public $(VENV)/.stubtest
+
+lint-format: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+
+lint-types: setup
 	$(BIN)/mypy
 	$(BIN)/mypy examples
+
+lint-public: setup
 	$(BIN)/pyright
 
-# The stubs against the compiled modules, again only when one of their sources changed.
+# The stubs against the compiled modules, again only when one of their sources changed. After the
+# types: both write mypy's cache.
 STUBBED := $(wildcard mqcommon/*.pyi csrc/*.pyx csrc/*.pxd rust/py/src/*.rs rust/py/src/*/*.rs)
-$(VENV)/.stubtest: $(STUBBED) scripts/stubtest-allowlist.txt | setup
+$(VENV)/.stubtest: $(STUBBED) scripts/stubtest-allowlist.txt | setup lint-types
 	$(BIN)/python -m mypy.stubtest mqcommon._core mqcommon._codec --allowlist scripts/stubtest-allowlist.txt \
 		--mypy-config-file pyproject.toml
 	touch $@
