@@ -12,11 +12,13 @@ __all__ = [
     "Outgoing",
     "ReceivedMessage",
     "UniqueIds",
+    "any_has_flags",
     "decode_messages",
     "decode_properties",
     "decompress_body",
     "encode_batch",
     "encode_properties",
+    "set_consume_start",
     "set_reader",
 ]
 

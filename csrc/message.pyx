@@ -136,9 +136,13 @@ cdef class ReceivedMessage:
 
     @consume_start_ms.setter
     def consume_start_ms(self, int64_t value):
-        self._consume_start_ms = value
+        self._begin(value)
+
+    cdef int _begin(self, int64_t now_ms) except -1:
+        self._consume_start_ms = now_ms
         if self._properties is not None:
-            self._properties["CONSUME_START_TIME"] = str(value)
+            self._properties["CONSUME_START_TIME"] = str(now_ms)
+        return 0
 
     @property
     def stored_properties(self):
@@ -264,6 +268,22 @@ def set_reader(list messages not None, reader):
     cdef ReceivedMessage message
     for message in messages:
         message._reader = reader
+
+
+def set_consume_start(list messages not None, int64_t now_ms):
+    """Set `consume_start_ms` of each message."""
+    cdef ReceivedMessage message
+    for message in messages:
+        message._begin(now_ms)
+
+
+def any_has_flags(list messages not None, int32_t flags):
+    """Whether the `sys_flag` of a message has one of some bits."""
+    cdef ReceivedMessage message
+    for message in messages:
+        if message.sys_flag & flags:
+            return True
+    return False
 
 
 def decode_messages(bytes body not None, str broker_name not None="",

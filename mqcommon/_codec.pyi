@@ -12,11 +12,13 @@ __all__ = [
     "Outgoing",
     "ReceivedMessage",
     "UniqueIds",
+    "any_has_flags",
     "decode_messages",
     "decode_properties",
     "decompress_body",
     "encode_batch",
     "encode_properties",
+    "set_consume_start",
     "set_reader",
 ]
 
@@ -148,6 +150,12 @@ def set_reader(
     messages: list[ReceivedMessage], reader: Callable[[ReceivedMessage], object] | None
 ) -> None:
     """Have `reader(message)` make the `value` of each message when it is first asked for."""
+
+def set_consume_start(messages: list[ReceivedMessage], now_ms: int) -> None:
+    """Set `consume_start_ms` of each message."""
+
+def any_has_flags(messages: list[ReceivedMessage], flags: int) -> bool:
+    """Whether the `sys_flag` of a message has one of some bits."""
 
 def decode_properties(text: bytes) -> dict[str, str]:
     """Read the properties text of a message, in stored order; never raises."""

@@ -55,7 +55,13 @@ from mqcommon._core_range import (
     RangeReader as RangeReader,
 )
 from mqcommon._core_requests import (
+    Accepted as Accepted,
+)
+from mqcommon._core_requests import (
     Pending as Pending,
+)
+from mqcommon._core_requests import (
+    SendCounts as SendCounts,
 )
 from mqcommon._core_requests import (
     SentReply as SentReply,
@@ -77,14 +83,15 @@ from mqcommon._core_write import (
 )
 
 __all__ = [
-    "COLUMN_LAYOUTS", "OPTIMISED", "ColumnBuilder", "ColumnsAhead", "Conditions", "Connector",
-    "Event", "FrameTemplate", "GetResult", "HaMaster", "HaSlave", "LinesAhead", "Memory",
-    "Pending", "PutResult", "QueryResult", "RangeFailed", "RangeReader", "RepairReport", "Report",
-    "Request", "RowWriter", "Scan", "SendFailed", "SentReply", "Server", "ServerStopped",
-    "SettingError", "StateFiles", "Store", "StoreDamaged", "StoreError", "StoreLocked",
-    "StorePoisoned", "UnknownLayout", "bench", "bloom_bits", "certificate_end", "check_sql",
-    "cut_log", "damaged_records", "fastjson_dumps", "fastjson_to_strict", "json_lines", "next_log",
-    "read_registration", "rebuild", "set_file_mode", "unpack_registration", "write_topic_table",
+    "COLUMN_LAYOUTS", "OPTIMISED", "Accepted", "ColumnBuilder", "ColumnsAhead", "Conditions",
+    "Connector", "Event", "FrameTemplate", "GetResult", "HaMaster", "HaSlave", "LinesAhead",
+    "Memory", "Pending", "PutResult", "QueryResult", "RangeFailed", "RangeReader",
+    "RepairReport", "Report", "Request", "RowWriter", "Scan", "SendCounts", "SendFailed",
+    "SentReply", "Server", "ServerStopped", "SettingError", "StateFiles", "Store",
+    "StoreDamaged", "StoreError", "StoreLocked", "StorePoisoned", "UnknownLayout", "bench",
+    "bloom_bits", "certificate_end", "check_sql", "cut_log", "damaged_records",
+    "fastjson_dumps", "fastjson_to_strict", "json_lines", "next_log", "read_registration",
+    "rebuild", "set_file_mode", "unpack_registration", "write_topic_table",
 ]  # fmt: skip
 
 _T = TypeVar("_T")
@@ -441,10 +448,8 @@ class Connector:
         list[Any],
         list[Any],
         list[tuple[int, Any, Any | None, Any | None]],
-        list[tuple[Any, int, int]],
     ]:
-        """Take all outcomes: futures of templates' requests, their replies, other events, and
-        (tally, messages, bytes) of the `Pending` that were settled here.
+        """Take all outcomes: futures of templates' requests, their replies, and other events.
 
         A template decodes its replies; a one-way request that was written has the reply None. An
         event is (kind, payload, future, address). The payload of each kind is:

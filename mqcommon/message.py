@@ -21,10 +21,12 @@ from mqcommon._codec import (
     Outgoing,
     ReceivedMessage,
     UniqueIds,
+    any_has_flags,
     decode_messages,
     decode_properties,
     decompress_body,
     encode_properties,
+    set_consume_start,
     set_reader,
 )
 from mqcommon._codec import encode_batch as _encode_batch
@@ -47,6 +49,7 @@ __all__ = [
     "OffsetMessageId",
     "Outgoing",
     "ReceivedMessage",
+    "any_has_flags",
     "damaged_records",
     "decode_messages",
     "decode_properties",
@@ -58,6 +61,7 @@ __all__ = [
     "offset_msg_id",
     "parse_offset_msg_id",
     "queue_of",
+    "set_consume_start",
     "set_reader",
     "unique_id",
     "unique_id_origin",
@@ -446,15 +450,11 @@ def _month_of(now_ms: int) -> tuple[int, int]:
 
 _heads = _Heads()
 _unique_ids = UniqueIds(_heads.head)
+unique_id = _unique_ids.next
+"""Makes a new client message id (RocketMQ's UNIQ_KEY): 32 upper-case hex digits.
+
+Unique in practice among the producers of a cluster. Safe from any thread."""
 os.register_at_fork(after_in_child=_heads.forget)
-
-
-def unique_id() -> str:
-    """A new client message id (RocketMQ's UNIQ_KEY): 32 upper-case hex digits.
-
-    Unique in practice among the producers of a cluster. Safe from any thread.
-    """
-    return _unique_ids.next()
 
 
 def unique_id_origin() -> tuple[str, int]:

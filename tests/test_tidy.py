@@ -120,6 +120,7 @@ CORE_DOORS = {
     "mqstore/arrow.py",
     "mqclient/engine/ranges.py",
     "mqclient/engine/transport.py",
+    "mqclient/producer/in_flight.py",
     "mqcommon/wire/bodies/registration.py",
     "mqclient/cli/bench.py",
     "mqpipeline/spark/topics/row_sink.py",

@@ -43,7 +43,7 @@ class _Loop:
 
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()
-        self.users = 0
+        self.users: set[LoopThread] = set()
         self.is_over = False
         """Whether the thread has ended, or is about to."""
         self._is_stopping = False
@@ -66,7 +66,9 @@ class _Loop:
             while not self._is_stopping:
                 self._run()
         finally:
-            self.is_over = True
+            with _lock:
+                self.is_over = True
+                self.lost()
             self.loop.run_until_complete(self._cancel_all())
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
             self.loop.close()
@@ -79,6 +81,11 @@ class _Loop:
             log.warning("%r in a callback ends only that callback", error)
         else:
             self._is_stopping = True
+
+    def lost(self) -> None:
+        """Tell the clients that the thread serves them no more."""
+        for user in self.users:
+            user.usable = False
 
     async def _cancel_all(self) -> None:
         """Cancel the tasks of a client that was never closed."""
@@ -174,26 +181,28 @@ _shared: _Loop | None = None
 def _forget() -> None:
     """In a forked child: it has no such thread, and another thread may have held the lock."""
     global _lock, _shared
+    if _shared is not None:
+        _shared.lost()
     _lock, _shared = threading.RLock(), None
 
 
 os.register_at_fork(after_in_child=_forget)
 
 
-def _take() -> _Loop:
+def _take(user: "LoopThread") -> _Loop:
     global _shared
     with _lock:
         if _shared is None or _shared.is_over:
             _shared = _Loop("mqclient-loop")
-        _shared.users += 1
+        _shared.users.add(user)
         return _shared
 
 
-def _give_back(loop: _Loop) -> None:
+def _give_back(user: "LoopThread", loop: _Loop) -> None:
     """The last user stops the loop."""
     global _shared
     with _lock:
-        loop.users -= 1
+        loop.users.discard(user)
         if loop.users:
             return
         if _shared is loop:
@@ -210,14 +219,10 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._pid = process_id()
-        self._over = False
-        self._shared = _take()
-        self._tasks: set[asyncio.Task[Any]] = set()
-
-    @property
-    def usable(self) -> bool:
+        self.usable = True
         """False after stop(), after the end of the thread, and in a forked child."""
-        return not self._over and not self._shared.is_over and self._pid == process_id()
+        self._shared = _take(self)
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
     def is_busy(self) -> bool:
@@ -291,11 +296,11 @@ class LoopThread:
         """
         if not self.usable:
             return
-        self._over = True
+        self.usable = False
         if not self._shared.is_here:
             ended = asyncio.run_coroutine_threadsafe(self._end_tasks(), self._shared.loop)
             concurrent.futures.wait([ended], STOP_TIMEOUT_S)
-        _give_back(self._shared)
+        _give_back(self, self._shared)
 
     def stop_after(
         self, work: Coroutine[Any, Any, object], timeout: float
@@ -311,9 +316,9 @@ class LoopThread:
                     await asyncio.wait(tuple(self._tasks), timeout=timeout)
                 await self._tracked(work)
             finally:
-                self._over = True
+                self.usable = False
                 await self._end_tasks()
-                _give_back(self._shared)
+                _give_back(self, self._shared)
 
         return asyncio.run_coroutine_threadsafe(last(), self._shared.loop)
 

@@ -52,6 +52,8 @@ class Producer(SyncClient, MessageMaker[V]):
         self._middleware = sends_middleware(options)
         for one in self._middleware:
             check_kind(one, type(self), on_loop=False)
+        self._is_direct = options.linger is None and not self._middleware
+        """Whether sends that name no queue need not go by the loop."""
 
     @property
     def _is_busy(self) -> bool:
@@ -113,8 +115,8 @@ class Producer(SyncClient, MessageMaker[V]):
         """
         thread = self._thread or self._running
         is_plain = queue is None and order_key is None and selector is None
-        if is_plain and thread.usable and not self._middleware:
-            posted = self._async._post_from_thread(message, timeout, on_done)
+        if is_plain and self._is_direct and thread.usable:
+            posted = self._async._posts.post(message, timeout, on_done)
             if posted is not None:
                 return posted
         choice = queue_choice(queue, order_key, selector)
@@ -171,7 +173,7 @@ class Producer(SyncClient, MessageMaker[V]):
         thread = self._running
         left = self._async.settings.timeout if timeout is None else seconds(timeout)
         in_flight, (count, size) = self._async._in_flight, size_of(message)
-        accepted = in_flight.accept_anywhere(count, size)
+        accepted = in_flight.accept(count, size)
         if accepted is None:
             thread.check_caller()  # a callback of a future must not wait for others
             started = time.monotonic()
@@ -180,9 +182,9 @@ class Producer(SyncClient, MessageMaker[V]):
         try:
             future = thread.submit(work(left))
         except BaseException:
-            in_flight.leave(accepted, count, size)
+            accepted.leave(count, size)
             raise
-        future.add_done_callback(lambda _future: in_flight.leave(accepted, count, size))
+        future.add_done_callback(lambda _future: accepted.leave(count, size))
         return future
 
     @like(AsyncProducer.send_oneway)
@@ -201,9 +203,9 @@ class Producer(SyncClient, MessageMaker[V]):
         is_plain = queue is None and order_key is None and selector is None
         if (
             is_plain
+            and self._is_direct
             and thread.usable
-            and not self._middleware
-            and self._async._post_from_thread(message, None, kind=PostedOneway)
+            and self._async._posts.post(message, None, kind=PostedOneway)
         ):
             return
         choice = queue_choice(queue, order_key, selector)

@@ -9,6 +9,7 @@ from importlib import import_module
 from mqclient.consumer.pull_answer import PullAnswer
 from mqclient.errors import MissingCodecError
 from mqcommon.extras import advice
+from mqcommon.message import any_has_flags
 from mqcommon.wire.codes import MessageSysFlag
 
 __all__ = ["CODEC_PAUSE", "until_missing"]
@@ -26,6 +27,8 @@ _ADVICE = {
 
 def until_missing(answer: PullAnswer) -> tuple[PullAnswer, MissingCodecError | None]:
     """The part of an answer before the first message whose codec is missing, and the error."""
+    if not any_has_flags(answer.messages, _TYPE_BITS):
+        return answer, None
     for at, message in enumerate(answer.messages):
         kind = message.sys_flag & _TYPE_BITS
         if not kind or _is_installed(kind):

@@ -36,7 +36,7 @@ class FrameTemplate:
 
     send: Callable[..., Awaitable[Any]]
     """`send(values, body, timeout, at_once=False)` sends a request and returns an awaitable of its
-    reply. timeout: seconds. at_once: do not collect other requests of this turn of the loop.
+    reply. timeout: seconds. at_once: do not wait for other requests.
     Fails as the transport does; `explain` turns the failures into errors of the client."""
     call: Callable[[Values, bytes, float], Any]
     """`call(values, body, timeout)` sends a request from any thread and blocks until its reply is

@@ -169,7 +169,7 @@ class Transport:
         """Send a request made from a template; the future gets its reply.
 
         values: the template's open fields. timeout: seconds, connecting included. at_once: send
-        now instead of with other requests of this turn of the loop. A good answer has the
+        now, unless the requests of this turn of the loop go together. A good answer has the
         template's type, any other is a Frame, a one-way request gets None. Raises as `call` does.
         """
         connector = self._connector
@@ -182,7 +182,7 @@ class Transport:
             hurry = connector.request(template, values, body, timeout, future, oneway)
         except RuntimeError as error:  # the connector belongs to another process
             raise ClosedError(str(error)) from None
-        if hurry or at_once:
+        if hurry or (at_once and not self._flush_comes):
             self._flush()  # no other task will send, or enough was collected
         elif not self._flush_comes:
             self._send_soon()
@@ -276,13 +276,12 @@ class Transport:
         futures: list[asyncio.Future[Any]],
         replies: list[Any],
         others: list[tuple[int, Any, asyncio.Future[Any] | None, str | None]],
-        ended: list[tuple[Any, int, int]],
     ) -> None:
-        for tally, count, size in ended:
-            tally.leave(count, size)
         for future, reply in zip(futures, replies, strict=True):
             if not future.done():  # else the caller was cancelled
                 future.set_result(reply)
+        if len(futures) > 1:  # what their tasks send goes together, before other tasks run
+            self._send_soon()
         for kind, payload, waiting, address in others:
             if kind == _REQUEST:
                 self._answer(*payload)

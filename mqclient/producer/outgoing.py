@@ -53,16 +53,22 @@ def prepare(message: Message, settings: SendOptions) -> Outgoing:
     properties = message.properties
     if properties == _PLAIN:  # no tag, no key, no id yet: nothing to encode
         msg_id = unique_id()
-        text = _PLAIN_TEXT + msg_id
+        result = Outgoing(topic, body, _PLAIN_TEXT + msg_id, msg_id, message.flag)
     else:
-        room = 0 if topic.startswith(RETRY_PREFIX) else RETRY_ROOM_BYTES
-        msg_id, text = _identified(properties, room)
-    result = Outgoing(topic, body, text, msg_id, message.flag)
+        result = _with_properties(message)
     result.born_timestamp_ms = message.born_timestamp_ms
     compression = settings.compression
     if compression is not None and size >= compression.threshold:
         result.body, result.sys_flag = compress(body, compression)
-    if topic.startswith(RETRY_PREFIX):
+    return result
+
+
+def _with_properties(message: Message) -> Outgoing:
+    topic, properties = message.topic, message.properties
+    is_retry = topic.startswith(RETRY_PREFIX)
+    msg_id, text = _identified(properties, 0 if is_retry else RETRY_ROOM_BYTES)
+    result = Outgoing(topic, message.body, text, msg_id, message.flag)
+    if is_retry:
         result.reconsume_times = int(properties.get("RECONSUME_TIME", "0"))
         most = properties.get("MAX_RECONSUME_TIMES")
         result.max_reconsume_times = None if most is None else int(most)

@@ -76,7 +76,7 @@ class PostedSend(Pending, Future[SendResult]):
 
     def _end(self, result: SendResult | None, error: BaseException | None) -> None:
         on_done = self.send[-1] if self.send is not None else None
-        self.tally.leave(1, self.size)
+        self.accepted.leave(1, self.size)
         self.settle((result, error))
         # Read after `settle`: who adds a callback, or waits, from now on sees the outcome.
         if self.__dict__:

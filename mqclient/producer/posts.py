@@ -3,20 +3,19 @@
 Nothing else of a send crosses threads, and sends that end together are counted together.
 """
 
-import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
-from typing import Any
 
+from mqclient.engine.client import Client
 from mqclient.errors import ClosedError
 from mqclient.producer.in_flight import InFlight
-from mqclient.producer.outgoing import Outgoing
 from mqclient.producer.posted_send import OnSent, PostedOneway, PostedSend
-from mqclient.producer.queue_sender import QueueSender
 from mqclient.producer.results import SendResult
 from mqclient.producer.sender import Sender
+from mqclient.settings.checks import seconds
+from mqcommon.message import DELIVER_AT, Message
 
 __all__ = ["Posts", "told"]
 
@@ -24,19 +23,12 @@ _new = PostedSend.__new__  # without `__init__`, which is the standard future's
 
 
 class Posts:
-    """The sends of one producer that threads do not wait for.
+    """The sends of one producer that threads do not wait for."""
 
-    spawn: starts a coroutine, with a name, that the producer's end cancels.
-    """
-
-    def __init__(
-        self,
-        sender: Sender,
-        in_flight: InFlight,
-        spawn: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]],
-    ) -> None:
+    def __init__(self, client: Client, sender: Sender, in_flight: InFlight) -> None:
         self.sender = sender
-        self.spawn = spawn
+        self.spawn = client.spawn
+        self._client = client
         self._in_flight = in_flight
         self.must_queue = 0
         """Sends of threads that the loop has. Later ones must not overtake them."""
@@ -44,27 +36,42 @@ class Posts:
 
     def post(
         self,
-        path: QueueSender,
-        outgoing: Outgoing,
-        size: int,
-        timeout: float,
+        message: Message | Sequence[Message],
+        timeout: float | None,
         on_done: OnSent | None = None,
         kind: type[PostedSend] = PostedSend,
-    ) -> PostedSend:
+    ) -> PostedSend | None:
         """Hand a message to its connection as soon as there is room in flight.
 
-        size: bytes that count. timeout: seconds, for all tries and the wait for room. Raises
-        BackPressureTimeout, ClosedError.
+        timeout: seconds, for all tries and the wait for room. None if the loop must act, also to
+        say what is wrong with the message. Raises BackPressureTimeout, ClosedError.
         """
-        accepted = self._in_flight.accept_anywhere(1, size)
-        started = time.monotonic()
-        if accepted is None:
-            accepted = self._in_flight.block(1, size, timeout)
-            timeout = max(0.001, timeout - (time.monotonic() - started))
-        about = (accepted, size, path, outgoing.msg_id)
-        pending: PostedSend = _new(kind, *about, self, outgoing, started, timeout, on_done)
+        if not self._client.running:
+            self._client.check_running()
+        if self.must_queue or type(message) is not Message or DELIVER_AT in message.properties:
+            return None
+        sender = self.sender
+        limit = sender.settings.timeout if timeout is None else seconds(timeout)
         try:
-            path.post(outgoing, timeout, pending, kind is PostedOneway)
+            outgoing = sender.prepare(message, sender.settings)
+        except (TypeError, ValueError):
+            return None
+        path = sender.next_path(outgoing.topic)
+        if path is None or not path.blocks:
+            return None
+        size, started = len(message.body), time.monotonic()
+        accepted = self._in_flight.accept(1, size)
+        if accepted is None:
+            accepted = self._in_flight.block(1, size, limit)
+            limit = max(0.001, limit - (time.monotonic() - started))
+            started = time.monotonic()
+        pending: PostedSend = _new(
+            kind, accepted, size, path, outgoing.msg_id, self, outgoing, started, limit, on_done
+        )
+        try:
+            template = path.singles or path.template_of(outgoing)
+            is_oneway = kind is PostedOneway
+            template.post(outgoing.values(), outgoing.body, limit, pending, is_oneway)
         except BaseException as error:
             accepted.leave(1, size)
             if type(error) is RuntimeError:  # the connector's

@@ -22,7 +22,6 @@ from mqclient.errors import (
 from mqclient.producer.in_flight import Accepted, InFlight, size_of
 from mqclient.producer.linger import LingeringBatches
 from mqclient.producer.outgoing import Outgoing
-from mqclient.producer.posted_send import OnSent, PostedSend
 from mqclient.producer.posts import Posts
 from mqclient.producer.queue_choice import (
     OrderKey,
@@ -78,7 +77,7 @@ class Producer(AsyncClient, MessageMaker[V]):
             )
         self._middleware = sends_middleware(options)
         self._in_flight = InFlight(options.limits)
-        self._posts = Posts(self._sender, self._in_flight, self._client.spawn)
+        self._posts = Posts(self._client, self._sender, self._in_flight)
         self._trace: SendTrace | None = None
         if options.trace is not None:
             self._dispatcher = TraceDispatcher(
@@ -207,7 +206,7 @@ class Producer(AsyncClient, MessageMaker[V]):
                 return outcome
             return await sender.try_on(outgoing, started, limit, outcome)
         finally:
-            self._in_flight.leave(accepted, count, size)
+            accepted.leave(count, size)
 
     async def _wait_for_room(self, count: int, size: int, timeout: float) -> tuple[Accepted, float]:
         """Accept a send when there is room; returns the rest of its time too."""
@@ -253,34 +252,6 @@ class Producer(AsyncClient, MessageMaker[V]):
             return outcome
         return sender.try_on(outgoing, started, limit, outcome)
 
-    def _post_from_thread(
-        self,
-        message: Message | Sequence[Message],
-        timeout: float | None,
-        on_done: OnSent | None = None,
-        kind: type[PostedSend] = PostedSend,
-    ) -> PostedSend | None:
-        """For the blocking face: start a send in the caller's thread, without the loop.
-
-        None if the loop must act, also to say what is wrong with the message.
-        """
-        if not self._client.running:
-            self._client.check_running()
-        if self._middleware or self._linger is not None or self._posts.must_queue:
-            return None
-        settings, sender = self.settings, self._sender
-        if type(message) is not Message or DELIVER_AT in message.properties:
-            return None
-        limit = settings.timeout if timeout is None else seconds(timeout)
-        try:
-            outgoing = sender.prepare(message, settings)
-        except (TypeError, ValueError):
-            return None
-        path = sender.next_path(outgoing.topic)
-        if path is None or not path.blocks:
-            return None
-        return self._posts.post(path, outgoing, len(message.body), limit, on_done, kind)
-
     async def send_oneway(
         self,
         message: Message | Sequence[Message],
@@ -318,7 +289,7 @@ class Producer(AsyncClient, MessageMaker[V]):
         try:
             yield left
         finally:
-            self._in_flight.leave(accepted, count, size)
+            accepted.leave(count, size)
 
     async def _oneway(
         self, message: Message | Sequence[Message], choice: QueueChoice | None, limit: float

@@ -32,10 +32,10 @@ class QueueSender:
         "_client",
         "_of_code",
         "_settings",
-        "_singles",
         "blocks",
         "queue",
         "shown",
+        "singles",
     )
 
     def __init__(self, client: Client, settings: SendOptions, queue: MessageQueue) -> None:
@@ -44,12 +44,13 @@ class QueueSender:
         self.queue = queue
         self.shown = client.namespace.unwrap_queue(queue)
         """The queue as results name it, without the namespace."""
-        self._singles: FrameTemplate | None = None
+        self.singles: FrameTemplate | None = None
+        """The template of messages that are no batch; None until `template_of` makes it."""
         self._batches: FrameTemplate | None = None
         self._of_code: dict[RequestCode, FrameTemplate] = {}
         """Templates of a reply topic, whose messages differ in their code."""
         self.blocks = client.compiled_transport() is not None
-        """Whether `call` and `post` can be used."""
+        """Whether `call`, and `post` of a template, can be used."""
 
     def _template(self, code: RequestCode) -> FrameTemplate:
         """Header V2 with its one-letter fields, in RocketMQ's order; see headers/send.py."""
@@ -78,16 +79,17 @@ class QueueSender:
         )
         return FrameTemplate(self._client, address, code, fields, "sent")
 
-    def _template_of(self, outgoing: Outgoing) -> FrameTemplate:
+    def template_of(self, outgoing: Outgoing) -> FrameTemplate:
+        """The template of the request that sends a message."""
         if outgoing.batch:
             if self._batches is None:
                 self._batches = self._template(RequestCode.SEND_BATCH_MESSAGE)
             return self._batches
         if self.queue.topic.endswith(REPLY_SUFFIX):
             return self._reply_template_of(outgoing)
-        if self._singles is None:
-            self._singles = self._template(RequestCode.SEND_MESSAGE_V2)
-        return self._singles
+        if self.singles is None:
+            self.singles = self._template(RequestCode.SEND_MESSAGE_V2)
+        return self.singles
 
     def _reply_template_of(self, outgoing: Outgoing) -> FrameTemplate:
         """On a reply topic, the broker relays replies instead of storing them."""
@@ -99,33 +101,26 @@ class QueueSender:
 
     def send(self, outgoing: Outgoing, timeout: float) -> Awaitable[Any]:
         """Send; await it for the answer, which `result` reads. timeout: seconds."""
-        template = self._batches if outgoing.batch else self._singles
+        template = self._batches if outgoing.batch else self.singles
         if template is None:
-            template = self._template_of(outgoing)
+            template = self.template_of(outgoing)
         return template.send(outgoing.values(), outgoing.body, timeout)
 
     def oneway(self, outgoing: Outgoing, timeout: float) -> Awaitable[None]:
         """Send without an answer; awaiting it ends when the bytes are written."""
-        template = self._template_of(outgoing)
+        template = self.template_of(outgoing)
         return template.oneway(outgoing.values(), outgoing.body, timeout)
 
     def call(self, outgoing: Outgoing, timeout: float) -> Any:
         """Send from any thread and block until the answer arrives, which `result` reads."""
-        template = self._batches if outgoing.batch else self._singles
+        template = self._batches if outgoing.batch else self.singles
         if template is None:
-            template = self._template_of(outgoing)
+            template = self.template_of(outgoing)
         return template.call(outgoing.values(), outgoing.body, timeout)
-
-    def post(self, outgoing: Outgoing, timeout: float, pending: Any, oneway: bool) -> None:
-        """Send from any thread without waiting; see `Transport.poster`."""
-        template = self._batches if outgoing.batch else self._singles
-        if template is None:
-            template = self._template_of(outgoing)
-        template.post(outgoing.values(), outgoing.body, timeout, pending, oneway)
 
     def explain(self, error: Exception) -> Exception:
         """The error to raise for a failed send; its cause is the given error, or it is the same."""
-        template = self._singles or self._batches or next(iter(self._of_code.values()), None)
+        template = self.singles or self._batches or next(iter(self._of_code.values()), None)
         explained = error if template is None else template.explain(error)
         if explained is not error:
             explained.__cause__ = error

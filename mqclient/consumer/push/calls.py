@@ -8,7 +8,7 @@ from typing import Any
 
 from mqclient.consumer.context import ConsumeContext, Handler
 from mqclient.consumer.process_queue import ProcessQueue
-from mqcommon.message import ReceivedMessage
+from mqcommon.message import ReceivedMessage, set_consume_start
 
 __all__ = ["ConsumeRequest", "Part", "Parts", "Run"]
 
@@ -30,10 +30,8 @@ class ConsumeRequest:
     def call(self) -> Any:
         """Note when the handler gets the messages, and call it with a list of its own."""
         self.started_ms = now_ms = time.time_ns() // 1_000_000
-        messages = self.messages
-        for message in messages:
-            message.consume_start_ms = now_ms
-        return self.handler(messages[:], self.context)
+        set_consume_start(self.messages, now_ms)
+        return self.handler(self.messages[:], self.context)
 
 
 class Part:

@@ -31,14 +31,8 @@ use mq_net::threads::can_start;
 /// Interval at which a waiting thread checks for signals.
 const POLL: Duration = Duration::from_millis(50);
 
-/// The result of `drain`: futures with their replies, all other events, and the `Pending` that
-/// ended.
-type Drained<'py> = (
-    Bound<'py, PyList>,
-    Bound<'py, PyList>,
-    Bound<'py, PyList>,
-    Vec<(Py<PyAny>, u64, u64)>,
-);
+/// The result of `drain`: futures with their replies, and all other events.
+type Drained<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>);
 
 /// Connections to servers. A request is submitted with a future; `drain` returns the outcomes.
 #[pyclass(frozen, module = "mqcommon._core")]
@@ -228,11 +222,11 @@ impl Connector {
                 None => others.push((kind, payload, None, None)),
             }
         }
+        ended.leave(py)?;
         Ok((
             PyList::new(py, futures)?,
             PyList::new(py, replies)?,
             PyList::new(py, others)?,
-            ended.into_inner(),
         ))
     }
 

@@ -224,15 +224,27 @@ impl SentReply {
         if !STORED.contains(&reply.code) {
             return None;
         }
-        let owned = |name| reply.ext.get(name).map(str::to_owned);
+        let (mut offset_msg_id, mut queue_id, mut queue_offset) = (None, None, None);
+        let (mut transaction_id, mut region_id, mut trace_on) = (None, None, true);
+        for (name, value) in reply.ext.iter() {
+            match name {
+                "msgId" => offset_msg_id = Some(value.to_owned()),
+                "queueId" => queue_id = value.parse().ok(),
+                "queueOffset" => queue_offset = value.parse().ok(),
+                "transactionId" => transaction_id = Some(value.to_owned()),
+                "MSG_REGION" => region_id = (!value.is_empty()).then(|| value.to_owned()),
+                "TRACE_ON" => trace_on = value != "false",
+                _ => {}
+            }
+        }
         Some(Self {
             code: reply.code,
-            offset_msg_id: owned("msgId")?,
-            queue_id: reply.ext.get("queueId")?.parse().ok()?,
-            queue_offset: reply.ext.get("queueOffset")?.parse().ok()?,
-            transaction_id: owned("transactionId"),
-            region_id: owned("MSG_REGION").filter(|region| !region.is_empty()),
-            trace_on: reply.ext.get("TRACE_ON") != Some("false"),
+            offset_msg_id: offset_msg_id?,
+            queue_id: queue_id?,
+            queue_offset: queue_offset?,
+            transaction_id,
+            region_id,
+            trace_on,
         })
     }
 }

@@ -27,6 +27,7 @@ mod records;
 mod registration;
 mod request;
 mod row_writer;
+mod send_counts;
 mod server;
 mod server_settings;
 mod state;
@@ -79,6 +80,8 @@ mod _core {
     use super::request::{Event, Request};
     #[pymodule_export]
     use super::row_writer::{RowWriter, SendFailed};
+    #[pymodule_export]
+    use super::send_counts::{Accepted, SendCounts};
     #[pymodule_export]
     use super::server::{Server, ServerStopped};
     #[pymodule_export]

@@ -6,11 +6,13 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use super::frame_template::SentReply;
 use super::inbox::Event;
+use super::send_counts::Accepted;
 
 /// A send on its way. A subclass of Python's gives it the face of a future.
 #[pyclass(frozen, subclass, module = "mqcommon._core")]
 pub struct Pending {
-    tally: Py<PyAny>,
+    /// What the end of the send is counted in.
+    accepted: Py<Accepted>,
     size: u64,
     path: Py<PyAny>,
     msg_id: Py<PyAny>,
@@ -41,7 +43,7 @@ impl Pending {
     #[new]
     #[allow(clippy::too_many_arguments)] // one call from Python, instead of one and a tuple
     fn new(
-        tally: Py<PyAny>,
+        accepted: Py<Accepted>,
         size: u64,
         path: Py<PyAny>,
         msg_id: Py<PyAny>,
@@ -60,7 +62,7 @@ impl Pending {
             on_done,
         };
         Self {
-            tally,
+            accepted,
             size,
             path,
             msg_id,
@@ -84,8 +86,8 @@ impl Pending {
     }
 
     #[getter]
-    fn tally(&self, py: Python<'_>) -> Py<PyAny> {
-        self.tally.clone_ref(py)
+    fn accepted(&self, py: Python<'_>) -> Py<Accepted> {
+        self.accepted.clone_ref(py)
     }
 
     #[getter]
@@ -137,7 +139,7 @@ impl Pending {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.tally)?;
+        visit.call(&self.accepted)?;
         visit.call(&self.path)?;
         // While another thread holds the lock, the send is in use and no cycle needs collecting.
         let Some(state) = self.state.try_lock() else {
@@ -166,9 +168,9 @@ impl Pending {
     }
 }
 
-/// Messages and bytes that ended, for each tally in turn.
+/// Messages and bytes of sends that ended, for each `Accepted` in turn.
 #[derive(Default)]
-pub(super) struct Ended(Vec<(Py<PyAny>, u64, u64)>);
+pub(super) struct Ended(Vec<(Py<Accepted>, u64, u64)>);
 
 impl Ended {
     /// Settles and counts a `Pending` whose message is stored, or written if it is one-way; returns
@@ -190,16 +192,20 @@ impl Ended {
 
     fn count(&mut self, py: Python<'_>, pending: &Pending) {
         match self.0.last_mut() {
-            Some((tally, count, bytes)) if tally.is(&pending.tally) => {
+            Some((accepted, count, bytes)) if accepted.is(&pending.accepted) => {
                 *count += 1;
                 *bytes += pending.size;
             }
-            _ => self.0.push((pending.tally.clone_ref(py), 1, pending.size)),
+            _ => self
+                .0
+                .push((pending.accepted.clone_ref(py), 1, pending.size)),
         }
     }
 
-    /// `(tally, messages, bytes)` of each.
-    pub fn into_inner(self) -> Vec<(Py<PyAny>, u64, u64)> {
+    /// Makes room for other sends.
+    pub fn leave(self, py: Python<'_>) -> PyResult<()> {
         self.0
+            .into_iter()
+            .try_for_each(|(accepted, count, size)| Accepted::leave(accepted.bind(py), count, size))
     }
 }

@@ -116,7 +116,7 @@ def test_a_lost_connection_is_tried_again() -> None:
         assert path is not None
         outgoing = producer._async._sender.prepare(Message(topic, b"x"), producer._async.settings)
         sends = producer._async._posts
-        accepted = sends._in_flight.accept_anywhere(1, 1)
+        accepted = sends._in_flight.accept(1, 1)
         assert accepted is not None
         now = time.monotonic()
         about = (sends, outgoing, now, 30.0, None)
