@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pathlib
 from collections.abc import Callable
 
 from mqcommon import _core
@@ -84,8 +83,6 @@ def cut(
     Raises SettingError for an offset outside the log, and the errors of `rebuild`.
     """
     removed = _core.cut_log(path, offset)
-    # The queues' recorded ends may lie behind the cut, and their offsets will be given again.
-    (pathlib.Path(path) / "mqstack/queue_ends").unlink(missing_ok=True)
     report = rebuild(
         path, in_place=True, progress=progress, delay_levels=delay_levels,
         index_slots=index_slots, index_entries=index_entries,

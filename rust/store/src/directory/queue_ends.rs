@@ -53,6 +53,15 @@ pub fn is_damaged(root: &Path) -> Result<bool, StoreError> {
     Ok(QueueEnds::read(root)? == Found::Damaged)
 }
 
+/// Removes the file of the store at `root`, if there is one.
+pub(crate) fn remove(root: &Path) -> Result<(), StoreError> {
+    let path = path_of(root);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error(&path)(error)),
+        _ => Ok(()),
+    }
+}
+
 /// What a start found of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {

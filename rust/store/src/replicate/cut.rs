@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::directory::layout;
 use crate::directory::lock::StoreLock;
 use crate::directory::log_files::open_log;
+use crate::directory::queue_ends;
 use crate::files::io_error;
 use crate::recover::CleanStop;
 use crate::scan::log_scanner::{LogScanner, Step};
@@ -30,6 +31,8 @@ pub fn cut_log(root: &Path, offset: u64) -> Result<(u64, u64), StoreError> {
     // From here on the store counts as one that was killed.
     layout::mark_open(root)?;
     CleanStop::remove(root)?;
+    // The recorded ends may be after the cut, and their offsets will be given again.
+    queue_ends::remove(root)?;
     quarantine(root, &log, at, end)?;
     log.truncate_to(at).map_err(io)?;
     drop(lock);
