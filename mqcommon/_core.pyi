@@ -310,6 +310,14 @@ class Store:
         """
     def delete_topic(self, topic: str) -> tuple[int, int, int]:
         """Delete the messages of one topic, as `clean_unused_topics` does."""
+    def deletions(self) -> str:
+        """The topics whose messages were deleted, as JSON for `take_deletions` of a slave."""
+    def take_deletions(self, of_master: str) -> tuple[int, int, int]:
+        """Delete what a master deleted, durably. of_master: the text of its `deletions`.
+
+        What this log does not have yet is left for a later call. Returns as `clean` does. Raises
+        StoreError for a text of another form, or if the deletions cannot be saved.
+        """
     def flush(self) -> None:
         """Flush everything that was appended before the call, in the log and derived files."""
     def close(self) -> None:

@@ -190,6 +190,14 @@ class StoreDoor(Protocol):
         """Delete the messages of a topic, durably."""
         ...
 
+    def deletions(self) -> str:
+        """The topics whose messages were deleted, as text for `take_deletions`."""
+        ...
+
+    def take_deletions(self, of_master: str) -> tuple[int, int, int]:
+        """Delete what the master of this slave deleted, durably."""
+        ...
+
     def store_time_range(self) -> tuple[int, int] | None:
         """The store times of the first and the last message, in ms."""
         ...

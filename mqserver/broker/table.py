@@ -23,6 +23,7 @@ from mqserver.broker.processors import (
     pull,
     query,
     relayed,
+    replication,
     reply,
     reset,
     send_back,
@@ -96,6 +97,7 @@ PROCESSORS: Mapping[int, tuple[str, BrokerProcessor]] = {
     Code.CLEAN_EXPIRED_CONSUMEQUEUE: ("query", cleaning.clean_expired_queues),
     Code.CLEAN_UNUSED_TOPIC: ("query", cleaning.clean_unused_topics),
     Code.DELETE_EXPIRED_COMMITLOG: ("admin", cleaning.delete_expired_files),
+    Code.GET_SLAVE_STATE: ("query", replication.slave_state),
 }
 
 CODE_FAMILIES = {int(code): family for code, (family, _) in PROCESSORS.items()}

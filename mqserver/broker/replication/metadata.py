@@ -1,7 +1,7 @@
 """The state that a slave copies from its master by requests (`SlaveSynchronize`).
 
 The log brings the messages; topics, groups, committed offsets and the progress of delayed messages
-come this way.
+come this way, and from a master of ours also consumer filters and which messages were deleted.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from mqcommon.wire.bodies.offsets import (
     ConsumerOffsetSerializeWrapper,
     DelayOffsetSerializeWrapper,
 )
+from mqcommon.wire.bodies.replication import SlaveState
 from mqcommon.wire.bodies.topics import TopicConfigSerializeWrapper
-from mqcommon.wire.codes import RequestCode
+from mqcommon.wire.codes import RequestCode, ResponseCode
 from mqcommon.wire.frame import Frame
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.replication.offsets import MasterOffsets
+from mqserver.broker.state.reading import read_filters
 from mqserver.config.table import LONG_MAX
 
 __all__ = ["Ask", "MasterFigures", "MetadataCopy", "master_figures"]
@@ -40,10 +42,12 @@ class MetadataCopy:
         self._context = context
         self._offsets = MasterOffsets(context.store)
         self._delays = b""
+        self._is_rocketmq = ""
+        """The life of a master that does not know the request of our own."""
         context.saver.add(DELAY_FILE, lambda: self._delays)
 
     async def round(self, ask: Ask, life: str) -> None:
-        """Copy all once, in RocketMQ's order.
+        """Copy all once, in RocketMQ's order, then what only a master of ours tells.
 
         life: differs after a restart of the master. Raises what `ask` raises, ValueError for a
         reply that is not understood, or ConnectionError for a refusal; what was copied until then
@@ -58,6 +62,17 @@ class MetadataCopy:
         self._save_delays((await _reply(ask, RequestCode.GET_ALL_DELAY_OFFSET)).body)
         groups = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
         context.groups.copy(await _body(ask, groups, SubscriptionGroupWrapper))
+        if life != self._is_rocketmq:
+            self._take_own(await ask(RequestCode.GET_SLAVE_STATE), life)
+
+    def _take_own(self, reply: Frame, life: str) -> None:
+        """Take consumer filters and deleted topics of a master of ours."""
+        if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            self._is_rocketmq = life
+            return
+        state = SlaveState.from_json(_checked(reply, RequestCode.GET_SLAVE_STATE).body)
+        self._context.filters.copy(read_filters(state.consumer_filter.encode()).content)
+        self._context.store.take_deletions(state.deletions)
 
     def _save_delays(self, text: bytes) -> None:
         """Keep how far the master delivered delayed messages, for the time when this broker is a
@@ -97,7 +112,10 @@ async def _body(ask: Ask, code: RequestCode, kind: type[B]) -> B:
 
 
 async def _reply(ask: Ask, code: RequestCode) -> Frame:
-    reply = await ask(code)
+    return _checked(await ask(code), code)
+
+
+def _checked(reply: Frame, code: RequestCode) -> Frame:
     if reply.code:
         raise ConnectionError(f"it answered {code.name} with code {reply.code}: {reply.remark}")
     return reply

@@ -112,6 +112,28 @@ class Filters:
             self._bytes = sum(_size(row) for kept in groups.values() for row in kept.values())
             self._tell({topic for of_group in groups.values() for topic in of_group})
 
+    def copy(self, of_master: Iterable[ConsumerFilterData]) -> None:
+        """Take over the filters of a master, except those of groups that have a member here.
+
+        Filters that the master lacks stay until they are dead for too long. RocketMQ's slaves copy
+        no filters.
+        """
+        changed: set[str] = set()
+        with self._lock:
+            for row in of_master:
+                group, topic = row.consumer_group, row.topic
+                known = self._groups.get(group, {}).get(topic)
+                if row == known or (known is not None and not known.dead and row.dead):
+                    continue
+                if row.bloom_filter_data != self._shape.bits(group, topic):
+                    row.bloom_filter_data = self._shape.bits(group, topic)
+                if self._has_room(row):
+                    self._keep(self._groups.setdefault(group, {}), row)
+                    changed.add(topic)
+            self._tell(changed)
+        if changed:
+            self._save(FILE)
+
     def render(self) -> bytes:
         """The text of the file in RocketMQ's form; filters dead for too long are deleted first."""
         wrapper = ConsumerFilterWrapper()

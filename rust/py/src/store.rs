@@ -535,6 +535,18 @@ impl Store {
             .map_err(raise)
     }
 
+    /// The topics whose messages were deleted, as JSON for `take_deletions` of a slave.
+    fn deletions(&self, py: Python<'_>) -> PyResult<String> {
+        self.run(py, store::Store::deletions)
+    }
+
+    /// Deletes what the master of this slave deleted.
+    fn take_deletions(&self, py: Python<'_>, of_master: &str) -> PyResult<(usize, usize, usize)> {
+        self.run(py, |store| store.take_deletions(of_master))?
+            .map(cleaned)
+            .map_err(raise)
+    }
+
     /// Flushes everything appended so far, log and derived files.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, store::Store::flush)?.map_err(raise)

@@ -9,19 +9,30 @@ import pytest
 from mqcommon.wire.bodies.base import BodyError
 from mqcommon.wire.bodies.common import DataVersion, KVTable
 from mqcommon.wire.bodies.groups import GroupConfig, SubscriptionGroupWrapper
+from mqcommon.wire.bodies.heartbeat import SubscriptionData
 from mqcommon.wire.bodies.offsets import ConsumerOffsetSerializeWrapper
+from mqcommon.wire.bodies.replication import SlaveState
 from mqcommon.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from mqcommon.wire.codes import RequestCode as Code
 from mqcommon.wire.frame import Frame
 from mqserver.broker.replication import metadata
 from mqserver.broker.replication.metadata import MetadataCopy, master_figures
+from mqserver.broker.state.filters import BloomShape, Filters
 from tests.broker.replication.test_offsets import Offsets
 from tests.broker.test_state import Room
 
 TOPICS = TopicConfigSerializeWrapper({"Orders": TopicConfig("Orders")}, DataVersion(4, 44))
 GROUPS = SubscriptionGroupWrapper({"G": GroupConfig("G", retry_max_times=3)}, DataVersion(5, 55))
+SHAPE = BloomShape(20, 32)
 DELAYS = b'{"offsetTable":{3:7}}'
 FIGURES = {"commitLogMinOffset": "10", "commitLogMaxOffset": "90", "bootTimestamp": "1"}
+
+
+def filters() -> str:
+    """A text of consumerFilter.json with one living filter."""
+    made = Filters(SHAPE, 10**9, lambda: 7, lambda _: None)
+    made.follow("G", [SubscriptionData("Orders", "a > 1", expression_type="SQL92")])
+    return made.render().decode()
 
 
 class Master:
@@ -35,6 +46,7 @@ class Master:
             Code.GET_ALL_CONSUMER_OFFSET: Frame(0, body=offsets.to_json()),
             Code.GET_ALL_DELAY_OFFSET: Frame(0, body=DELAYS),
             Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Frame(0, body=GROUPS.to_json()),
+            Code.GET_SLAVE_STATE: Frame(0, body=SlaveState(filters(), "{}").to_json()),
         }
         self.asked: list[Code] = []
 
@@ -48,6 +60,7 @@ class Slave:
 
     def __init__(self) -> None:
         room = Room()
+        self.filters = Filters(SHAPE, 10**9, lambda: 7, room.saved.append)
         self.topics, self.groups, self.store = room.topics, room.groups, Offsets()
         self.saver = self
         self.saved = room.saved
@@ -68,7 +81,7 @@ def test_all_is_copied_in_rocketmqs_order() -> None:
     slave, master = Slave(), Master()
     slave.topics.put(TopicConfig("Gone"))
     slave.copied(master)
-    assert master.asked == [21, 43, 45, 201]
+    assert master.asked == [21, 43, 45, 201, 30_000]
     assert slave.topics.get("Orders") == TopicConfig("Orders")
     assert slave.topics.get("Gone") is None
     assert slave.topics.get("SCHEDULE_TOPIC_XXXX") is not None, "a built-in topic stays"
@@ -76,7 +89,14 @@ def test_all_is_copied_in_rocketmqs_order() -> None:
     assert slave.groups.get("G") == GroupConfig("G", retry_max_times=3)
     assert slave.groups.version == GROUPS.data_version
     assert slave.store.table == {"Orders@G": {0: 5}}
-    assert slave.saved == ["topics.json", "delayOffset.json", "subscriptionGroup.json"]
+    assert slave.saved == [
+        "topics.json",
+        "delayOffset.json",
+        "subscriptionGroup.json",
+        "consumerFilter.json",
+    ]
+    assert slave.filters.render().decode() == filters()
+    assert slave.store.deletions == ["{}"]
     assert slave.renders["delayOffset.json"]() == DELAYS  # type: ignore[operator]
 
 
@@ -97,7 +117,31 @@ def test_a_refusal_keeps_what_was_copied_before() -> None:
     assert slave.groups.get("G") is None
 
 
-@pytest.mark.parametrize("code", [21, 43, 45, 201])
+def test_a_master_of_rocketmq_is_asked_once_for_what_it_lacks() -> None:
+    slave, master = Slave(), Master()
+    master.replies[Code.GET_SLAVE_STATE] = Frame(3, remark=" request type 30000 not supported")
+    slave.copied(master)
+    slave.copied(master)
+    assert master.asked.count(Code.GET_SLAVE_STATE) == 1
+    asyncio.run(slave.copy.round(master.ask, "after its restart"))
+    assert master.asked.count(Code.GET_SLAVE_STATE) == 2
+
+
+def test_the_filter_of_an_own_member_is_kept() -> None:
+    slave, master = Slave(), Master()
+    own = SubscriptionData("Orders", "a > 1", expression_type="SQL92")
+    slave.filters.follow("G", [own])
+    before = slave.filters.render()
+    dead = Filters(SHAPE, 10**9, lambda: 9, lambda _: None)
+    dead.follow("G", [own])
+    dead.follow("G", [])
+    state = SlaveState(dead.render().decode(), "{}")
+    master.replies[Code.GET_SLAVE_STATE] = Frame(0, body=state.to_json())
+    slave.copied(master)
+    assert slave.filters.render() == before
+
+
+@pytest.mark.parametrize("code", [21, 43, 45, 201, 30_000])
 def test_a_senseless_body_is_an_error(code: int) -> None:
     slave, master = Slave(), Master()
     master.replies[Code(code)] = Frame(0, body=b"[1")

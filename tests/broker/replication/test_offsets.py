@@ -13,6 +13,10 @@ class Offsets:
     def __init__(self, end: int = 100, **committed: int) -> None:
         self._end = end
         self.table = {f"{topic}@G": {0: offset} for topic, offset in committed.items()}
+        self.deletions: list[str] = []
+
+    def take_deletions(self, of_master: str) -> None:
+        self.deletions.append(of_master)
 
     def committed_all(self) -> dict[str, dict[int, int]]:
         return {key: dict(queues) for key, queues in self.table.items()}
