@@ -34,7 +34,7 @@ RUST_LAYERS = {
     "store": {"base", "format", "log", "statefile"},
     "render": {"format"},
     "offline": {"base", "format", "log", "render", "statefile", "store"},
-    "ha": {"base", "format", "store"},
+    "ha": {"base", "format", "net", "store"},
     "server": {"base", "format", "net", "store"},
     "client": {"format", "net"},
     "bulk": {"client", "format", "net"},

@@ -53,6 +53,13 @@ class ReplicationSettings(Group):
     ha_full_copy: bool = ours("haFullCopy", False,
         "an empty slave copies the master's whole log; false: as in RocketMQ, from the start of "
         "the master's last file")
+    ha_ack_flushed: bool = ours("haAckFlushed", False,
+        "a slave flushes messages to its disk before it acknowledges them, also with ASYNC_FLUSH; "
+        "false: as in RocketMQ, it acknowledges messages in memory. Set it on the slaves")
+    ha_tls_enable: bool = ours("haTlsEnable", False,
+        "replication under TLS, between brokers of mqstack: a master shows tls.server.certPath, "
+        "a slave checks it by tls.client.*. Set it on all brokers of a name; RocketMQ's brokers "
+        "have no TLS here")
     offset_check_in_slave: bool = setting("offsetCheckInSlave", False,
         "a slave corrects the offset of a pull that its queue does not have; false: it lets the "
         "consumer ask again, as its copy may be behind")

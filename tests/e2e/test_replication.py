@@ -9,11 +9,13 @@ import pytest
 
 from mqclient import Admin, LitePullConsumer, Message, Producer, ReceivedMessage, SendStatus
 from mqcommon.wire.bodies.groups import GroupConfig
+from mqcommon.wire.bodies.heartbeat import SubscriptionData
 from mqcommon.wire.codes import RequestCode as Code
 from mqcommon.wire.frame import Frame
 from mqserver import Standalone
 from mqserver.broker.broker import Broker
 from mqserver.broker.replication import slave as slave_module
+from mqserver.config.loaded import SettingsError
 from mqserver.embedded.in_process import InProcessServers, pair_broker
 from mqserver.embedded.raw_client import Probe
 from tests.waiting import answer_of, until
@@ -90,6 +92,58 @@ def test_a_slave_has_topics_groups_offsets_and_delays(pair: Standalone) -> None:
     assert until(lambda: slave.store.committed("G", topic, 0) == 1)
     saved = slave_folder(pair) / "config" / "delayOffset.json"
     assert until(saved.exists)
+
+
+def test_what_the_master_deleted_is_gone_on_the_slave_too(pair: Standalone) -> None:
+    topic = pair.topic(queues=1)
+    send(pair, topic, 20)
+    assert until(lambda: is_level(pair))
+    master, slave = (broker.context for broker in brokers(pair))
+    assert until(lambda: slave.topics.get(topic) is not None)
+    with Admin(pair.namesrv) as admin:
+        admin.topics.delete(topic)
+    assert until(lambda: slave.topics.get(topic) is None)
+    assert until(lambda: slave.store.min_offset(topic, 0) == 20)
+    assert pair.topic(topic, queues=1) == topic
+    send(pair, topic, 5)
+    assert until(lambda: slave.store.max_offset(topic, 0) == 25)
+    assert slave.store.min_offset(topic, 0) == master.store.min_offset(topic, 0) == 20
+
+
+def test_a_slave_has_the_filters_of_its_master(pair: Standalone) -> None:
+    topic = pair.topic(queues=1)
+    master, slave = (broker.context for broker in brokers(pair))
+    by_number = SubscriptionData(topic, "a > 1", expression_type="SQL92")
+    master.filters.follow("G", [by_number])
+    assert until(lambda: b"a > 1" in slave.filters.render())
+
+
+def test_the_log_is_copied_under_tls(tmp_path: Path) -> None:
+    settings = {
+        **FAST,
+        "haTlsEnable": "true",
+        "haAckFlushed": "true",
+        "brokerRole": "SYNC_MASTER",
+        "tls.client.authServer": "false",
+    }
+    with Standalone(tmp_path / "store", slaves=1, settings=settings) as running:
+        topic = running.topic()
+        assert until(lambda: is_level(running))
+        send(running, topic, 20)
+        master, slave = (broker.context for broker in brokers(running))
+        assert slave.store.max_physical_offset() == master.store.max_physical_offset()
+
+
+def test_a_master_under_tls_needs_a_certificate(tmp_path: Path) -> None:
+    settings = {
+        "listenPort": "0",
+        "fastPortEnable": "false",
+        "storePathRootDir": str(tmp_path),
+        "haTlsEnable": "true",
+        "tls.test.mode.enable": "false",
+    }
+    with pytest.raises(SettingsError, match=r"haTlsEnable=true needs a certificate"):
+        Broker(pair_broker(settings)).start()
 
 
 def test_consumers_read_from_the_slave_while_the_master_is_away(pair: Standalone) -> None:

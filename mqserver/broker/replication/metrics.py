@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client.core import GaugeMetricFamily
 
@@ -14,9 +14,24 @@ if TYPE_CHECKING:
 
 _OF_SLAVES = {
     "lag_bytes": ("rocketmq_ha_slave_lag_bytes", "Bytes of the log that a slave does not have yet"),
+    "lag_ms": (
+        "rocketmq_ha_slave_lag_latency",
+        "Milliseconds since the first message was stored that a slave does not have yet",
+    ),
     "bytes_per_second": ("rocketmq_ha_slave_bytes_per_second", "Bytes sent to a slave in a second"),
 }
 """By the field of `_core.HaMaster.slaves`: the metric and its help."""
+_OF_SLAVE = {
+    "lag_bytes": (
+        "rocketmq_ha_behind_bytes",
+        "Bytes of the master's log that this slave does not have yet",
+    ),
+    "lag_ms": (
+        "rocketmq_ha_behind_latency",
+        "Milliseconds since this slave last had all that it knew its master to have",
+    ),
+}
+"""By the field of `_core.HaSlave.status`: the metric and its help."""
 
 
 def replication_metrics(
@@ -30,16 +45,21 @@ def replication_metrics(
     for field, (name, help_text) in _OF_SLAVES.items():
         family = GaugeMetricFamily(name, help_text, labels=[*common, "slave"])
         for row in slaves:
-            family.add_metric([*common.values(), str(row["address"])], row[field])
+            if row[field] >= 0:
+                family.add_metric([*common.values(), str(row["address"])], row[field])
         yield family
-    yield _behind(replication, common)
-
-
-def _behind(replication: Replicas | None, common: Mapping[str, str]) -> Metric:
-    """A slave's own lag; a master, and a slave that has not heard of one, have no sample."""
-    help_text = "Bytes of the master's log that this slave does not have yet"
-    family = GaugeMetricFamily("rocketmq_ha_behind_bytes", help_text, labels=[*common])
     status = replication.slave_status() if replication is not None else None
-    if status is not None and status["lag_bytes"] >= 0:
-        family.add_metric([*common.values()], status["lag_bytes"])
+    for field, (name, help_text) in _OF_SLAVE.items():
+        yield _behind(status, common, field, GaugeMetricFamily(name, help_text, labels=[*common]))
+
+
+def _behind(
+    status: Mapping[str, Any] | None,
+    common: Mapping[str, str],
+    field: str,
+    family: GaugeMetricFamily,
+) -> Metric:
+    """A slave's own lag; a master, and a slave that has not heard of one, have no sample."""
+    if status is not None and status[field] >= 0:
+        family.add_metric([*common.values()], status[field])
     return family

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.replication import master
 from mqserver.runtime.services import Services
+from mqserver.tls.certificates import CertificateWatch, client_tls, plane_tls
 from mqstore import Store
 
 if TYPE_CHECKING:
     from mqcommon._core import HaMaster
+    from mqserver.broker.replication.returning import Returning
     from mqserver.broker.replication.slave import Slave
 
 log = logging.getLogger("mqserver.broker.replication")
@@ -34,7 +35,8 @@ class Replication:
         self._services = services
         self._master: HaMaster | None = None
         self._slave: Slave | None = None
-        self._returning: threading.Thread | None = None
+        self._returning: Returning | None = None
+        self._certificates: CertificateWatch | None = None
 
     def open(self, listen_port: int) -> int:
         """Open the HA port of a master; returns the port that registrations name.
@@ -55,6 +57,7 @@ class Replication:
             )
             self._master, port = master.opened(settings, self._store, listen_port)
             log.info("slaves may connect to port %d", port)
+        self._watch_certificates()
         return port
 
     def begin(self, namesrvs: Sequence[str]) -> None:
@@ -62,14 +65,9 @@ class Replication:
         if self._slave is not None:
             self._slave.start()
         elif self._master is not None and namesrvs and self._store.max_physical_offset():
-            from mqserver.broker.replication.returning import take_offsets_of_slaves
+            from mqserver.broker.replication.returning import Returning
 
-            self._returning = threading.Thread(
-                target=take_offsets_of_slaves,
-                args=(self._store, self._settings, namesrvs),
-                name="returning-offsets",
-                daemon=True,
-            )
+            self._returning = Returning(self._store, self._settings, namesrvs)
             self._returning.start()
 
     def master_is(self, address: str | None, ha_address: str | None) -> None:
@@ -89,24 +87,48 @@ class Replication:
         """What `brokerStatus` shows: each slave of a master, or the master of a slave."""
         shown = {
             f"haSlave.{row['address']}": f"{row['state']}, {row['lag_bytes']} bytes behind"
+            + _since(row)
             for row in self.slaves()
         }
         status = self.slave_status()
         if status is not None:
             lag = status["lag_bytes"]
             behind = f"{lag} bytes behind" if lag != UNKNOWN else "lag unknown"
-            shown["haMaster"] = f"{status['address']}, {status['state']}, {behind}"
+            shown["haMaster"] = f"{status['address']}, {status['state']}, {behind}{_since(status)}"
         return shown
 
     def unready(self) -> str | None:
         """Why a slave cannot serve yet, None if it can; a master always can."""
         return self._slave.unready() if self._slave is not None else None
 
+    def _watch_certificates(self) -> None:
+        """Follow changes of the certificate files, as the broker's own port does."""
+        settings = self._settings
+        if not settings.ha_tls_enable:
+            return
+        if self._slave is not None:
+            tls: Mapping[str, object] = client_tls(settings.client_tls)
+            show: Callable[[Mapping[str, object]], None] = self._slave.renew_tls
+        elif self._master is not None:
+            tls, show = plane_tls(settings.server_tls), self._master.renew_tls
+        else:
+            return
+        self._certificates = CertificateWatch(tls, show, services=self._services)
+        self._certificates.start()
+
     def stop(self) -> None:
         """End all connections; the store may be closed then."""
+        if self._certificates is not None:
+            self._certificates.stop()
         if self._slave is not None:
             self._slave.stop()
         if self._returning is not None:
-            self._returning.join()
+            self._returning.stop()
         if self._master is not None:
             self._master.stop()
+
+
+def _since(row: Mapping[str, Any]) -> str:
+    """The lag in time of a slave's figures, as words; nothing if there is none."""
+    lag_ms = row["lag_ms"]
+    return f" since {lag_ms / 1000:.1f} s" if lag_ms > 0 else ""

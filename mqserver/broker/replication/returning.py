@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from mqclient.engine.transport import Transport
 from mqclient.errors import RocketMQError
@@ -21,16 +23,55 @@ log = logging.getLogger("mqserver.broker.replication")
 
 TIMEOUT_S = 3.0
 """Longest wait for the reply of a NameServer or of a slave."""
+TOGETHER_S = 30.0
+"""Longest time for all of them."""
 
 
-def take_offsets_of_slaves(
-    store: StoreDoor, settings: BrokerSettings, namesrvs: Sequence[str]
-) -> None:
-    """Ask the NameServers for the slaves of this broker's name, and take their newer offsets.
+class Returning:
+    """Asks the NameServers for the slaves of this broker's name, and takes their newer offsets, on
+    a thread.
 
-    Logs what was taken; a slave that does not answer is left out. Raises nothing.
+    Logs what was taken; a slave that does not answer is left out.
     """
-    asyncio.run(_take(store, settings, namesrvs))
+
+    def __init__(self, store: StoreDoor, settings: BrokerSettings, namesrvs: Sequence[str]) -> None:
+        self._work = (store, settings, namesrvs)
+        self._lock = threading.Lock()
+        self._end: Callable[[], object] | None = None
+        self._is_stopping = False
+        self._thread = threading.Thread(target=self._run, name="returning-offsets", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread, also while it waits for a reply."""
+        with self._lock:
+            self._is_stopping = True
+            if self._end is not None:
+                self._end()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with suppress(asyncio.CancelledError):
+            asyncio.run(self._take())
+
+    async def _take(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            if self._is_stopping:
+                return
+            self._end = lambda: loop.call_soon_threadsafe(task.cancel)
+        try:
+            await asyncio.wait_for(_take(*self._work), TOGETHER_S)
+        except TimeoutError:
+            log.warning("the offsets of the slaves were not taken within %g s", TOGETHER_S)
+        finally:
+            with self._lock:
+                self._end = None
 
 
 async def _take(store: StoreDoor, settings: BrokerSettings, namesrvs: Sequence[str]) -> None:

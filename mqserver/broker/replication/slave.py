@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -44,6 +45,8 @@ class Slave:
             {
                 "send_heartbeat_interval_ms": settings.ha_send_heartbeat_interval,
                 "housekeeping_interval_ms": settings.ha_housekeeping_interval,
+                "ack_flushed": settings.ha_ack_flushed,
+                "tls": client_tls(settings.client_tls) if settings.ha_tls_enable else None,
             },
         )
         self._services = services
@@ -56,6 +59,10 @@ class Slave:
         self._due = asyncio.Event()
         self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name=THREAD, daemon=True)
+
+    def renew_tls(self, tls: Mapping[str, object]) -> None:
+        """Use other certificates for the next connection to the master's log."""
+        self._ha.renew_tls(tls)
 
     def status(self) -> dict[str, Any]:
         """Where the copy of the log is; see `_core.HaSlave.status`."""

@@ -57,6 +57,14 @@ impl Limit {
         }
     }
 
+    /// Most bytes to send before the next pause: the limit's bytes of half a second.
+    pub(crate) fn share(&self) -> usize {
+        match self.bytes_per_second {
+            0 => usize::MAX,
+            limit => usize::try_from(limit / 2).unwrap_or(usize::MAX).max(1),
+        }
+    }
+
     /// Adds bytes that are sent now; returns the milliseconds to pause afterwards.
     pub(crate) fn pause_ms(&mut self, bytes: usize, now_ms: i64) -> u64 {
         if self.bytes_per_second == 0 {
@@ -90,5 +98,22 @@ mod tests {
         assert_eq!(limit.pause_ms(1_000, 5_050), 150);
         assert_eq!(limit.pause_ms(1_000, 9_000), 100);
         assert_eq!(Limit::new(0).pause_ms(usize::MAX, 0), 0);
+    }
+
+    #[test]
+    fn shares_with_their_pauses_keep_to_any_limit() {
+        for limit in [1, 3, 1_000, 100_000, 10 << 20] {
+            let mut bytes = Limit::new(limit);
+            let (mut sent, mut now_ms) = (0, 7_000);
+            while now_ms < 107_000 {
+                let share = bytes.share().min(256 << 10);
+                sent += share as u64;
+                let pause_ms = bytes.pause_ms(share, now_ms);
+                assert!(pause_ms <= 1_000, "the connection stays alive");
+                now_ms += pause_ms.cast_signed();
+            }
+            assert!(sent <= limit * 101 && sent >= limit * 99, "{limit}: {sent}");
+        }
+        assert_eq!(Limit::new(0).share(), usize::MAX);
     }
 }

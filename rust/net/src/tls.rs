@@ -152,7 +152,7 @@ impl Session {
         write_all(stream, &self.take_sealed()).await
     }
 
-    /// Like `shake_hands`, for a thread that may block.
+    /// Like `shake_hands`, for either side on a thread that may block.
     fn shake_hands_blocking(&mut self, mut stream: &Blocking, until: Instant) -> io::Result<()> {
         while self.tls.is_handshaking() {
             stream.write_all(&self.take_sealed())?;
@@ -169,7 +169,7 @@ impl Session {
         stream.write_all(&self.take_sealed())
     }
 
-    /// Reads the part of the server's handshake that has arrived, which may be nothing.
+    /// Reads the part of the peer's handshake that has arrived, which may be nothing.
     fn take_flight(&mut self, socket: &mut impl Read) -> io::Result<()> {
         match self.tls.read_tls(socket) {
             Ok(0) => {
@@ -223,6 +223,21 @@ pub fn connect_blocking(
     limit: Duration,
 ) -> io::Result<Session> {
     let mut session = Session::client(config, host(address))?;
+    session.shake_hands_blocking(stream, Instant::now() + limit)?;
+    Ok(session)
+}
+
+/// Runs a server's TLS handshake on a new connection, on a thread that may block. Changes the
+/// socket's read timeout.
+///
+/// # Errors
+/// A readable text, if the handshake does not succeed within `limit`.
+pub fn accept_blocking(
+    stream: &Blocking,
+    config: Arc<ServerConfig>,
+    limit: Duration,
+) -> io::Result<Session> {
+    let mut session = Session::server(config)?;
     session.shake_hands_blocking(stream, Instant::now() + limit)?;
     Ok(session)
 }

@@ -10,6 +10,7 @@ use pyo3::types::{PyDict, PyMapping};
 use super::errors::raise;
 use super::mappings::{bad, optional, required};
 use super::store::Store;
+use super::tls;
 use mq_ha::protocol::{BODY_BYTES_MAX, MasterTiming, SlaveTiming};
 use mq_ha::{Allowed, MasterSettings, SlaveRow, SlaveSettings, SlaveState, SlaveStatus};
 
@@ -57,6 +58,12 @@ impl HaMaster {
         rows.iter().map(|row| slave_row(py, row)).collect()
     }
 
+    /// Shows another certificate to slaves that connect from now on.
+    fn renew_tls(&self, tls: &Bound<'_, PyMapping>) -> PyResult<()> {
+        self.inner.renew_tls(tls::shown(tls)?);
+        Ok(())
+    }
+
     /// Connections that were refused.
     fn refused(&self) -> u64 {
         self.inner.refused()
@@ -91,7 +98,22 @@ fn master_settings(map: &Bound<'_, PyMapping>) -> PyResult<MasterSettings> {
         let allowed = Allowed::parse(texts.iter().map(String::as_str));
         settings.allowed = allowed.map_err(|error| PyValueError::new_err(error.to_string()))?;
     }
+    if let Some(map) = tls_of(map)? {
+        settings.tls = Some(tls::shown(&map)?);
+    }
     Ok(settings)
+}
+
+/// The setting "tls", if there is one.
+fn tls_of<'py>(map: &Bound<'py, PyMapping>) -> PyResult<Option<Bound<'py, PyMapping>>> {
+    if !map.contains("tls")? {
+        return Ok(None);
+    }
+    let value = map.get_item("tls")?;
+    match value.is_none() {
+        true => Ok(None),
+        false => Ok(Some(value.cast_into()?)),
+    }
 }
 
 fn milliseconds(map: &Bound<'_, PyMapping>, key: &str, default: i64) -> PyResult<i64> {
@@ -114,6 +136,7 @@ fn slave_row<'py>(py: Python<'py>, row: &SlaveRow) -> PyResult<Bound<'py, PyDict
     dict.set_item("acked_offset", or_minus_one(row.acked))?;
     dict.set_item("sent_offset", or_minus_one(row.sent))?;
     dict.set_item("lag_bytes", row.lag_bytes)?;
+    dict.set_item("lag_ms", row.lag_ms.unwrap_or(-1))?;
     dict.set_item("bytes_per_second", row.bytes_per_second)?;
     dict.set_item("bytes_sent", row.bytes_sent)?;
     dict.set_item("seconds", row.connected_ms as f64 / 1_000.0)?;
@@ -161,6 +184,12 @@ impl HaSlave {
         Ok(())
     }
 
+    /// Uses another certificate, or trusts another, from the next connection on.
+    fn renew_tls(&self, tls: &Bound<'_, PyMapping>) -> PyResult<()> {
+        self.inner.renew_tls(tls::renewed(tls)?);
+        Ok(())
+    }
+
     /// Says where the master's log begins and ends.
     fn note_master_range(&self, min_offset: u64, max_offset: u64) {
         self.inner.note_master_range(min_offset, max_offset);
@@ -188,6 +217,10 @@ fn slave_settings(map: &Bound<'_, PyMapping>) -> PyResult<SlaveSettings> {
         heartbeat_ms: milliseconds(map, "send_heartbeat_interval_ms", known.heartbeat_ms)?,
         housekeeping_ms: milliseconds(map, "housekeeping_interval_ms", known.housekeeping_ms)?,
     };
+    settings.ack_flushed = optional(map, "ack_flushed")?.unwrap_or(false);
+    if let Some(map) = tls_of(map)? {
+        settings.tls = Some(tls::renewed(&map)?);
+    }
     let times = HashMap::from([
         ("connect_timeout_ms", &mut settings.connect_timeout),
         ("retry_interval_ms", &mut settings.retry_interval),
@@ -224,6 +257,7 @@ fn status_row<'py>(py: Python<'py>, status: &SlaveStatus) -> PyResult<Bound<'py,
     dict.set_item("offset", status.offset)?;
     dict.set_item("master_offset", master)?;
     dict.set_item("lag_bytes", lag)?;
+    dict.set_item("lag_ms", status.lag_ms.unwrap_or(-1))?;
     dict.set_item("reported_offset", or_minus_one(status.reported))?;
     dict.set_item("bytes_per_second", status.bytes_per_second)?;
     dict.set_item("bytes_received", status.bytes_received)?;

@@ -62,7 +62,7 @@ pub(super) fn show(tls: &Tls, rows: &Bound<'_, PyMapping>) -> PyResult<()> {
 
 /// A server's certificate and its demands on clients: the row of table "tls", and part of its
 /// setting.
-fn shown(map: &Bound<'_, PyMapping>) -> PyResult<Arc<ServerConfig>> {
+pub(super) fn shown(map: &Bound<'_, PyMapping>) -> PyResult<Arc<ServerConfig>> {
     let client_auth: Option<String> = optional(map, "client_auth")?;
     let client_auth = match client_auth.as_deref() {
         None | Some("none") => ClientAuth::None,

@@ -9,6 +9,9 @@ pub enum Fault {
     /// A slave reports a negative offset.
     #[error("it reports the offset {0}; a log begins at 0 or later")]
     Negative(i64),
+    /// The peer speaks TLS, and this side does not.
+    #[error("it uses TLS, and haTlsEnable is not set here; set it on both brokers, or on none")]
+    Tls,
     /// A slave starts beyond the end of the master's log.
     #[error(
         "its log ends at {asked}, beyond the master's end {end}: the master lost messages, or the \

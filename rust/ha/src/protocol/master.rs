@@ -1,6 +1,7 @@
 //! The master's side of a connection (RocketMQ's `HAConnection`).
 
 use super::{BODY_BYTES_MAX, Fault, HEADER_BYTES, REPORT_BYTES, header};
+use mq_net::tls::HANDSHAKE_BYTE;
 
 /// The log of the master at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +115,9 @@ impl MasterSide {
     }
 
     fn reported(&mut self, offset: i64, log: LogRange) -> Result<(), Fault> {
+        if self.next.is_none() && self.report[0] == HANDSHAKE_BYTE {
+            return Err(Fault::Tls);
+        }
         let offset = u64::try_from(offset).map_err(|_| Fault::Negative(offset))?;
         match (self.next, self.acked) {
             (Some(sent), Some(before)) => {

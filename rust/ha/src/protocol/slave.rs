@@ -6,6 +6,9 @@ use super::{BODY_BYTES_MAX, Fault, HEADER_BYTES, REPORT_BYTES};
 /// Bytes below its end that a slave asks for again, and compares with its own.
 const OVERLAP_BYTES: u64 = 1 << 20;
 
+/// The first bytes of a TLS alert (RFC 8446, 5.1), with which a master under TLS answers a report.
+const TLS_ALERT: [u8; 2] = [0x15, 3];
+
 /// The log of a slave.
 pub trait SlaveLog {
     /// Compares the master's bytes with this log's bytes at the offset. Returns the offset of the
@@ -19,7 +22,7 @@ pub trait SlaveLog {
         bytes: &[u8],
         store_timestamp_ms: Option<i64>,
     ) -> Result<(), String>;
-    /// Goes on at `offset`, the start of a file: blank records fill what is missing until there.
+    /// Continues at `offset`, the start of a file: blank records fill the gap before it.
     fn skip_to(&mut self, offset: u64) -> Result<(), String>;
 }
 
@@ -53,8 +56,8 @@ pub struct SlaveStart {
     /// First offset of a log that is empty yet, the start of a file of the master; None for the
     /// start of the master's last file.
     pub first_offset: Option<u64>,
-    /// Start of the master's log, if it is known. A log that ends before it goes on there: the
-    /// master has deleted what is between.
+    /// Start of the master's log, if it is known. A log that ends before it continues there:
+    /// the master has deleted the bytes between.
     pub master_start: Option<u64>,
 }
 
@@ -156,6 +159,12 @@ impl SlaveSide {
     /// Whether a frame has come.
     pub fn is_told(&self) -> bool {
         self.is_told
+    }
+
+    /// Whether the stream began with an alert of TLS instead of a frame.
+    pub fn is_tls_alert(&self) -> bool {
+        let begin = &self.header[..self.header_filled.min(TLS_ALERT.len())];
+        !self.is_told && begin == TLS_ALERT
     }
 
     /// The last report; None before the first.

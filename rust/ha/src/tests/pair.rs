@@ -14,10 +14,12 @@ use mq_store::{PutStatus, Role, Settings, SlaveWait, Store};
 const PATIENCE: Duration = Duration::from_secs(30);
 const FILE: u64 = 64 << 10;
 
-fn open(root: &Path, role: Role, sync_flush: bool) -> Arc<Store> {
+pub(super) fn open(root: &Path, role: Role, sync_flush: bool) -> Arc<Store> {
     let settings = Settings {
         role,
         sync_flush,
+        // Only a test that waits for a flush causes one.
+        flush_interval_ms: 60_000,
         commit_log_file_bytes: Some(FILE),
         consume_queue_file_bytes: Some(6_000),
         index_slots: Some(100),
@@ -28,18 +30,26 @@ fn open(root: &Path, role: Role, sync_flush: bool) -> Arc<Store> {
     Store::open(root, settings, SystemClock::shared(), true).unwrap()
 }
 
-struct Master {
-    root: tempfile::TempDir,
-    store: Arc<Store>,
-    ha: HaMaster,
-    address: String,
+pub(super) struct Master {
+    pub(super) root: tempfile::TempDir,
+    pub(super) store: Arc<Store>,
+    pub(super) ha: HaMaster,
+    pub(super) address: String,
 }
 
 impl Master {
-    fn new(sync_flush: bool) -> Self {
+    pub(super) fn new(sync_flush: bool) -> Self {
+        Self::of(sync_flush, MasterSettings::default())
+    }
+
+    pub(super) fn with(settings: MasterSettings) -> Self {
+        Self::of(false, settings)
+    }
+
+    pub(super) fn of(sync_flush: bool, settings: MasterSettings) -> Self {
         let root = tempfile::tempdir().unwrap();
         let store = open(root.path(), Role::Master, sync_flush);
-        let ha = HaMaster::new(Arc::clone(&store), MasterSettings::default());
+        let ha = HaMaster::new(Arc::clone(&store), settings);
         let address = format!("127.0.0.1:{}", ha.start().unwrap());
         Self {
             root,
@@ -49,7 +59,7 @@ impl Master {
         }
     }
 
-    fn put(&self, count: usize, body: &[u8]) -> Vec<PutStatus> {
+    pub(super) fn put(&self, count: usize, body: &[u8]) -> Vec<PutStatus> {
         let put = |_| {
             let put = self.store.put(&request("T", body));
             self.store.wait(put).status
@@ -57,7 +67,7 @@ impl Master {
         (0..count).map(put).collect()
     }
 
-    fn wait_for_slaves(&self, slaves: usize) {
+    pub(super) fn wait_for_slaves(&self, slaves: usize) {
         let is_there = || {
             let rows = self.ha.slaves();
             rows.iter().filter(|row| row.acked.is_some()).count() == slaves
@@ -65,7 +75,7 @@ impl Master {
         wait_until(is_there, || format!("{:?}", self.ha.slaves()));
     }
 
-    fn sync(&self, slaves: usize, timeout_ms: i64) {
+    pub(super) fn sync(&self, slaves: usize, timeout_ms: i64) {
         let wait = SlaveWait {
             slaves,
             timeout_ms,
@@ -75,13 +85,13 @@ impl Master {
     }
 }
 
-struct Slave {
-    root: tempfile::TempDir,
-    store: Arc<Store>,
-    ha: HaSlave,
+pub(super) struct Slave {
+    pub(super) root: tempfile::TempDir,
+    pub(super) store: Arc<Store>,
+    pub(super) ha: HaSlave,
 }
 
-fn settings() -> SlaveSettings {
+pub(super) fn settings() -> SlaveSettings {
     SlaveSettings {
         retry_interval: Duration::from_millis(50),
         ..SlaveSettings::default()
@@ -89,32 +99,36 @@ fn settings() -> SlaveSettings {
 }
 
 impl Slave {
-    fn of(master: &Master) -> Self {
+    pub(super) fn of(master: &Master) -> Self {
         let root = tempfile::tempdir().unwrap();
         let slave = Self::at(root, false);
         slave.ha.set_master(Some(master.address.clone()), None);
         slave
     }
 
-    fn at(root: tempfile::TempDir, sync_flush: bool) -> Self {
+    pub(super) fn at(root: tempfile::TempDir, sync_flush: bool) -> Self {
+        Self::with(root, sync_flush, settings())
+    }
+
+    pub(super) fn with(root: tempfile::TempDir, sync_flush: bool, settings: SlaveSettings) -> Self {
         let store = open(root.path(), Role::Slave, sync_flush);
-        let ha = HaSlave::new(Arc::clone(&store), settings());
+        let ha = HaSlave::new(Arc::clone(&store), settings);
         ha.start().unwrap();
         Self { root, store, ha }
     }
 
-    fn wait_for(&self, end: i64) {
+    pub(super) fn wait_for(&self, end: i64) {
         let has_it = || self.store.max_physical_offset() >= end;
         wait_until(has_it, || format!("{end}: {:?}", self.ha.status()));
     }
 
-    fn wait_for_state(&self, state: SlaveState) {
+    pub(super) fn wait_for_state(&self, state: SlaveState) {
         let is_it = || self.ha.status().state == state;
         wait_until(is_it, || format!("{state:?}: {:?}", self.ha.status()));
     }
 }
 
-fn wait_until(is_so: impl Fn() -> bool, what: impl Fn() -> String) {
+pub(super) fn wait_until(is_so: impl Fn() -> bool, what: impl Fn() -> String) {
     let until = Instant::now() + PATIENCE;
     while !is_so() {
         assert!(Instant::now() < until, "{}", what());
@@ -132,7 +146,7 @@ fn log_of(store: &Store) -> (u64, Vec<u8>) {
     (start, bytes)
 }
 
-fn assert_equal(master: &Master, slave: &Slave) {
+pub(super) fn assert_equal(master: &Master, slave: &Slave) {
     let queue = |store: &Store| store.entries("T", 1, store.min_offset("T", 1), 1 << 20);
     let count = queue(&master.store).len();
     assert_eq!(count as i64, master.store.max_offset("T", 1));
@@ -277,6 +291,36 @@ fn with_sync_flush_a_send_waits_for_flush_and_slave() {
     slave.ha.set_master(Some(master.address.clone()), None);
     master.wait_for_slaves(1);
     assert_eq!(master.put(30, b"x"), [PutStatus::Ok; 30]);
+    assert_equal(&master, &slave);
+}
+
+#[test]
+fn acknowledged_bytes_are_flushed_if_asked() {
+    let master = Master::new(false);
+    let flushing = SlaveSettings {
+        ack_flushed: true,
+        ..settings()
+    };
+    let slave = Slave::with(tempfile::tempdir().unwrap(), false, flushing);
+    slave.ha.set_master(Some(master.address.clone()), None);
+    master.wait_for_slaves(1);
+    master.sync(1, 60_000);
+    for _ in 0..20 {
+        assert_eq!(master.put(1, b"x"), [PutStatus::Ok]);
+        let figures = slave.store.runtime();
+        assert_eq!(figures["remainHowManyDataToFlush"], "0 B");
+    }
+}
+
+#[test]
+fn a_limited_slave_gets_everything() {
+    let master = Master::with(MasterSettings {
+        bytes_per_second_max: 200_000,
+        ..MasterSettings::default()
+    });
+    let slave = Slave::of(&master);
+    master.wait_for_slaves(1);
+    master.put(200, &[b'a'; 1_000]);
     assert_equal(&master, &slave);
 }
 

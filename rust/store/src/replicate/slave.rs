@@ -10,9 +10,11 @@ use crate::types::{Role, StoreError};
 use crate::write::append::{Appender, Tail};
 use mq_base::clock::Clock;
 use mq_base::services::Services;
-use mq_format::message::{self, BLANK_BYTES};
+use mq_format::message::{self, BLANK_BYTES, Head};
 use mq_log::{WriteError, Writer};
 
+/// Bytes of a record that have its store time.
+const HEAD_BYTES: usize = 128;
 /// Longest wait for a log file or blocks that a slow disk is creating.
 const STALL_MAX: Duration = Duration::from_secs(5);
 
@@ -32,6 +34,31 @@ impl Store {
         // A cleaning may raise the start after the end was read, so the start is bounded by it.
         let end = self.log.max_offset();
         (self.log.min_offset().min(end), end)
+    }
+
+    /// Store time of the newest record, wall milliseconds; None for a log without one.
+    pub fn last_store_time_ms(&self) -> Option<i64> {
+        let newest_ms = &self.puts.appender.last_store_timestamp_ms;
+        Some(newest_ms.load(Ordering::Acquire)).filter(|newest_ms| *newest_ms > 0)
+    }
+
+    /// Store time of the record that begins at `offset`, wall milliseconds; that of the next file's
+    /// first record if a file ends there. None if no record begins there.
+    pub fn raw_store_time_ms(&self, offset: u64) -> Option<i64> {
+        let mut head = [0; HEAD_BYTES];
+        let mut at = offset;
+        for _ in 0..2 {
+            let read = self.log.read_at(at, &mut head).ok()?;
+            let head = &head[..read];
+            match Head::parse(head) {
+                Head::Blank => at = self.log.next_file_start(at),
+                Head::Record(_) if message::stated_offset(head) == Some(at.cast_signed()) => {
+                    return message::stated_store_timestamp(head);
+                }
+                _ => return None,
+            }
+        }
+        None
     }
 
     /// Length of the log's files, bytes.
@@ -123,6 +150,13 @@ impl Store {
             self.flush_log()?;
         }
         Ok(self.log.max_offset())
+    }
+
+    /// Flushes appended bytes, whatever `flushDiskType` says. Returns the end of the flushed log.
+    /// Blocks on the disk.
+    pub fn flush_raw(&self) -> Result<u64, StoreError> {
+        self.flush_log()?;
+        Ok(self.puts.flusher.acks.flushed())
     }
 
     fn raw_error(&self, refused: Raw) -> StoreError {
