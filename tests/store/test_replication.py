@@ -136,6 +136,29 @@ def test_a_slave_goes_on_where_a_later_master_begins(stack: ExitStack, tmp_path:
     assert (copy.min_physical_offset(), late.min_physical_offset()) == (0, start)
 
 
+def test_a_deletion_waits_for_the_records_that_it_deletes(stack: ExitStack, tmp_path: Path) -> None:
+    store = stack.enter_context(opened(tmp_path / "master", "master"))
+    copy = stack.enter_context(opened(tmp_path / "slave", "slave"))
+    put(store, 20)
+    _, address = serve(stack, store)
+    slave = follow(stack, copy, address)
+    ends_at(slave, store.max_physical_offset())
+    slave.set_master(None)
+    put(store, 10)
+    store.delete_topic("T")
+    copy.take_deletions(store.deletions())
+    assert copy.min_offset("T", 0) == 0
+    slave.set_master(address, 0)
+    ends_at(slave, store.max_physical_offset())
+    copy.take_deletions(store.deletions())
+    assert until(lambda: copy.min_offset("T", 0) == copy.max_offset("T", 0) == 30)
+    put(store)
+    assert until(lambda: copy.max_offset("T", 0) == 31)
+    assert copy.min_offset("T", 0) == store.min_offset("T", 0) == 30
+    with pytest.raises((StoreError, ValueError), match="deletions"):
+        copy.take_deletions("[1")
+
+
 def test_only_a_slave_follows(stack: ExitStack, tmp_path: Path) -> None:
     store = stack.enter_context(opened(tmp_path, "master"))
     with pytest.raises(StoreError, match="role slave"):

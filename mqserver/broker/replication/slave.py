@@ -18,7 +18,7 @@ from mqserver.broker.context import BrokerContext
 from mqserver.broker.replication.metadata import MasterFigures, MetadataCopy, master_figures
 from mqserver.runtime.services import Services
 from mqserver.tls.certificates import client_tls
-from mqstore import Store
+from mqstore import Store, StoreError
 
 log = logging.getLogger("mqserver.broker.replication")
 
@@ -147,7 +147,7 @@ class Slave:
             figures = await master_figures(ask)
             self._join(figures)
             await self._copy.round(ask, figures.life)
-        except (RocketMQError, ValueError, ConnectionError) as error:
+        except (RocketMQError, ValueError, OSError, StoreError) as error:
             self._join(None)
             if self._trouble is None:
                 log.warning("the state of master %s was not copied: %s", master, error)

@@ -22,9 +22,10 @@ const WRITE_BYTES: usize = 256 << 10;
 impl Shared {
     /// Reads and sends until the connection ends.
     pub(crate) fn run(&self, slave: &Slave) {
-        let reason = match self.prepare(slave) {
-            Ok(()) => self.exchange(slave),
-            Err(error) => Ended::Socket(error),
+        let reason = match self.services.round(READS, || self.prepare(slave)) {
+            Ok(Ok(())) => self.exchange(slave),
+            Ok(Err(error)) => Ended::Socket(error),
+            Err(_) => Ended::Panicked,
         };
         self.log_end(slave, reason);
     }
