@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from mqcommon._core import HaMaster, HaSlave
-from mqstore import Settings, Store
+from mqstore import Settings, Store, StoreDamaged
 from mqstore.cli import main
 from tests.waiting import answer_of
 
@@ -67,6 +68,28 @@ def test_a_log_that_differs_is_cut_and_follows_again(
             followed(master, copy, "transfer")
             answer_of(lambda: copy.max_offset("T", 0), lambda found: found == 120)
             assert copy.entries("T", 0, 0, 120) == master.entries("T", 0, 0, 120)
+
+
+def test_a_slave_with_damage_says_where_to_cut(tmp_path: Path) -> None:
+    with opened(tmp_path / "one", "master") as master:
+        put(master, 50, b"x" * 800)
+        with opened(tmp_path / "two", "slave") as copy:
+            followed(master, copy, "transfer")
+            end = copy.max_physical_offset()
+        with open(tmp_path / "two/commitlog" / f"{0:020}", "r+b") as file:
+            file.seek(8192)
+            file.write(bytes(4096))
+        with pytest.raises(StoreDamaged, match="mqstore cut") as refused:
+            opened(tmp_path / "two", "slave")
+        found = re.search(r"mqstore cut \S+ (\d+)`", str(refused.value))
+        assert found is not None
+        assert main(["cut", str(tmp_path / "two"), found[1], *OPTIONS]) == 0
+        (saved,) = (tmp_path / "two/mqstack/quarantine").iterdir()
+        assert saved.read_bytes()[: end - int(found[1])].count(b"x" * 800) > 30
+        with opened(tmp_path / "two", "slave") as copy:
+            followed(master, copy, "transfer")
+            answer_of(lambda: copy.max_offset("T", 0), lambda found: found == 50)
+            assert copy.entries("T", 0, 0, 50) == master.entries("T", 0, 0, 50)
 
 
 def test_an_offset_outside_the_log_cuts_nothing(

@@ -159,6 +159,9 @@ impl Worker {
 
     /// Prepares one piece of a file for a writer at `position`; false if enough is prepared.
     fn make_ready(&self, segment: &Segment, position: u64) -> io::Result<bool> {
+        if !segment.is_writable() {
+            return Ok(false); // It is full and retired; the next file comes with the next bytes.
+        }
         let position = position.max(segment.start());
         if segment.reserved() < (position + self.step / 2).min(segment.end()) {
             segment.reserve_to((position + self.step).min(segment.end()))?;
@@ -246,6 +249,26 @@ mod tests {
             assert!(started.elapsed() < Duration::from_secs(5), "{what}");
             thread::yield_now();
         }
+    }
+
+    /// A slave's file may be full, and retired by a flush, before the next bytes come.
+    #[test]
+    fn a_full_file_that_is_retired_needs_no_room() {
+        let disk = TestDisk::new();
+        let segments = Arc::new(Segments::open(disk.files(), SIZE).unwrap());
+        let clock = SystemClock::shared();
+        let mut writer = Writer::new(Arc::clone(&segments), 16 << 10, clock);
+        let worker = Worker {
+            segments: Arc::clone(&segments),
+            prealloc: Arc::clone(writer.prealloc()),
+            step: writer.step(),
+            services: Arc::default(),
+        };
+        writer.write_copy(&[7; SIZE as usize]).unwrap();
+        segments.retire_before(SIZE).unwrap();
+        worker.work().unwrap();
+        writer.write_copy(&[8; 100]).unwrap();
+        assert_eq!(segments.max_offset(), SIZE + 100);
     }
 
     #[test]

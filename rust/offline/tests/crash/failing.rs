@@ -94,6 +94,11 @@ impl Failing {
         self.seen() > self.first
     }
 
+    /// Whether the failures are of a full disk.
+    pub fn is_of_room(&self) -> bool {
+        self.kind == Kind::Grow
+    }
+
     /// Ends all failures.
     pub fn succeed_again(&self) {
         self.is_well.store(true, Ordering::SeqCst);

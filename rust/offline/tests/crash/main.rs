@@ -19,6 +19,7 @@ mod power_loss;
 mod random;
 mod rig;
 mod seam;
+mod slave;
 mod tape;
 mod torn;
 mod workload;

@@ -10,7 +10,7 @@ use mq_base::clock::{Clock, SystemClock};
 use mq_format::message::{CheckCrc, RecordView, sys_flag};
 use mq_format::properties;
 use mq_store::{
-    GetRequest, GetStatus, MessageFilter, PutRequest, PutResult, ReadMode, Settings, Store,
+    GetRequest, GetStatus, MessageFilter, PutRequest, PutResult, ReadMode, Role, Settings, Store,
     StoreError,
 };
 
@@ -29,6 +29,7 @@ pub struct Rig {
     pub index_entries: u32,
     /// Milliseconds by which each read of the wall clock advances it.
     pub tick_ms: i64,
+    pub role: Role,
 }
 
 impl Rig {
@@ -39,7 +40,13 @@ impl Rig {
             queue_file_bytes: 400,
             index_entries: 60,
             tick_ms: 1,
+            role: Role::Master,
         }
+    }
+
+    /// The same in another role.
+    pub fn of(self, role: Role) -> Self {
+        Self { role, ..self }
     }
 
     pub fn settings(&self) -> Settings {
@@ -52,6 +59,7 @@ impl Rig {
             min_free_bytes: Some(0),
             sync_flush: self.sync_flush,
             flush_interval_ms: 10,
+            role: self.role,
             ..Settings::default()
         }
     }

@@ -8,7 +8,7 @@ use crate::scan::log_io;
 use crate::scan::log_scanner::{LogScanner, Step};
 use crate::scan::progress::Progress;
 use crate::scan::record::good_record;
-use crate::types::StoreError;
+use crate::types::{Role, StoreError};
 use mq_format::message::{CheckCrc, RecordView};
 use mq_log::Segments;
 
@@ -45,6 +45,7 @@ impl Recovery<'_> {
             false => CheckCrc::No,
         };
         LogCheck::new(self.root, self.log, settings.repair_damage, left)
+            .of_copy(settings.role == Role::Slave)
             .with_multi_dispatch(settings.multi_dispatch)
             .with_body_crc(body_crc)
             .with_progress(Progress::new(self.clock, from, to.max(from)))

@@ -9,6 +9,7 @@ use crate::directory::log_files::open_log;
 use crate::directory::queue_ends;
 use crate::files::io_error;
 use crate::recover::CleanStop;
+use crate::scan::damage::{LastSeen, next_record};
 use crate::scan::log_scanner::{LogScanner, Step};
 use crate::scan::repair::quarantine;
 use crate::settings::Settings;
@@ -60,8 +61,17 @@ fn place(root: &Path, log: &Segments, offset: u64) -> Result<(u64, u64), StoreEr
         let step = scanner.step(log, log.max_offset());
         match step.map_err(io_error(&root.join("commitlog")))? {
             Step::Record(_) | Step::Blank => {}
-            Step::Invalid | Step::End if here > offset => return Ok((at, here)),
-            Step::Invalid | Step::End if here == offset => return Err(outside()),
+            Step::Invalid | Step::End if here >= offset => {
+                let limit = log.max_offset();
+                let next = next_record(log, here, limit, &LastSeen::default())?;
+                // Records behind damage are cut, and saved, too.
+                let end = next.map_or(here, |_| limit);
+                return if end > offset {
+                    Ok((at, end))
+                } else {
+                    Err(outside())
+                };
+            }
             Step::Invalid | Step::End => {
                 return Err(StoreError::Damaged {
                     root: root.display().to_string(),

@@ -131,6 +131,7 @@ impl LogCheck<'_> {
             };
             match self.verdict(&record, end, limit)? {
                 Verdict::Sound => {}
+                Verdict::Shifted(_) | Verdict::Foreign if self.is_copy => return Ok(offset),
                 Verdict::Shifted(queue_offset) => {
                     self.shift_back(&record, bytes.to_vec(), queue_offset)?;
                     record.queue_offset = queue_offset;
@@ -179,7 +180,7 @@ impl LogCheck<'_> {
             record.topic,
             record.queue_id,
         );
-        self.may_repair(&what)?;
+        self.may_repair(from, &what)?;
         tracing::error!("{what}; saving the record to mqstack/quarantine, writing {queue_offset}");
         quarantine(self.root, self.log, from, to)?;
         let assigned = Assigned {

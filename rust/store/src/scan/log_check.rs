@@ -45,6 +45,8 @@ pub struct LogCheck<'a> {
     pub(crate) root: &'a Path,
     pub(crate) log: &'a Segments,
     repairs: bool,
+    /// The log is a copy of a master's, and must not differ from it.
+    pub(crate) is_copy: bool,
     pub(crate) belief: Belief,
     rounds: Rounds,
     pub(crate) seen: LastSeen,
@@ -79,6 +81,7 @@ impl<'a> LogCheck<'a> {
             root,
             log,
             repairs,
+            is_copy: false,
             belief: Belief {
                 durable_ms,
                 ..Belief::in_all(file_bytes)
@@ -97,6 +100,13 @@ impl<'a> LogCheck<'a> {
     /// Sets whether bodies are compared with their checksums.
     pub(crate) fn with_body_crc(mut self, check: CheckCrc) -> Self {
         self.belief.body_crc = check;
+        self
+    }
+
+    /// Sets whether the log is a slave's; see `copy.rs`.
+    #[must_use]
+    pub fn of_copy(mut self, is_copy: bool) -> Self {
+        self.is_copy = is_copy;
         self
     }
 
@@ -170,7 +180,8 @@ impl<'a> LogCheck<'a> {
         from = from.max(first);
         while from < end {
             let to = from + file_bytes;
-            self.may_repair(&format!("{}: the file is missing", self.place(from)))?;
+            let what = format!("{}: the file is missing", self.place(from));
+            self.may_repair(from, &what)?;
             self.log.fill_in(from, &[0]).map_err(log_io)?;
             self.log.truncate_to(to).map_err(log_io)?;
             from = to;
@@ -203,6 +214,10 @@ impl<'a> LogCheck<'a> {
             // No bytes follow a doubtful record directly, so its end is missing.
             let from = self.doubtful().unwrap_or(bad);
             at = match self.resume(from, limit)? {
+                Some(resume) if is_to_end && self.copy_ends_before(resume)? => {
+                    self.end_copy(from, limit)?;
+                    return Ok(from);
+                }
                 Some(resume) => resume,
                 None if is_to_end => return Ok(from),
                 None => limit,
@@ -368,7 +383,7 @@ impl<'a> LogCheck<'a> {
             "{place}: {} bytes up to offset {to} are no records",
             to - from
         );
-        self.may_repair(&what)?;
+        self.may_repair(from, &what)?;
         tracing::error!("{what}; saving the bytes to mqstack/quarantine and overwriting them");
         let last = damage.last;
         LogFacts::note_repair(self.root, StartedRepair { from, to, last })?;
@@ -379,12 +394,15 @@ impl<'a> LogCheck<'a> {
         Ok(())
     }
 
-    /// Fails if the policy is to refuse damage.
-    pub(crate) fn may_repair(&self, what: &str) -> Result<(), StoreError> {
-        if self.repairs {
+    /// Fails if the policy is to refuse damage, which begins at `from`, or if the log is a copy.
+    pub(crate) fn may_repair(&self, from: u64, what: &str) -> Result<(), StoreError> {
+        if self.repairs && !self.is_copy {
             return Ok(());
         }
         let root = self.root.display().to_string();
+        if self.is_copy {
+            return Err(self.damaged_copy(from, what));
+        }
         let why = match self.belief.is_end_known {
             true => "there were records when the store was closed",
             false => "valid records follow",

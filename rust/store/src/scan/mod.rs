@@ -1,6 +1,7 @@
 //! Scans the log and checks every record: for the open, for verify and for repair.
 
 pub(crate) mod blocks;
+mod copy;
 pub mod damage;
 pub mod header;
 pub(crate) mod log_check;
