@@ -64,7 +64,7 @@ STARTERS = {
 are of the kind "server"."""
 
 
-STARTING_FIXTURES = frozenset({"mq", "mq_broker", "mq_namesrv"})
+STARTING_FIXTURES = frozenset({"mq", "mq_broker", "mq_namesrv", "mq_replicated"})
 """Fixtures that start servers: a test that uses one is of the kind "server"."""
 
 

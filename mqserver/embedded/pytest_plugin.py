@@ -27,3 +27,14 @@ def mq_broker() -> Iterator[Standalone]:
 def mq_namesrv(mq_broker: Standalone) -> str:
     """Address of the NameServer of `mq_broker`, "host:port"."""
     return mq_broker.namesrv
+
+
+@pytest.fixture(scope="session")
+def mq_replicated() -> Iterator[Standalone]:
+    """A NameServer, a SYNC_MASTER and a slave that has joined it, in this process, shared by the
+    session: use topics of your own."""
+    from mqserver.embedded.standalone import Standalone
+
+    with Standalone(settings={"brokerRole": "SYNC_MASTER"}, slaves=1) as brokers:
+        brokers.wait_replicated()
+        yield brokers

@@ -244,9 +244,9 @@ class Standalone:
         """Where `advertised_address` comes from: a setting, or the network interface."""
         return self.servers.address_origin
 
-    def _probe(self) -> Probe:
+    def _probe(self, address: str | None = None) -> Probe:
         tls = self.broker_settings.get("tls.server.mode") == "enforcing"
-        return Probe(self.broker_address, tls=tls)
+        return Probe(address or self.broker_address, tls=tls)
 
     def topic(self, name: str | None = None, queues: int = 4) -> str:
         """Create a topic and return its name; without `name` the name is a new, unique one."""
@@ -284,12 +284,36 @@ class Standalone:
         deadline = time.monotonic() + timeout
         with self._probe() as broker:
             while time.monotonic() < deadline:
-                reply = broker.call(Frame(RequestCode.GET_BROKER_RUNTIME_INFO))
-                table = KVTable.from_json(reply.body).table
-                if table.get("dispatchBehindBytes", "0") == "0":
+                if _figures(broker).get("dispatchBehindBytes", "0") == "0":
                     return
                 time.sleep(0.001)
         raise TimeoutError(f"the broker's queues are behind its log after {timeout} s")
+
+    def wait_replicated(self, timeout: float = 30.0) -> None:
+        """Wait until every slave has joined, and has all messages so far in its queues.
+
+        timeout: seconds. Only with `process=False`. A slave copies topics and committed offsets
+        every ten seconds; this does not wait for them. Raises TimeoutError.
+        """
+        deadline = time.monotonic() + timeout
+        while not self._is_replicated():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the slaves are behind their master after {timeout} s")
+            time.sleep(0.001)
+
+    def _is_replicated(self) -> bool:
+        with self._probe() as broker:
+            master = _figures(broker)
+        joined = [key for key in master if key.startswith("haSlave.")]
+        if len(joined) < len(self.slave_addresses):
+            return False
+        for address in self.slave_addresses:
+            with self._probe(address) as slave:
+                figures = _figures(slave)
+            has_all = figures["commitLogMaxOffset"] == master["commitLogMaxOffset"]
+            if not has_all or figures["dispatchBehindBytes"] != "0":
+                return False
+        return True
 
     def wait_consumed(self, group: str, topic: str, timeout: float = 60.0) -> None:
         """Wait until a group has committed every message of a topic.
@@ -303,6 +327,12 @@ class Standalone:
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"{group} is behind in {topic} after {timeout} s: {behind}")
                 time.sleep(0.02)
+
+
+def _figures(broker: Probe) -> Mapping[str, str]:
+    """Code 28: the figures of a broker."""
+    reply = broker.call(Frame(RequestCode.GET_BROKER_RUNTIME_INFO))
+    return KVTable.from_json(reply.body).table
 
 
 def _queues(broker: Probe, topic: str) -> int:

@@ -1,7 +1,7 @@
 """For tests: a broker in this process, free ports, one raw request.
 
-The pytest plugin has fixtures: `mq_broker` is a started `Standalone`, and `mq_namesrv` the address
-of its NameServer.
+The pytest plugin has fixtures: `mq_broker` is a started `Standalone`, `mq_namesrv` the address of
+its NameServer, and `mq_replicated` a started `Standalone` whose master has a slave.
 """
 
 from __future__ import annotations

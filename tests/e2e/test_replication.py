@@ -179,6 +179,14 @@ def test_a_master_that_returns_takes_newer_offsets(pair: Standalone) -> None:
         again.stop()
 
 
+def test_the_fixture_has_a_slave_with_every_message(mq_replicated: Standalone) -> None:
+    topic = mq_replicated.topic()
+    send(mq_replicated, topic, 20)
+    _, slave = brokers(mq_replicated)
+    mq_replicated.wait_replicated()
+    assert sum(slave.context.store.max_offset(topic, queue_id) for queue_id in range(4)) == 20
+
+
 @pytest.mark.parametrize(
     ("code", "fields", "answer"),
     [

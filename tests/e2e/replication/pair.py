@@ -8,14 +8,11 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
-from mqcommon.wire.codes import RequestCode as Code
-from mqcommon.wire.frame import Frame
-from mqserver.embedded.raw_client import ask
 from tests.e2e.replication.proxy import Proxy
 from tests.interop.conf import SMALL_STORE
 from tests.interop.our_servers import OurBroker, OurNamesrv
-from tests.replicas import end_of, figures_of, log_bytes
-from tests.waiting import answer_of, until
+from tests.replicas import create_topic, figures_of, is_joined
+from tests.waiting import until
 
 TOPIC = "Replicated"
 FAST = {**SMALL_STORE, "haSendHeartbeatInterval": 200, "slaveTimeout": 500}
@@ -34,7 +31,7 @@ class Pair:
             (home / folder).mkdir(parents=True)
         self._names = OurNamesrv(home / "namesrv")
         self.master = self._broker("master", {"brokerRole": master_role})
-        self._create_topic(queues)
+        create_topic(self.master.address, TOPIC, queues)
         self.proxy = Proxy(self.master.port + 1)
         of_slave = {"brokerRole": "SLAVE", "brokerId": 1, "haMasterAddress": self.proxy.address}
         self.slave = self._broker("slave", of_slave)
@@ -46,23 +43,10 @@ class Pair:
         every = {**FAST, **settings}
         return OurBroker(self.home / name, self._names.address, settings=every, port=port)
 
-    def _create_topic(self, queues: int) -> None:
-        fields = {
-            "topic": TOPIC, "defaultTopic": "TBW102", "readQueueNums": str(queues),
-            "writeQueueNums": str(queues), "perm": "6", "topicFilterType": "SINGLE_TAG",
-            "topicSysFlag": "0", "order": "false",
-        }  # fmt: skip
-        created = ask(self.master.address, Frame(Code.UPDATE_AND_CREATE_TOPIC, fields))
-        assert created.code == 0, created
-
     def _is_ready(self) -> bool:
         """Whether the slave copies what comes, and has saved the topic."""
         topics = self.slave.store / "config" / "topics.json"
-        return self.is_following() and topics.exists() and TOPIC in topics.read_text()
-
-    def is_following(self) -> bool:
-        """Whether the slave copies what comes."""
-        return ", transfer, " in figures_of(self.slave.address).get("haMaster", "")
+        return is_joined(self.slave.address) and topics.exists() and TOPIC in topics.read_text()
 
     # --- faults of a process
 
@@ -84,17 +68,6 @@ class Pair:
         os.kill(getattr(self, role).process.pid, signal.SIGCONT)
 
     # --- the end of a run
-
-    def level(self) -> int:
-        """Wait until the slave has the whole log; returns its end."""
-        end = end_of(self.master.address)
-        answer_of(lambda: end_of(self.slave.address), end.__eq__)
-        return end
-
-    def assert_equal_logs(self) -> None:
-        """The slave's log is the master's, byte for byte."""
-        end = self.level()
-        assert log_bytes(self.slave.store, 0, end) == log_bytes(self.master.store, 0, end)
 
     def lose_the_master(self) -> None:
         """Kill the master, throw its disk away, and promote the slave by hand."""

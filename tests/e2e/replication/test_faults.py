@@ -17,6 +17,7 @@ from tests.e2e.replication.conftest import QUEUES
 from tests.e2e.replication.load import Load
 from tests.e2e.replication.pair import ROLES, Pair
 from tests.e2e.replication.proxy import Way
+from tests.replicas import assert_equal_logs
 from tests.waiting import until
 
 SHORT = 10
@@ -87,7 +88,7 @@ CUTS: list[Fault] = [
 
 
 def check_with_the_master_lost(pair: Pair, load: Load) -> None:
-    pair.assert_equal_logs()
+    assert_equal_logs(pair.master, pair.slave)
     pair.lose_the_master()
     load.check(pair.slave.address)
 

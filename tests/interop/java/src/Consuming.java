@@ -21,7 +21,7 @@ import org.apache.rocketmq.common.protocol.heartbeat.MessageModel;
 /**
  * A push consumer which prints every message it is given: concurrent, or "orderly"; clustering, or
  * "broadcast"; by tags, or by "sql". With "answer" it replies to each message. It tells the broker
- * of itself and of its offsets every "beatMs". A topic of "trace" gets what became of each message.
+ * of itself and of its offsets every "beatMs", and asks for routes every "routeMs". A topic of "trace" gets what became of each message.
  * The first "failures" of a message come again after "delayLevel". With "retryQueues" it says, right
  * after its start, how many queues its group's retry topic has.
  */
@@ -55,6 +55,9 @@ final class Consuming {
         if (command.containsKey("beatMs")) {
             consumer.setHeartbeatBrokerInterval(command.getIntValue("beatMs"));
             consumer.setPersistConsumerOffsetInterval(command.getIntValue("beatMs"));
+        }
+        if (command.containsKey("routeMs")) {
+            consumer.setPollNameServerInterval(command.getIntValue("routeMs"));
         }
         consumer.setAwaitTerminationMillisWhenShutdown(5000); // commits what is being consumed
         if (command.getBooleanValue("orderly")) {

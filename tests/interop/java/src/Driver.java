@@ -56,6 +56,7 @@ public final class Driver {
     private JSONObject answer(JSONObject command) throws Exception {
         switch (command.getString("do")) {
             // With "beatMs" a producer tells the broker of itself that often, and has once when it sends.
+            // With "routeMs" it asks for routes that often.
             case "produce":
                 return Producing.run(producer(command, "sends"), command);
             case "consume":
@@ -106,6 +107,9 @@ public final class Driver {
         producer.setMqClientApiTimeout(Driver.API_MILLIS);
         if (command.containsKey("beatMs")) {
             producer.setHeartbeatBrokerInterval(command.getIntValue("beatMs"));
+        }
+        if (command.containsKey("routeMs")) {
+            producer.setPollNameServerInterval(command.getIntValue("routeMs"));
         }
         producer.start();
         if (command.containsKey("beatMs")) {
