@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from mqclient import LitePullConsumer, Message, Producer, ReceivedMessage
+from mqclient import LitePullConsumer, Message, Producer, ReceivedMessage, SendStatus
+from mqcommon._core import HaSlave
 from mqcommon.message import decode_messages
-from mqcommon.wire.bodies.common import KVTable
 from mqcommon.wire.codes import RequestCode as Code
 from mqcommon.wire.frame import Frame
 from mqserver.embedded.raw_client import Probe
+from mqstore import Settings, Store
 from tests.interop.clusters import BROKER, Maker
 from tests.interop.conf import SMALL_STORE
 from tests.interop.java_servers import JavaBroker
 from tests.interop.our_servers import OurBroker, OurNamesrv
+from tests.replicas import (
+    assert_equal_logs,
+    create_topic,
+    end_of,
+    is_joined,
+    log_bytes,
+    queue_ends,
+)
 from tests.waiting import answer_of, until
 
 FAST = {**SMALL_STORE, "haSendHeartbeatInterval": 500}
+MASTER = {**FAST, "brokerRole": "SYNC_MASTER"}
 SLAVE = {**FAST, "brokerRole": "SLAVE", "brokerId": 1}
+FILE_BYTES = SMALL_STORE["mappedFileSizeCommitLog"]
+SIZES = {"commit_log_file_bytes": FILE_BYTES, "index_slots": 100, "index_entries": 400}
 TOPIC, QUEUES, COUNT = "Replicated", 4, 400
-JOINED = re.compile(r"\b(waiting|verifying|transfer)\b")
 Broker = JavaBroker | OurBroker
 
 
@@ -37,32 +47,29 @@ class Pair:
         names = OurNamesrv(home / "namesrv")
         self.running.append(names)
         self.namesrv = names.address
-        self.master: Broker = BROKER[of_master](home / "master", names.address, settings=FAST)
+        self.master: Broker = BROKER[of_master](home / "master", names.address, settings=MASTER)
         self.running.append(self.master)
         self.slave: Broker = BROKER[of_slave](home / "slave", names.address, settings=SLAVE)
         self.running.append(self.slave)
 
     def fill(self) -> None:
-        """Send the messages."""
+        """Send the messages; the slave acknowledges each."""
         assert until(self._is_joined)  # a slave that joins later begins at the last file
-        with Probe(self.master.address) as probe:
-            fields = {
-                "topic": TOPIC, "defaultTopic": "TBW102", "readQueueNums": str(QUEUES),
-                "writeQueueNums": str(QUEUES), "perm": "6", "topicFilterType": "SINGLE_TAG",
-                "topicSysFlag": "0", "order": "false",
-            }  # fmt: skip
-            assert probe.call(Frame(Code.UPDATE_AND_CREATE_TOPIC, fields)).code == 0
+        create_topic(self.master.address, TOPIC, QUEUES)
         self.bodies = [b"%d" % number for number in range(COUNT)]
         with Producer(self.namesrv) as producer:
-            for body in self.bodies[: COUNT // 2]:
+            sent = [
                 producer.send(Message(TOPIC, body, keys=f"k{body.decode()}", tags="T"))
-            producer.send([Message(TOPIC, body) for body in self.bodies[COUNT // 2 :]])
+                for body in self.bodies[: COUNT // 2]
+            ]
+            batch = [Message(TOPIC, body) for body in self.bodies[COUNT // 2 :]]
+            sent.append(producer.send(batch))
+        assert {result.status for result in sent} == {SendStatus.SEND_OK}
 
     def _is_joined(self) -> bool:
         """Whether the slave has reported where it is; the broker of ours says so."""
         ours = self.master if isinstance(self.master, OurBroker) else self.slave
-        figures = figures_of(ours).items()
-        return any(key.startswith("ha") and JOINED.search(value) for key, value in figures)
+        return is_joined(ours.address)
 
     def stop(self) -> None:
         for server in reversed(self.running):
@@ -83,46 +90,15 @@ def pair(
         made.stop()
 
 
-def figures_of(broker: Broker) -> dict[str, str]:
-    with Probe(broker.address) as probe:
-        return KVTable.from_json(probe.call(Frame(Code.GET_BROKER_RUNTIME_INFO)).body).table
-
-
-def end_of(broker: Broker) -> int:
-    """The end of a broker's log."""
-    return int(figures_of(broker)["commitLogMaxOffset"])
-
-
-def queue_end(broker: Broker, queue_id: int) -> int:
-    with Probe(broker.address) as probe:
-        fields = {"topic": TOPIC, "queueId": str(queue_id)}
-        return int(probe.call(Frame(Code.GET_MAX_OFFSET, fields)).fields["offset"])
-
-
 def test_the_logs_are_the_same_byte_for_byte(pair: Pair) -> None:
-    end = end_of(pair.master)
-    answer_of(lambda: end_of(pair.slave), lambda copied: copied == end)
-    files = sorted(path.name for path in (pair.master.store / "commitlog").iterdir())
-    copied = sorted(path.name for path in (pair.slave.store / "commitlog").iterdir())
-    written = [name for name in files if int(name) < end]
-    assert len(written) > 1, "the log has several files"
-    assert set(written) <= set(copied)
-    for name in written:
-        size = min(SMALL_STORE["mappedFileSizeCommitLog"], end - int(name))
-        of_master, of_slave = (
-            (broker.store / "commitlog" / name).read_bytes()[:size]
-            for broker in (pair.master, pair.slave)
-        )
-        assert of_slave == of_master, name
+    assert len(list((pair.master.store / "commitlog").iterdir())) > 1, "the log has several files"
+    assert_equal_logs(pair.master, pair.slave)
 
 
 def test_the_queues_and_keys_are_the_masters(pair: Pair) -> None:
-    ends = [queue_end(pair.master, queue_id) for queue_id in range(QUEUES)]
-    assert sum(ends) == COUNT
-    answer_of(
-        lambda: [queue_end(pair.slave, queue_id) for queue_id in range(QUEUES)],
-        lambda copied: copied == ends,
-    )
+    ends = queue_ends(pair.master.address, TOPIC, QUEUES)
+    assert sum(ends.values()) == COUNT
+    answer_of(lambda: queue_ends(pair.slave.address, TOPIC, QUEUES), ends.__eq__)
     asked = {
         "topic": TOPIC, "key": "k7", "maxNum": "8", "beginTimestamp": "0",
         "endTimestamp": str(2**62),
@@ -133,6 +109,28 @@ def test_the_queues_and_keys_are_the_masters(pair: Pair) -> None:
         )
     (message,) = decode_messages(reply.body, "broker-a")
     assert message.body == b"7"
+
+
+@pytest.mark.parametrize("first_offset", [None, 0], ids=["the last file", "the first"])
+def test_a_slave_that_joins_late_begins_at_a_file(
+    pair: Pair, tmp_path: Path, first_offset: int | None
+) -> None:
+    settings = Settings(role="slave", min_free_bytes=0, **SIZES)
+    with Store(tmp_path, settings, create=True) as copy:
+        slave = HaSlave(copy, {})
+        slave.start()
+        try:
+            slave.set_master(f"127.0.0.1:{pair.master.port + 1}", first_offset)
+            end = end_of(pair.master.address)
+            status = answer_of(slave.status, lambda status: status["offset"] == end)
+        finally:
+            slave.stop()
+        start = copy.min_physical_offset()
+        assert (status["state"], start) == (
+            "transfer",
+            0 if first_offset == 0 else end - end % FILE_BYTES,
+        )
+        assert log_bytes(tmp_path, start, end) == log_bytes(pair.master.store, start, end)
 
 
 def test_consumers_go_on_from_the_slave(pair: Pair) -> None:
