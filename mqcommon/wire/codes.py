@@ -149,6 +149,7 @@ class RequestCode(IntEnum):
     QUERY_ASSIGNMENT = 400
     SET_MESSAGE_REQUEST_MODE = 401
     GET_SLAVE_STATE = 30_000
+    GET_ACCESS_FILES = 30_001
 
 
 class Access(Enum):
@@ -161,7 +162,10 @@ class Access(Enum):
     a server or shows its secrets."""
 
 
-OUR_CODES: Mapping[RequestCode, Access] = {RequestCode.GET_SLAVE_STATE: Access.EVERYBODY}
+OUR_CODES: Mapping[RequestCode, Access] = {
+    RequestCode.GET_SLAVE_STATE: Access.EVERYBODY,
+    RequestCode.GET_ACCESS_FILES: Access.ADMIN,
+}
 """Codes that no RocketMQ has, and who may send them. Their numbers are `OUR_CODE_MIN` to 32,767,
 the most that a ROCKETMQ header takes; the differential suite does not send them to Java."""
 OUR_CODE_MIN = 30_000

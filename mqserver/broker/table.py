@@ -98,6 +98,7 @@ PROCESSORS: Mapping[int, tuple[str, BrokerProcessor]] = {
     Code.CLEAN_UNUSED_TOPIC: ("query", cleaning.clean_unused_topics),
     Code.DELETE_EXPIRED_COMMITLOG: ("admin", cleaning.delete_expired_files),
     Code.GET_SLAVE_STATE: ("query", replication.slave_state),
+    Code.GET_ACCESS_FILES: ("admin", replication.access_files),
 }
 
 CODE_FAMILIES = {int(code): family for code, (family, _) in PROCESSORS.items()}

@@ -60,6 +60,10 @@ class ReplicationSettings(Group):
         "replication under TLS, between brokers of mqstack: a master shows tls.server.certPath, "
         "a slave checks it by tls.client.*. Set it on all brokers of a name; RocketMQ's brokers "
         "have no TLS here")
+    ha_copy_acl: bool = ours("haCopyAcl", False,
+        "a slave with aclEnable copies the access files of its master, of mqstack, and deletes its "
+        "other ones. It signs with the admin account of conf/tools.yml below rocketmqHome; the "
+        "master must have its network in adminAllowAddresses")
     offset_check_in_slave: bool = setting("offsetCheckInSlave", False,
         "a slave corrects the offset of a pull that its queue does not have; false: it lets the "
         "consumer ask again, as its copy may be behind")

@@ -118,6 +118,51 @@ def test_a_slave_has_the_filters_of_its_master(pair: Standalone) -> None:
     assert until(lambda: b"a > 1" in slave.filters.render())
 
 
+ADMIN = "accounts:\n- accessKey: administrator\n  secretKey: '12345678'\n  admin: true\n"
+
+
+def test_a_slave_signs_and_copies_the_access_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slave_module, "PERIOD_S", 0.1)
+    homes = []
+    for name in ("master", "slave"):
+        conf = tmp_path / name / "conf"
+        conf.mkdir(parents=True)
+        (conf / "tools.yml").write_text("accessKey: administrator\nsecretKey: '12345678'\n")
+        homes.append(conf.parent)
+    (homes[0] / "conf" / "plain_acl.yml").write_text(ADMIN)
+    (homes[0] / "conf" / "acl").mkdir()
+    more = ADMIN.replace("administrator", "somebody")
+    (homes[0] / "conf" / "acl" / "more.yml").write_text(more)
+    master, slave = (
+        {
+            **FAST, "aclEnable": "true", "haCopyAcl": "true", "listenPort": "0",
+            "fastPortEnable": "false", "bindAddress": "127.0.0.1", "rocketmqHome": str(home),
+            "storePathRootDir": str(home / "store"),
+        }
+        for home in homes
+    )  # fmt: skip
+    slave |= {"brokerRole": "SLAVE", "brokerId": "1"}
+    namesrv = {"listenPort": "0", "kvConfigPath": str(tmp_path / "kv.json")}
+    servers = InProcessServers(namesrv, master, [slave])
+    servers.start()
+    try:
+        assert servers.server is not None
+        rules = servers.server.context.acl
+        copied = servers.slaves[0].context.acl
+        assert rules is not None and copied is not None
+        assert until(lambda: copied.content() == rules.content())
+        assert sorted(copied.content()) == ["", "more.yml"]
+        (homes[0] / "conf" / "acl" / "more.yml").unlink()
+        rules.look()
+        rules.look()
+        assert until(lambda: sorted(copied.content()) == [""])
+        assert not (homes[1] / "conf" / "acl" / "more.yml").exists()
+    finally:
+        servers.stop()
+
+
 def test_the_log_is_copied_under_tls(tmp_path: Path) -> None:
     settings = {
         **FAST,

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mqcommon import files
 from mqserver.broker.acl.accounts import Account
 from mqserver.broker.acl.addresses import matches
 from mqserver.broker.acl.errors import AclError
@@ -257,6 +258,38 @@ class AccessControl:
             data = read(known, self._now_ms()).data
             self._write(known, {**data, "globalWhiteRemoteAddresses": addresses})
             return True
+
+    def content(self) -> dict[str, dict[str, Any]]:
+        """The content of every access file that is in force; the main file has the key "", each
+        other file its path below `conf/acl`."""
+        return {
+            "" if file.path == self.paths.plain else str(file.path.relative_to(self.paths.folder)):
+            file.data
+            for file in self._loaded.files
+        }  # fmt: skip
+
+    def copy(self, content: Mapping[str, dict[str, Any]]) -> bool:
+        """Replace all access files by those of a master, its `content`; False if they are the same.
+
+        Raises AclError for content that this broker could not use, before it changes a file, and
+        OSError.
+        """
+        with self._lock:
+            if content == self.content():
+                return False
+            wanted = {self.paths.below(name): data for name, data in content.items()}
+            wanted.setdefault(self.paths.plain, {"accounts": []})
+            _merged(parse(path, data, self._now_ms()) for path, data in wanted.items())
+            for path, data in wanted.items():
+                files.make_folders(path.parent)
+                write(path, data)
+            for path in self.paths.paths():
+                if path not in wanted:
+                    path.unlink()
+            self._reload()
+        log.warning("the access files were replaced by the master's: %s", ", ".join(
+            str(path) for path in wanted))  # fmt: skip
+        return True
 
     def _write(self, path: Path, data: dict[str, Any]) -> None:
         """Check the data, write it with the next version, read all files again and publish."""

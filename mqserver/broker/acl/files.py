@@ -29,6 +29,7 @@ _NESTING_MAX = 32
 """Deepest nesting of lists and mappings. libyaml's loader recurses, and a deep file would overflow
 its stack and end the process."""
 _SECRET_MODE = 0o600
+_SUFFIXES = (".yml", ".yaml")
 _TOOLS = "tools.yml"
 """The file with an administrator's own credentials, which RocketMQ ignores."""
 
@@ -93,6 +94,17 @@ class AclPaths:
             files.make_folders(self.plain.parent)
             self.plain.touch(_SECRET_MODE)
 
+    def below(self, name: str) -> Path:
+        """The access file with this path below `conf/acl`; the main file for "". Raises AclError
+        for a path that leads elsewhere, or that is no access file."""
+        if not name:
+            return self.plain
+        path = Path(name)
+        is_within = not path.is_absolute() and ".." not in path.parts
+        if not is_within or path.suffix not in _SUFFIXES or path.name == _TOOLS:
+            raise AclError(f"{name[:255]!r} is no path of an access file below {self.folder}")
+        return self.folder / path
+
     def owns(self, path: Path) -> bool:
         """Whether a path leads to one of these files, however the path is spelled."""
         try:
@@ -105,7 +117,7 @@ class AclPaths:
         if depth > _DEPTH_MAX or not folder.is_dir():
             return
         for entry in folder.iterdir():
-            if entry.name.endswith((".yml", ".yaml")):
+            if entry.name.endswith(_SUFFIXES):
                 if entry.name != _TOOLS and entry.is_file():
                     yield entry
             elif entry.is_dir():

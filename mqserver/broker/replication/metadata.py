@@ -7,8 +7,9 @@ come this way, and from a master of ours also consumer filters and which message
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from mqcommon import fastjson
 from mqcommon.wire.bodies.base import Body
 from mqcommon.wire.bodies.common import KVTable
 from mqcommon.wire.bodies.groups import SubscriptionGroupWrapper
@@ -24,6 +25,9 @@ from mqserver.broker.context import BrokerContext
 from mqserver.broker.replication.offsets import MasterOffsets
 from mqserver.broker.state.reading import read_filters
 from mqserver.config.table import LONG_MAX
+
+if TYPE_CHECKING:
+    from mqserver.broker.acl.control import AccessControl
 
 __all__ = ["Ask", "MasterFigures", "MetadataCopy", "master_figures"]
 
@@ -64,6 +68,16 @@ class MetadataCopy:
         context.groups.copy(await _body(ask, groups, SubscriptionGroupWrapper))
         if life != self._is_rocketmq:
             self._take_own(await ask(RequestCode.GET_SLAVE_STATE), life)
+        if context.settings.ha_copy_acl and context.acl is not None:
+            self._take_access(await _reply(ask, RequestCode.GET_ACCESS_FILES), context.acl)
+
+    def _take_access(self, reply: Frame, acl: AccessControl) -> None:
+        content = fastjson.loads(reply.body)
+        if not isinstance(content, dict) or not all(
+            isinstance(of_file, dict) for of_file in content.values()
+        ):
+            raise ValueError("the access files of the master are no table of tables")
+        acl.copy(content)
 
     def _take_own(self, reply: Frame, life: str) -> None:
         """Take consumer filters and deleted topics of a master of ours."""

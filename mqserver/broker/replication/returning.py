@@ -15,9 +15,9 @@ from mqcommon.wire.bodies.route import ClusterInfo
 from mqcommon.wire.codes import RequestCode
 from mqcommon.wire.frame import Frame, request_frame
 from mqserver.broker.context import StoreDoor
+from mqserver.broker.replication import peer
 from mqserver.broker.replication.offsets import take_newer
 from mqserver.config.settings import BrokerSettings
-from mqserver.tls.certificates import client_tls
 
 log = logging.getLogger("mqserver.broker.replication")
 
@@ -75,7 +75,7 @@ class Returning:
 
 
 async def _take(store: StoreDoor, settings: BrokerSettings, namesrvs: Sequence[str]) -> None:
-    transport = Transport(tls=client_tls(settings.client_tls) if settings.use_tls else None)
+    transport = peer.transport(settings)
     try:
         for address in await _slaves(transport, settings.broker_name, namesrvs):
             reply = await _asked(transport, address, RequestCode.GET_ALL_CONSUMER_OFFSET)

@@ -15,6 +15,7 @@ from mqcommon._core import HaSlave
 from mqcommon.wire.codes import RequestCode
 from mqcommon.wire.frame import Frame, request_frame
 from mqserver.broker.context import BrokerContext
+from mqserver.broker.replication import peer
 from mqserver.broker.replication.metadata import MasterFigures, MetadataCopy, master_figures
 from mqserver.runtime.services import Services
 from mqserver.tls.certificates import client_tls
@@ -116,8 +117,7 @@ class Slave:
                 asyncio.run(self._follow())
 
     async def _follow(self) -> None:
-        tls = client_tls(self._settings.client_tls) if self._settings.use_tls else None
-        transport = Transport(tls=tls)
+        transport = peer.transport(self._settings)
         self._due.clear()
         with self._lock:
             self._loop = asyncio.get_running_loop()

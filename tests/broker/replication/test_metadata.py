@@ -60,6 +60,7 @@ class Slave:
 
     def __init__(self) -> None:
         room = Room()
+        self.settings, self.acl = room.settings, None
         self.filters = Filters(SHAPE, 10**9, lambda: 7, room.saved.append)
         self.topics, self.groups, self.store = room.topics, room.groups, Offsets()
         self.saver = self
