@@ -311,6 +311,21 @@ def test_a_promoted_slave_goes_on_with_the_queues(pair: Standalone, tmp_path: Pa
         assert sorted(found) == sorted(bodies)
 
 
+def test_a_topic_of_the_last_seconds_is_promoted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slave_module, "PERIOD_S", 3600.0)
+    with Standalone(tmp_path / "store", slaves=1, settings=FAST) as running:
+        master, slave = (broker.context for broker in brokers(running))
+        assert until(lambda: slave.topics.version == master.topics.version)
+        topic = running.topic(queues=3)
+        bodies = send(running, topic, 30)
+        running.wait_replicated()
+        assert slave.topics.get(topic) is None
+    with Standalone(slave_folder(running), settings=FAST) as promoted:
+        assert sorted(message.body for message in promoted.messages(topic)) == sorted(bodies)
+
+
 def test_a_slave_whose_start_fails_leaves_nothing_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from mqcommon.wire.codes import RequestCode
 from mqcommon.wire.frame import Frame, request_frame
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.replication import peer
+from mqserver.broker.replication.late_topics import add_late_topics
 from mqserver.broker.replication.metadata import MasterFigures, MetadataCopy, master_figures
 from mqserver.runtime.services import Services
 from mqserver.tls.certificates import client_tls
@@ -40,6 +41,8 @@ class Slave:
     """
 
     def __init__(self, context: BrokerContext, store: Store, services: Services) -> None:
+        self._context = context
+        self._store = store
         self._settings = settings = context.settings
         self._ha = HaSlave(
             store,
@@ -89,6 +92,7 @@ class Slave:
             self._wake()
         if self._thread.is_alive():  # a start that failed has not begun to follow
             self._thread.join(timeout=STOP_S)
+            add_late_topics(self._context, self._store)  # the next start may be a master's
         self._ha.stop()
 
     def master_is(self, address: str | None, ha_address: str | None) -> None:
@@ -142,6 +146,7 @@ class Slave:
 
         if master is None:
             self._join(None)
+            add_late_topics(self._context, self._store)
             return PERIOD_S
         try:
             figures = await master_figures(ask)
@@ -151,6 +156,7 @@ class Slave:
             self._join(None)
             if self._trouble is None:
                 log.warning("the state of master %s was not copied: %s", master, error)
+                add_late_topics(self._context, self._store)
             self._trouble = str(error)
             return RETRY_S
         if self._trouble is not None:

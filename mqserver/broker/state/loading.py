@@ -155,15 +155,7 @@ class Loading:
         return DataVersion(version.counter + 1, self._now_ms())
 
     def _topics_of_queues(self) -> dict[str, TopicConfig]:
-        rows = {}
-        for topic, queue_ids in self._store.queues().items():
-            is_listed = topic not in self._built_in and not topic.startswith(names.LIGHT_PREFIX)
-            if is_listed and reading.bad_name(topic) is None:
-                queues = min(max(queue_ids) + 1, QUEUES_MAX)
-                rows[topic] = TopicConfig(
-                    topic, read_queue_nums=queues, write_queue_nums=queues, perm=topics.READ_WRITE
-                )
-        return rows
+        return topics_of_queues(self._store.queues(), self._built_in.__contains__)
 
     def _groups_of_offsets(self) -> dict[str, GroupConfig]:
         found = {key.partition("@")[2] for key in self._store.committed_all()}
@@ -174,6 +166,21 @@ class Loading:
         wanted = (g for g in found if g not in names.SYSTEM_GROUPS and not reading.bad_name(g))
         is_light = names.LIGHT_PREFIX
         return {g: GroupConfig(g) for g in sorted(wanted) if not g.startswith(is_light)}
+
+
+def topics_of_queues(
+    queues: Mapping[str, list[int]], is_left_out: Callable[[str], bool]
+) -> dict[str, TopicConfig]:
+    """Topics with default settings for the ids of their queues, by topic."""
+    rows = {}
+    for topic, queue_ids in queues.items():
+        is_listed = not is_left_out(topic) and not topic.startswith(names.LIGHT_PREFIX)
+        if is_listed and reading.bad_name(topic) is None:
+            count = min(max(queue_ids) + 1, QUEUES_MAX)
+            rows[topic] = TopicConfig(
+                topic, read_queue_nums=count, write_queue_nums=count, perm=topics.READ_WRITE
+            )
+    return rows
 
 
 def _warn(file: str, what: str, rows: Mapping[str, object]) -> None:
