@@ -17,6 +17,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
     """A SYNC_MASTER and a slave that follows it through a proxy."""
     made = Pair(tmp_path, QUEUES)
     try:
+        made.await_ready()
         yield made
     finally:
         made.stop()

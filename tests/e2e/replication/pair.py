@@ -20,7 +20,7 @@ ROLES = ("master", "slave")
 
 
 class Pair:
-    """The processes; the slave has joined, and the topic exists on both, when it is made.
+    """The processes; the master has the topic.
 
     queues: of the topic. master_role: the `brokerRole` of the master.
     """
@@ -35,6 +35,9 @@ class Pair:
         self.proxy = Proxy(self.master.port + 1)
         of_slave = {"brokerRole": "SLAVE", "brokerId": 1, "haMasterAddress": self.proxy.address}
         self.slave = self._broker("slave", of_slave)
+
+    def await_ready(self) -> None:
+        """Wait until the slave has joined, and has the topic."""
         assert until(self._is_ready), figures_of(self.slave.address)
 
     def _broker(
@@ -78,9 +81,10 @@ class Pair:
         self.slave = self._broker("slave", alone, self.slave.port)
 
     def stop(self) -> None:
-        """End what runs."""
+        """End what runs, a paused process too."""
         self.proxy.close()
-        for broker in (self.slave, self.master):
-            if not broker.process.has_ended:
-                broker.stop()
+        for role in reversed(ROLES):
+            if not getattr(self, role).process.has_ended:
+                self.resume(role)
+                getattr(self, role).stop()
         self._names.stop()

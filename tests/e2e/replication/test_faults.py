@@ -96,6 +96,7 @@ def check_with_the_master_lost(pair: Pair, load: Load) -> None:
 def test_the_check_notices_lost_messages(tmp_path: Path) -> None:
     pair = Pair(tmp_path, QUEUES, master_role="ASYNC_MASTER")
     try:
+        pair.await_ready()
         with Load(pair.master.address, QUEUES) as load:
             load.await_more()
             pair.proxy.cut()
