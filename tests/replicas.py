@@ -34,8 +34,10 @@ def create_topic(address: str, topic: str, queues: int) -> None:
 
 
 def figures_of(address: str) -> dict[str, str]:
-    """Code 28: the figures of a broker."""
-    return KVTable.from_json(ask(address, Frame(Code.GET_BROKER_RUNTIME_INFO)).body).table
+    """Code 28: the figures of a broker. A Java broker that has just begun may refuse for a while."""
+    asked = Frame(Code.GET_BROKER_RUNTIME_INFO)
+    reply = answer_of(lambda: ask(address, asked), lambda reply: reply.code == 0)
+    return KVTable.from_json(reply.body).table
 
 
 def end_of(address: str) -> int:

@@ -21,6 +21,7 @@ from tests.admin.json_schema import check_rows
 from tests.admin.test_admin import NAMESRV
 from tests.admin.test_command_line import Terminal
 from tests.admin.test_doctor import OneDown
+from tests.waiting import until
 
 A0, A1 = MessageQueue("T", "a", 0), MessageQueue("T", "a", 1)
 ALONE = MessageQueue("U", "a", 0)
@@ -144,8 +145,9 @@ def test_requests_about_topics_without_a_group_are_bounded(
     mq_broker: Standalone, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rates, "QUESTIONS_MAX", 1)
-    for _ in range(2):
-        mq_broker.topic()
+    made = {mq_broker.topic(), mq_broker.topic()}
+    with BlockingAdmin(mq_broker.namesrv) as admin:
+        assert until(lambda: made <= {*admin.topics.names()})
     words = ["top", "-n", mq_broker.namesrv, "--interval", "0.5", "--count", "1"]
     assert main([*words, "--output", "json"]) == 0
     output = capsys.readouterr()

@@ -39,10 +39,11 @@ def brokers(running: Standalone) -> tuple[Broker, Broker]:
 
 
 def is_level(running: Standalone) -> bool:
-    """Whether the slave has all of the master's log, in its queues too."""
+    """Whether the slave has all of the master's log; both have it in their queues too."""
     master, slave = (broker.context.store for broker in brokers(running))
     ends = master.max_physical_offset(), slave.max_physical_offset()
-    return ends[0] == ends[1] and slave.runtime()["dispatchBehindBytes"] == "0"
+    behind = [store.runtime()["dispatchBehindBytes"] for store in (master, slave)]
+    return ends[0] == ends[1] and behind == ["0", "0"]
 
 
 def send(running: Standalone, topic: str, count: int, first: int = 0) -> list[bytes]:

@@ -109,6 +109,8 @@ class Server:
             reply = self._probe.call(Frame(11, fields))
             if reply.code not in (_FOUND, _RETRY):
                 end = self.offset(30, queue)
+                if at == int(reply.fields["maxOffset"]) < end:
+                    continue  # another message arrived after the pull
                 assert (reply.code, at) != (_MOVED, end) and at == end, (queue, at, end, reply)
                 return found
             for record in split(reply.body):
