@@ -34,7 +34,7 @@ def create_topic(address: str, topic: str, queues: int) -> None:
 
 
 def figures_of(address: str) -> dict[str, str]:
-    """Code 28: the figures of a broker. A Java broker that has just begun may refuse for a while."""
+    """Code 28: the figures of a broker; a Java broker may refuse for a while after its start."""
     asked = Frame(Code.GET_BROKER_RUNTIME_INFO)
     reply = answer_of(lambda: ask(address, asked), lambda reply: reply.code == 0)
     return KVTable.from_json(reply.body).table
