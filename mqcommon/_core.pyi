@@ -419,12 +419,13 @@ class Connector:
         timeout: float,
         future: object,
         oneway: bool,
+        flush_comes: bool,
     ) -> bool:
         """Encode a request that `flush` sends. `drain` returns the future with the reply.
 
-        Returns True if the caller should flush now: no other future is pending, or 64 KiB are
-        collected. Raises ValueError or TypeError for values that do not fit the open fields; then
-        nothing is sent.
+        flush_comes: whether the caller will flush soon. Returns True if it should flush now: 64 KiB
+        are collected, or no other future is pending and no flush comes. Raises ValueError or
+        TypeError for values that do not fit the open fields; then nothing is sent.
         """
     def post(
         self,

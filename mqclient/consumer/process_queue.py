@@ -37,6 +37,8 @@ class _Pull:
 
     @property
     def last(self) -> ReceivedMessage:
+        if not self.gone:
+            return self.messages[-1]
         return next(m for m in reversed(self.messages) if m.queue_offset not in self.gone)
 
 

@@ -179,7 +179,9 @@ class Transport:
             raise _other_loop(self._process)
         future: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
         try:
-            hurry = connector.request(template, values, body, timeout, future, oneway)
+            hurry = connector.request(
+                template, values, body, timeout, future, oneway, self._flush_comes
+            )
         except RuntimeError as error:  # the connector belongs to another process
             raise ClosedError(str(error)) from None
         if hurry or (at_once and not self._flush_comes):
@@ -233,10 +235,13 @@ class Transport:
         """Send the requests of all tasks of this turn of the loop with one system call."""
         if not self._flush_comes:
             self._flush_comes = True
-            self._loop.call_soon(self._flush)  # type: ignore[union-attr]
+            self._loop.call_soon(self._end_turn)  # type: ignore[union-attr]
+
+    def _end_turn(self) -> None:
+        self._flush_comes = False
+        self._flush()
 
     def _flush(self) -> None:
-        self._flush_comes = False
         if self._connector is None:
             return
         self._connector.flush()

@@ -223,9 +223,10 @@ class Threads:
             else:
                 run.others.append((request, outcome))
             ended = perf_counter()
-            self._note(ended - began)
+            if self._long or ended - began >= SHORT_S:  # else there is nothing to count
+                self._note(ended - began)
             began = ended
-            if ended - begin > RUN_S or not self._is_short:
+            if ended - begin > RUN_S or self._long >= LONG_MIN:
                 break
         run.consume_s = began - begin
 

@@ -81,6 +81,7 @@ impl Connector {
         })
     }
 
+    #[allow(clippy::too_many_arguments)] // one call from Python, instead of one and a tuple
     fn request(
         &self,
         template: &Bound<'_, FrameTemplate>,
@@ -89,10 +90,11 @@ impl Connector {
         timeout: f64,
         future: Py<PyAny>,
         oneway: bool,
+        flush_comes: bool,
     ) -> PyResult<bool> {
         let waiting = waiting_of(template, future, false);
         let (alone, is_full) = self.collect(template, values, body, timeout, waiting, oneway)?;
-        Ok(alone || is_full)
+        Ok(is_full || (alone && !flush_comes))
     }
 
     fn post(
