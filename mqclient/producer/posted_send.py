@@ -138,7 +138,7 @@ class PostedSend(Pending, Future[SendResult]):
         with _lock:
             if "_condition" not in self.__dict__:
                 super().__init__()
-                self.set_running_or_notify_cancel()
+                self._state = "RUNNING"
         if not self.watch() or self.is_settled:
             self._settle_whole()
         return self.__dict__[name]
@@ -147,12 +147,13 @@ class PostedSend(Pending, Future[SendResult]):
         outcome = self._settled()
         assert outcome is not None
         with _lock:  # after `__getattr__` of another thread has made all of it
-            if self._state == "FINISHED":
+            if self.__dict__.setdefault("_settler", me := object()) is not me:
                 return
-            if outcome[1] is None:
-                super().set_result(outcome[0])  # type: ignore[arg-type]
-            else:
-                super().set_exception(outcome[1])
+        # Without the lock: `concurrent.futures.wait` holds conditions while it asks for others.
+        if outcome[1] is None:
+            super().set_result(outcome[0])  # type: ignore[arg-type]
+        else:
+            super().set_exception(outcome[1])
 
 
 class PostedOneway(PostedSend):
