@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from mqadmin.contexts import Context, in_use
 from mqadmin.java_text import parse_time_ms
@@ -31,8 +31,7 @@ class UsageError(Exception):
     """The command line is wrong; the text says where. Exit code 2."""
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """One option of a command, e.g. -t,--topic <arg>.
 
     short: empty if there is only the long name. takes_value: False for a flag.
@@ -134,8 +133,7 @@ class Arguments:
         return count
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """A sub-command.
 
     either: short names of options of which exactly one must be given. interval_option: the
@@ -157,13 +155,13 @@ class Command:
     description: str = ""
     positional: str = ""
     connects: bool = True
-    all_options: tuple[Option, ...] = field(init=False)
 
-    def __post_init__(self) -> None:
+    @property
+    def all_options(self) -> tuple[Option, ...]:
+        """Its options and those of every command, sorted by name."""
         common = (HELP_OPTION, NAMESRV_OPTION) if self.connects else (HELP_OPTION,)
         by_name = {o.short or o.long: o for o in (*common, *self.options)}
-        options = [by_name[name] for name in sorted(by_name)]
-        object.__setattr__(self, "all_options", tuple(options))
+        return tuple(by_name[name] for name in sorted(by_name))
 
     def parse(self, words: Sequence[str]) -> Arguments:
         """Read the words after the command's name; raises UsageError."""

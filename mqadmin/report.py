@@ -10,8 +10,9 @@ import json
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from mqadmin.java_text import millis_text
 from mqcommon.cli import exit_codes
@@ -30,8 +31,7 @@ TIME_FIELD = "imestamp"
 """End of the names of fields that hold a time in milliseconds; a table shows the local time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """The result of a command.
 
     rows: the results as values that JSON can represent. text: renders RocketMQ's text; called only
@@ -58,8 +58,7 @@ class Piece(NamedTuple):
     row: Row | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
+class Stream(Struct, frozen=True):
     """A result that is written piece by piece. columns: the fields of the rows.
 
     widths: for a command of our own, the columns of its table and their usual widths.
@@ -70,8 +69,7 @@ class Stream:
     widths: Mapping[str, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
+class Lines(Struct, frozen=True):
     """Ready lines of JSON, which are the only form of a result."""
 
     blocks: AsyncIterator[bytes]
@@ -84,8 +82,7 @@ class Round(NamedTuple):
     note: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Live:
+class Live(Struct, frozen=True):
     """A table that changes. On a terminal each round replaces the one before; in a pipe, JSON and
     CSV get the rows of all rounds, each with the time of its round."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mqadmin.command import Arguments, Command
 from mqadmin.exporting import CLUSTER, exported, folder_option
