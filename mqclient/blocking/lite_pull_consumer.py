@@ -24,8 +24,8 @@ class LitePullConsumer(SyncConsumer, OfValues[V]):
             for message in consumer:
                 print(message.body)
 
-    A queue's position moves past a message when the next one is asked for. A loop that is left by
-    an exception or `break` therefore leaves the message in hand uncommitted.
+    A queue's position moves past a message when the next one is asked for, or by `commit`. A loop
+    that is left by an exception or `break` therefore leaves the message in hand uncommitted.
     """
 
     if TYPE_CHECKING:

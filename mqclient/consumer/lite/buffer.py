@@ -1,7 +1,7 @@
 """The pulled messages of a lite pull consumer: bounds, order, and positions.
 
 A caller asks for the next message, or for several. Those it was given are "in hand" until it asks
-again; only then does the position of their queue move past them.
+again; only then, or by a commit, does the position of their queue move past them.
 """
 
 import asyncio
@@ -264,5 +264,7 @@ class LiteBuffer:
     def close(self) -> None:
         """Hand out nothing more; the caller that waits gets None."""
         self._closed = True
-        self._run = self._nothing
+        run, self._run = self._run, self._nothing
+        if run.at < run.end:
+            self._arrived.appendleft(run)
         self._news.set()

@@ -1,7 +1,7 @@
 """The lite pull consumer's asyncio face: the caller asks for messages, and says where to read.
 
 Rules: RocketMQ 4.9 `DefaultLitePullConsumerImpl`. Unlike there, a message counts as handled only
-when the caller asks for the next one, and a commit is written to the broker at once.
+when the caller asks for the next one or commits, and a commit is written to the broker at once.
 """
 
 import asyncio
@@ -44,8 +44,9 @@ class LitePullConsumer(Consumer, OfValues[V]):
             async for message in consumer:
                 print(message.body)
 
-    A queue's position moves past a message when the next one is asked for. A loop that is left by
-    an exception, a cancellation or `break` therefore leaves the message in hand uncommitted.
+    A queue's position moves past a message when the next one is asked for, or by `commit`. A loop
+    that is left by an exception, a cancellation or `break` therefore leaves the message in hand
+    uncommitted.
     """
 
     settings: LitePullOptions
@@ -257,10 +258,10 @@ class LitePullConsumer(Consumer, OfValues[V]):
     async def commit(self, what: Committable = None) -> None:
         """Write offsets to the brokers, whatever commit_interval is, and wait for their answers.
 
-        what: None commits all positions, so not the messages in hand. A message, or several, count
-        as handled with all before them; messages of queues that this consumer lost are ignored, and
-        so are messages from before a seek. A mapping of queues to offsets is committed as it is.
-        Raises ValueError without a group, TypeError, BrokerError,
+        what: None counts every message that you were given as handled, those of the last `poll`
+        too. A message, or several, count as handled with all before them; messages of queues that
+        this consumer lost are ignored, and so are messages from before a seek. A mapping of queues
+        to offsets is committed as it is. Raises ValueError without a group, TypeError, BrokerError,
         UnreachableError, ClientTimeout.
         """
         self._client.check_running()
@@ -269,6 +270,9 @@ class LitePullConsumer(Consumer, OfValues[V]):
 
     def _committable(self, what: Committable) -> dict[MessageQueue, int]:
         if what is None:
+            for held in self._assignment.held.values():
+                if not held.dropped:
+                    held.acknowledged = max(held.acknowledged, self._buffer.handed_out(held))
             return self._assignment.positions()
         if isinstance(what, Mapping):
             for queue, offset in what.items():

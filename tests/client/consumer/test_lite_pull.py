@@ -234,7 +234,7 @@ async def test_commits_by_hand():
     async with subscribed(cluster, commit_interval=None) as consumer:
         await bodies(consumer, 2)
         await consumer.commit()
-        assert cluster.committed == {Q0: 1}
+        assert cluster.committed == {Q0: 2}
         (message,) = await consumer.poll(1, timeout=60)
         await consumer.commit(message)
         assert await consumer.committed(Q0) == 3 == await consumer.position(Q0)
@@ -244,6 +244,33 @@ async def test_commits_by_hand():
         assert cluster.committed == {Q0: 4}
         await bodies_none(consumer)
     assert cluster.committed == {Q0: 4}, "close commits nothing without auto_commit"
+
+
+async def test_a_commit_includes_the_last_poll_and_no_more():
+    cluster = Cluster(T=2)
+    cluster.put("T", b"0", b"1", b"2")
+    cluster.put("T", b"x", b"y", queue_id=1)
+    async with assigned(cluster, Q0, Q1) as consumer:
+        consumer.pause([Q1])
+        assert len(await consumer.poll(2, timeout=60)) == 2
+        await consumer.commit()
+        assert cluster.committed == {Q0: 2, Q1: 0}
+        assert await consumer.position(Q0) == 2
+        assert await bodies(consumer, 1) == [b"2"]
+    assert cluster.committed == {Q0: 2, Q1: 0}, "close does not set it back"
+
+
+async def test_a_commit_at_the_close_leaves_what_was_not_polled():
+    cluster = Cluster(T=1)
+    cluster.put("T", b"0", b"1", b"2")
+    async with subscribed(cluster, commit_interval=None) as consumer:
+
+        async def commit(_queues):
+            await consumer.commit()
+
+        consumer.on_rebalance(revoked=commit)
+        await bodies(consumer, 1)
+    assert cluster.committed == {Q0: 1}
 
 
 async def bodies_none(consumer):
@@ -294,8 +321,9 @@ async def test_seek_forgets_what_was_held():
             await consumer.seek(Q0, "begin")
         with pytest.raises(ValueError, match=r"queueId=1\] is not assigned.*queueId=0.*assign it"):
             await consumer.seek(Q1, 0)
+        assert await consumer.position(Q0) == 6
         await consumer.commit()
-    assert cluster.committed == {Q0: 6}
+    assert cluster.committed == {Q0: 7}
 
 
 async def test_seek_waits_for_an_assignment_just_made():
