@@ -270,9 +270,9 @@ class LitePullConsumer(Consumer, OfValues[V]):
 
     def _committable(self, what: Committable) -> dict[MessageQueue, int]:
         if what is None:
-            for held in self._assignment.held.values():
-                if not held.dropped:
-                    held.acknowledged = max(held.acknowledged, self._buffer.handed_out(held))
+            for one in self._assignment.held.values():
+                if not one.dropped:
+                    one.acknowledged = max(one.acknowledged, self._buffer.handed_out(one))
             return self._assignment.positions()
         if isinstance(what, Mapping):
             for queue, offset in what.items():
