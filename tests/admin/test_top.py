@@ -151,7 +151,8 @@ def test_requests_about_topics_without_a_group_are_bounded(
     words = ["top", "-n", mq_broker.namesrv, "--interval", "0.5", "--count", "1"]
     assert main([*words, "--output", "json"]) == 0
     output = capsys.readouterr()
-    assert len([row for row in json.loads(output.out) if row["group"] is None]) == 1
+    asked = {row["topic"] for row in json.loads(output.out) if row["group"] is None}
+    assert len(asked) <= 1, "two samples ask the same topic, unless its group appears meanwhile"
     assert "topics without a group are not shown" in output.err
 
 
