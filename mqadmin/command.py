@@ -158,7 +158,7 @@ class Command(Struct, frozen=True):
 
     @property
     def all_options(self) -> tuple[Option, ...]:
-        """Its options and those of every command, sorted by name."""
+        """The command's options and the common ones, sorted by name."""
         common = (HELP_OPTION, NAMESRV_OPTION) if self.connects else (HELP_OPTION,)
         by_name = {o.short or o.long: o for o in (*common, *self.options)}
         return tuple(by_name[name] for name in sorted(by_name))

@@ -26,7 +26,7 @@ Progress = dict[str, dict[MessageQueue, OffsetWrapper]]
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """A question that a server did not answer. what: what it was about."""
+    """A question that a server did not answer. what: the subject of the question."""
 
     what: str
     subject: str

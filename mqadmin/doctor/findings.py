@@ -49,7 +49,7 @@ def row_of(finding: Finding) -> Row:
 
 
 def text_of(findings: Sequence[Finding], checked: str) -> str:
-    """The findings in two lines each, then how many there are. checked: what was looked at."""
+    """The findings in two lines each, then how many there are. checked: the names of all checks."""
     shown: dict[tuple[str, str], list[Finding]] = defaultdict(list)
     for finding in findings:
         shown[finding.severity, finding.check].append(finding)

@@ -17,7 +17,7 @@ RETENTION = (
 
 
 async def run(admin: Admin, arguments: Arguments) -> Report:
-    """Delete the topic, or show what it holds."""
+    """Delete the topic, or show the number of its messages."""
     group = arguments.required("group")
     state = await admin.dead_letters.topic(group)
     addresses = [] if arguments.flag("dry-run") else await admin.dead_letters.purge(group)

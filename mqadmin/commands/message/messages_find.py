@@ -18,7 +18,7 @@ WIDTHS = {
 
 
 async def run(admin: Admin, arguments: Arguments) -> Stream:
-    """Print what is found at once."""
+    """Print each message as soon as it is found."""
     return Stream(_pieces(await search_of(admin, arguments)), MESSAGE_COLUMNS, WIDTHS)
 
 
