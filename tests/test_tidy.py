@@ -100,7 +100,7 @@ SERVER_AS_CLIENT = {
     "mqserver/registration/discovery.py": {"mqclient.engine"},
     "mqserver/registration/link.py": {"mqclient.engine"},
     "mqserver/registration/registrar.py": {"mqclient.engine"},
-    "mqserver/broker/replication/peer.py": {"mqclient.engine"},
+    "mqserver/broker/replication/peer.py": {"mqclient.engine", "mqclient.settings.identity"},
     "mqserver/broker/replication/slave.py": {"mqclient.engine", "mqclient.errors"},
     "mqserver/broker/replication/returning.py": {"mqclient.engine", "mqclient.errors"},
     # Programs that use a client as any user does.

@@ -49,7 +49,10 @@ def row_of(finding: Finding) -> Row:
 
 
 def text_of(findings: Sequence[Finding], checked: str) -> str:
-    """The findings in two lines each, then how many there are. checked: the names of all checks."""
+    """The findings in two lines each, then the number of them.
+
+    checked: the numbers of servers, topics and groups that were asked about, as words.
+    """
     shown: dict[tuple[str, str], list[Finding]] = defaultdict(list)
     for finding in findings:
         shown[finding.severity, finding.check].append(finding)

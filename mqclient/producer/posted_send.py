@@ -147,8 +147,9 @@ class PostedSend(Pending, Future[SendResult]):
         outcome = self._settled()
         assert outcome is not None
         with _lock:  # after `__getattr__` of another thread has made all of it
-            if self.__dict__.setdefault("_settler", me := object()) is not me:
+            if "_is_settled_whole" in self.__dict__:
                 return
+            self._is_settled_whole = True
         # Without the lock: `concurrent.futures.wait` holds conditions while it asks for others.
         if outcome[1] is None:
             super().set_result(outcome[0])  # type: ignore[arg-type]

@@ -70,7 +70,7 @@ def _first(rows: list[Row], field: str, count: int) -> list[Row]:
 
 
 def _note(sample: Sample, count: int, rows_max: int) -> str | None:
-    """The sentence about rows that are not shown."""
+    """The reasons why rows are missing; None if none is."""
     notes = [f"{sample.failure}"] if sample.failure is not None else []
     if count > rows_max:
         notes.append(f"{count - rows_max} more rows; show them with --rows")

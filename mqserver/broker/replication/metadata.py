@@ -46,8 +46,8 @@ class MetadataCopy:
         self._context = context
         self._offsets = MasterOffsets(context.store)
         self._delays = b""
-        self._is_rocketmq = ""
-        """The life of a master that does not know the request of our own."""
+        self._life_without_own = ""
+        """The life of a master of RocketMQ, which does not know our own request."""
         context.saver.add(DELAY_FILE, lambda: self._delays)
 
     async def round(self, ask: Ask, life: str) -> None:
@@ -66,7 +66,7 @@ class MetadataCopy:
         self._save_delays((await _reply(ask, RequestCode.GET_ALL_DELAY_OFFSET)).body)
         groups = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
         context.groups.copy(await _body(ask, groups, SubscriptionGroupWrapper))
-        if life != self._is_rocketmq:
+        if life != self._life_without_own:
             self._take_own(await ask(RequestCode.GET_SLAVE_STATE), life)
         if context.settings.ha_copy_acl and context.acl is not None:
             self._take_access(await _reply(ask, RequestCode.GET_ACCESS_FILES), context.acl)
@@ -82,7 +82,7 @@ class MetadataCopy:
     def _take_own(self, reply: Frame, life: str) -> None:
         """Take consumer filters and deleted topics of a master of ours."""
         if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-            self._is_rocketmq = life
+            self._life_without_own = life
             return
         state = SlaveState.from_json(_checked(reply, RequestCode.GET_SLAVE_STATE).body)
         self._context.filters.copy(read_filters(state.consumer_filter.encode()).content)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prometheus_client.core import GaugeMetricFamily
 
@@ -50,16 +50,8 @@ def replication_metrics(
         yield family
     status = replication.slave_status() if replication is not None else None
     for field, (name, help_text) in _OF_SLAVE.items():
-        yield _behind(status, common, field, GaugeMetricFamily(name, help_text, labels=[*common]))
-
-
-def _behind(
-    status: Mapping[str, Any] | None,
-    common: Mapping[str, str],
-    field: str,
-    family: GaugeMetricFamily,
-) -> Metric:
-    """A slave's own lag; a master, and a slave that has not heard of one, have no sample."""
-    if status is not None and status[field] >= 0:
-        family.add_metric([*common.values()], status[field])
-    return family
+        family = GaugeMetricFamily(name, help_text, labels=[*common])
+        # A master, and a slave that has not heard of one, have no sample.
+        if status is not None and status[field] >= 0:
+            family.add_metric([*common.values()], status[field])
+        yield family

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mqclient.engine.credentials import read_credentials
 from mqclient.engine.transport import Transport
+from mqclient.settings.identity import account_of
 from mqserver.config.settings import BrokerSettings
 from mqserver.tls.certificates import client_tls
 
@@ -26,7 +27,4 @@ def transport(settings: BrokerSettings) -> Transport:
     account = read_credentials(path) if path.is_file() else None
     if account is None:
         return Transport(tls=tls)
-    keys = {"access_key": account.access_key, "secret_key": account.secret_key}
-    if account.security_token is not None:
-        keys["security_token"] = account.security_token
-    return Transport(tls=tls, **keys)
+    return Transport(tls=tls, **account_of(account))

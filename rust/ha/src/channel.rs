@@ -10,6 +10,8 @@ use rustls::{ClientConfig, ServerConfig};
 
 use mq_net::tls::{self, CIPHER_BYTES, Session};
 
+/// How often a thread that waits looks at its connection and at the time.
+pub(crate) const LOOK: Duration = Duration::from_millis(500);
 /// Longest TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The end of an error of a handshake.

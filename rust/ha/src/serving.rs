@@ -5,15 +5,13 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use crate::channel::is_pause;
+use crate::channel::{LOOK, is_pause};
 use crate::master::{READS, Shared, Slave, SlaveRow};
 use crate::meter::Limit;
 use crate::protocol::{Fault, HEADER_BYTES, LogRange, Step};
 use mq_store::Replica;
 
 const SENDS: &str = "mq-ha-send";
-/// How often a thread that waits looks at its connection.
-const LOOK: Duration = Duration::from_millis(500);
 /// While no send waits for slaves, messages of this time are sent together.
 const NAP: Duration = Duration::from_millis(1);
 /// Frames are written together up to about this size.

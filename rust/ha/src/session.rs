@@ -6,14 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::channel::{Channel, is_pause};
+use crate::channel::{Channel, LOOK, is_pause};
 use crate::protocol::{Fault, Overlap, SlaveLog, SlaveSide, SlaveStart};
 use crate::slave::{Ended, Shared, Target};
 use crate::slave_status::SlaveState;
 use mq_store::{Store, StoreError};
 
-/// How often the thread looks at the time, and whether it shall stop.
-const LOOK: Duration = Duration::from_millis(500);
 /// Bytes read at once.
 const READ_BYTES: usize = 256 << 10;
 /// Bytes of this log read at once for a comparison.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use rustls::ClientConfig;
 
-use crate::channel::Channel;
+use crate::channel::{Channel, LOOK};
 use crate::meter::Meter;
 use crate::protocol::Fault;
 use crate::slave_status::{SlaveSettings, SlaveState, SlaveStatus};
@@ -18,10 +18,9 @@ use mq_base::services::Services;
 use mq_store::{Role, Store, StoreError};
 
 const THREAD: &str = "mq-ha-slave";
-/// How often the thread looks at the time, and whether it shall stop.
-const LOOK: Duration = Duration::from_millis(500);
 /// Pause before the next connect after a connection on which frames came.
 const RECONNECT: Duration = Duration::from_millis(100);
+
 /// Copies a master's log into a store in the role of a slave. Dropping it stops it.
 pub struct HaSlave {
     shared: Arc<Shared>,

@@ -19,7 +19,7 @@ CALL_S = 60.0
 PAUSE_S = 0.01
 """Of a sender whose message was not acknowledged."""
 LARGE = 41
-"""Every so many messages one is larger than a page."""
+"""One of this many messages is larger than a page."""
 
 
 def send(queue_id: int, body: bytes) -> Frame:
