@@ -26,11 +26,16 @@ def store(tmp_path):
         yield store
 
 
+def log_starts(store, tmp_path):
+    """Where the log files start, without the empty one that may be prepared for later."""
+    starts = sorted(int(file.name) for file in (tmp_path / "store" / "commitlog").iterdir())
+    return [start for start in starts if start < store.max_physical_offset()]
+
+
 def test_all_but_the_last_file_go_on_demand(store, tmp_path):
-    log = tmp_path / "store" / "commitlog"
-    assert len(list(log.iterdir())) == 4
+    assert log_starts(store, tmp_path) == [0, 1 << 20, 2 << 20, 3 << 20]
     assert store.clean() == (3, 0, 0)
-    assert [file.name for file in log.iterdir()] == [f"{3 << 20:020}"]
+    assert log_starts(store, tmp_path) == [3 << 20]
     assert (store.min_offset("T", 0), store.max_offset("T", 0)) == (3, 4)
     assert store.min_physical_offset() == 3 << 20
     assert store.get("T", 0, 0).status == "OFFSET_TOO_SMALL"
