@@ -11,6 +11,7 @@ from the fields. A group of options is a frozen dataclass:
 from __future__ import annotations
 
 import inspect
+import re
 import reprlib
 import textwrap
 from collections.abc import Callable, Iterator
@@ -55,6 +56,8 @@ T = TypeVar("T")
 D = TypeVar("D", bound="Declared")
 
 DAY_S = 86_400
+_COLUMNS = 96
+"""Of a docstring, so that `help` of it has 100."""
 _SHOWN = reprlib.Repr()
 _SHOWN.maxstring = _SHOWN.maxother = 60
 
@@ -308,8 +311,17 @@ class _Text(str):
         return str(self)
 
 
+class _Signature(inspect.Signature):
+    """A signature of many options; `help` of Python 3.13 gives each its line otherwise."""
+
+    def format(self, *, max_width: int | None = None, **how: Any) -> str:
+        """Its text on one line; with a max_width, as `help` gives it, on lines that are full."""
+        line: str = super().format(**how)  # type: ignore[misc]
+        return line if max_width is None else textwrap.fill(line, _COLUMNS)
+
+
 def _signature(kind: Any) -> inspect.Signature:
-    return inspect.Signature([
+    return _Signature([
         inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY),
         *_parameters(kind),
     ])  # fmt: skip
@@ -329,26 +341,50 @@ def _parameters(kind: Any) -> Iterator[inspect.Parameter]:
 
 
 def explained(client: type[C]) -> type[C]:
-    """Add a client's options to its docstring; the options of every client only by name."""
+    """Add the options and methods of a client to its docstring, a sentence each; `help` is short.
+
+    The options of every client only by name. `help(PushConsumer.seek)` has the rest of a method.
+    """
     if not client.__doc__:  # python -OO
         return client
     kind: Any = client.__init__.__kind__  # type: ignore[attr-defined]
     common = _last(kind)
     own = _listed(tuple(row for row in rows(kind) if row.name not in common))
-    others = textwrap.fill(
-        f"Options of every client, see help(mqclient.ClientOptions): {', '.join(common)}.", 120
-    )
+    others = f"Options of every client, see help(mqclient.ClientOptions): {', '.join(common)}."
     text = inspect.cleandoc(client.__doc__)
-    client.__doc__ = f"{text}\n\nOptions:\n{own}\n{others}"
+    parts = [f"{text}\n\nOptions:\n{own}", textwrap.fill(others, _COLUMNS)]
+    if methods := _methods(client):
+        example = f"{client.__name__}.{min(methods, key=len)}"
+        parts.append(f"\nMethods, in full by help({example}) and so on:")
+        parts += [_filled(f"{name}: {_summary(method)}.") for name, method in methods.items()]
+    client.__doc__ = "\n".join(parts)
+    client._in_docstring = frozenset(methods)  # type: ignore[attr-defined]
     return client
+
+
+def _methods(client: type) -> dict[str, Any]:
+    """The public methods of a client, its own first."""
+    found: dict[str, Any] = {}
+    for base in client.__mro__[:-1]:
+        for name, value in vars(base).items():
+            if inspect.isfunction(value) and not name.startswith("_"):
+                found.setdefault(name, value)
+    return found
+
+
+def _summary(method: Any) -> str:
+    """The first sentence of a docstring."""
+    paragraph = " ".join((inspect.getdoc(method) or "").partition("\n\n")[0].split())
+    return re.split(r"(?<=[.;:]) ", paragraph, maxsplit=1)[0].rstrip(".;:")
 
 
 def _listed(options: tuple[Row, ...]) -> str:
     """Options in words, one a line."""
-    return "\n".join(
-        textwrap.fill(_described(row), 120, initial_indent="  ", subsequent_indent="      ")
-        for row in options
-    )
+    return "\n".join(_filled(_described(row)) for row in options)
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, _COLUMNS, initial_indent="  ", subsequent_indent="      ")
 
 
 def _described(row: Row) -> str:
