@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from mqclient.consumer.assignment import Assignment
 from mqclient.consumer.filter_check import FilterChecks
-from mqclient.consumer.lag import Lag, OffsetAtTime, lag_of
+from mqclient.consumer.lag import LAG_INTERVAL_S, Lag, OffsetAtTime, lag_of, tell_lag
 from mqclient.consumer.offset_store import OFFSET_TIMEOUT, MemoryOffsets
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.rebalance_listener import LISTENER_TIMEOUT_S, QueuesFunction
@@ -370,6 +370,13 @@ class Consumer(AsyncClient):
             return await lag_of(invoke, held, self.settings.group or TOOLS_GROUP)
 
         return await self._of_each(queues, find)
+
+    def _report_lags(self) -> None:
+        """From the start on: tell the metrics, if there are any, how far this member is behind."""
+        metrics, group = self.settings.metrics, self.settings.group or ""
+        if metrics is not None:
+            report = partial(tell_lag, metrics, group, self.lag)
+            self._client.spawn(self._client.every(LAG_INTERVAL_S, report, first=0.0), "lag")
 
     async def _of_each(
         self, queues: Queues, ask: Callable[[MessageQueue], Any]

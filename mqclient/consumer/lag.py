@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from mqclient.consumer.process_queue import ProcessQueue
+from mqclient.engine.metrics import ClientMetrics
+from mqclient.errors import RocketMQError
 from mqcommon.message import MessageQueue, ReceivedMessage, decode_reply
 from mqcommon.wire.calls import message_calls, offset_calls
 from mqcommon.wire.calls.call import Call
@@ -16,7 +20,11 @@ from mqcommon.wire.codes import ResponseCode
 from mqcommon.wire.frame import Frame
 from mqcommon.wire.headers.pull import PullMessageResponseHeader
 
-__all__ = ["Lag", "OffsetAtTime", "lag_of"]
+__all__ = ["LAG_INTERVAL_S", "Lag", "OffsetAtTime", "lag_of", "tell_lag"]
+
+log = logging.getLogger(__name__)
+LAG_INTERVAL_S = 15.0
+"""Seconds between two reports of the lag to `metrics`."""
 
 Invoke = Callable[[Call[Any]], Awaitable[Any]]
 """Calls the broker of the queue."""
@@ -56,6 +64,20 @@ async def lag_of(invoke: Invoke, held: ProcessQueue, group: str) -> Lag:
         header, oldest = await _at(invoke, queue, group, header.min_offset)
     count = header.max_offset - max(position, header.min_offset)
     return _lag(position, header.max_offset, count, oldest)
+
+
+async def tell_lag(
+    metrics: ClientMetrics, group: str, lags: Callable[[], Awaitable[Mapping[MessageQueue, Lag]]]
+) -> None:
+    """Tell the metrics how far a member is behind, by topic. group: "" for none."""
+    behind = Counter[str]()
+    try:
+        for queue, lag in (await lags()).items():
+            behind[queue.topic] += lag.messages
+    except RocketMQError as error:
+        log.debug("the lag of group %r is not known now: %s", group, error)
+    for topic, messages in behind.items():
+        metrics.set("lag_messages", messages, {"group": group, "topic": topic})
 
 
 async def _at(

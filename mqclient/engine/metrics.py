@@ -27,7 +27,9 @@ METRICS = {
     "send_failures": Metric("counter", (*_SEND, "error"), "messages of sends that failed"),
     "send_retries": Metric("counter", _SEND, "further tries of sends"),
     "messages_in_flight": Metric("sum", ("group",), "messages of sends without an outcome"),
-    "messages_handled": Metric("counter", _SEND, "messages that a handler acknowledged"),
+    "messages_handled": Metric(
+        "counter", _SEND, "messages that a handler acknowledged, or a lite pull consumer passed"
+    ),
     "handler_failures": Metric("counter", _SEND, "messages whose handler failed"),
     "messages_sent_back": Metric("counter", _SEND, "failed messages that a broker took back"),
     "lag_messages": Metric("gauge", _SEND, "messages of this member's queues to be handled"),

@@ -218,6 +218,7 @@ class LitePullOptions(ClientOptions, Generic[W]):
     pull_batch: PullBatch = 32
     long_poll_timeout: LongPollTimeout = 20.0
     rebalance_interval: RebalanceInterval = 20.0
+    metrics: Annotated[ClientMetrics | None, COUNTS] = None
 
     def _check(self) -> None:
         if self.group is not None:

@@ -11,10 +11,19 @@ from typing import Any
 import prometheus_client
 import pytest
 
-from mqclient import BrokerError, Message, Producer, PushConsumer, aio
+from mqclient import (
+    BrokerError,
+    LitePullConsumer,
+    Message,
+    MessageQueue,
+    Producer,
+    PushConsumer,
+    aio,
+)
+from mqclient.consumer.lag import tell_lag
 from mqclient.metrics import METRICS, OpenTelemetryMetrics, PrometheusMetrics
 from mqcommon.wire import Frame
-from tests.client.cluster import NAMESRV, Cluster
+from tests.client.cluster import NAME, NAMESRV, Cluster
 from tests.missing_packages import hide
 from tests.waiting import until_async
 
@@ -102,8 +111,40 @@ async def test_the_lag_is_reported(mq: Any) -> None:
         consumer.pause()
         consumer.subscribe(topic, "*", lambda messages: None)
         await consumer.wait_assigned()
-        await consumer._report_lag()
-    assert kept.values["lag_messages", "g_lag", topic] == 3
+        await tell_lag(kept, "g_lag", consumer.lag)
+        assert kept.values["lag_messages", "g_lag", topic] == 3
+
+
+async def test_a_lite_pull_consumer_counts_what_it_passes() -> None:
+    cluster, kept = Cluster(T=1), Kept()
+    cluster.put("T", *(b"%d" % at for at in range(5)))
+    handled = ("messages_handled", "C", "T")
+    options = {"transport": cluster.transport, "consume_from": "earliest", "metrics": kept}
+    async with aio.LitePullConsumer("C", NAMESRV, **options) as consumer:
+        consumer.subscribe("T")
+        await consumer.wait_assigned()
+        assert len(await consumer.poll(3, timeout=60)) == 3
+        assert kept.values[handled] == 0
+        got = await consumer.poll(timeout=60)  # the three before are handled by this
+        await consumer.commit(got[0])
+    assert kept.values[handled] == 4
+    assert cluster.committed == {MessageQueue("T", NAME, 0): 4}
+
+
+def test_the_blocking_lite_pull_consumer_counts_too(mq: Any) -> None:
+    topic, kept = mq.topic(queues=1), Kept()
+    with Producer(mq.namesrv) as producer:
+        producer.send([Message(topic, b"x")] * 3)
+    options = {"consume_from": "earliest", "metrics": kept}
+    with LitePullConsumer("g_passed", mq.namesrv, **options) as consumer:
+        consumer.subscribe(topic)
+        messages = iter(consumer)
+        for _ in range(3):
+            next(messages)
+        consumer._running.run(tell_lag(kept, "g_passed", consumer._async.lag))
+        assert kept.values["lag_messages", "g_passed", topic] == 1
+        consumer.commit()
+    assert kept.values["messages_handled", "g_passed", topic] == 3
 
 
 async def test_prometheus_has_every_metric() -> None:
@@ -146,7 +187,9 @@ def test_nothing_is_put_around_sends_without_metrics() -> None:
     assert Producer()._middleware == aio.Producer()._middleware == ()
 
 
-@pytest.mark.parametrize("make", [Producer, lambda metrics: PushConsumer("g", metrics=metrics)])
+@pytest.mark.parametrize(
+    "make", [Producer, lambda metrics: PushConsumer("g", metrics=metrics), LitePullConsumer]
+)
 def test_what_counts_nothing_is_refused(make: Any) -> None:
     for given in (print, PrometheusMetrics):
         with pytest.raises(TypeError, match=r"metrics must have add\(.*as PrometheusMetrics"):

@@ -6,7 +6,8 @@ again; only then, or by a commit, does the position of their queue move past the
 
 import asyncio
 import math
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Iterable
 
 from mqclient.consumer.flow_control import too_much_held
 from mqclient.consumer.process_queue import ProcessQueue
@@ -74,6 +75,7 @@ class LiteBuffer:
         self._asking = False
         self._closed = False
         self._error: Exception | None = None
+        self._metrics = settings.metrics
 
     # --- pulling
 
@@ -222,7 +224,23 @@ class LiteBuffer:
         held.front = None
         self._count -= run.end
         self._bytes -= before - held.bytes_held
+        if self._metrics is not None:
+            self._tell_handled(run.messages)
         self._wake_pulls()
+
+    def tell_rest(self, held: LiteQueue) -> None:
+        """Count the handled messages of pulls that are not handled whole, before they are lost."""
+        if self._metrics is not None:
+            runs = {held.front, self._run, *self._in_hand, *self._arrived, *held.waiting_runs}
+            mine = (one for run in runs if run and run.held is held for one in run.messages)
+            position = held.position
+            self._tell_handled(one for one in mine if one.queue_offset < position)
+
+    def _tell_handled(self, messages: Iterable[ReceivedMessage]) -> None:
+        assert self._metrics is not None
+        for topic, count in Counter(message.topic for message in messages).items():
+            labels = {"group": self._settings.group or "", "topic": topic}
+            self._metrics.add("messages_handled", count, labels)
 
     # --- queues
 
@@ -252,6 +270,7 @@ class LiteBuffer:
         """Forget a queue's messages; those in hand stay unhandled. Its position stays readable."""
         if held.dropped:
             return
+        self.tell_rest(held)
         held.dropped = True
         self._count -= len(held)
         self._bytes -= held.bytes_held

@@ -91,6 +91,7 @@ class LitePullConsumer(Consumer, OfValues[V]):
         if interval is not None:
             commits = client.every(interval, self._assignment.commit_moved, first=interval)
             client.spawn(commits, "offset commits")
+        self._report_lags()
 
     async def close(self, timeout: float = 20.0) -> None:
         """Stop pulling, commit handled messages unless commit_interval is None, leave the group.
@@ -114,6 +115,8 @@ class LitePullConsumer(Consumer, OfValues[V]):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(limit):
                     await self._assignment.commit_moved()
+            for held in self._assignment.held.values():
+                self._buffer.tell_rest(held)
         await self._client.close(limit)
 
     def __repr__(self) -> str:

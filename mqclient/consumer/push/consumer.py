@@ -5,7 +5,6 @@ import contextlib
 import logging
 import os
 import time
-from collections import Counter
 from datetime import datetime
 from typing import Self
 
@@ -47,8 +46,6 @@ __all__ = ["PushConsumer"]
 log = logging.getLogger(__name__)
 LAST_COMMIT_S = 1.0
 """Seconds that the last commits may take, even if the handlers took all the time of a close."""
-LAG_INTERVAL_S = 15.0
-"""Seconds between two reports of the lag to `metrics`."""
 _FROM_WHERE = {
     "latest": "CONSUME_FROM_LAST_OFFSET",
     "earliest": "CONSUME_FROM_FIRST_OFFSET",
@@ -165,9 +162,7 @@ class PushConsumer(Consumer, HandlerSubscriptions):
         client.spawn(self._assignment.keep_locks(), "queue locks")
         samples = client.every(SAMPLE_INTERVAL, self._statistics.sample, first=SAMPLE_INTERVAL)
         client.spawn(samples, "statistics")
-        if self.settings.metrics is not None:
-            lags = client.every(LAG_INTERVAL_S, self._report_lag, first=0.0)
-            client.spawn(lags, "lag")
+        self._report_lags()
         limit = self.settings.consume_timeout
         client.spawn(client.every(limit, self._give_back_stuck, first=limit), "stuck handlers")
 
@@ -297,20 +292,6 @@ class PushConsumer(Consumer, HandlerSubscriptions):
 
     async def _commit(self) -> None:
         await self._offsets.commit(list(self._assignment.held))
-
-    async def _report_lag(self) -> None:
-        """Tell the metrics how far this member is behind, by topic."""
-        metrics, behind = self.settings.metrics, Counter[str]()
-        try:
-            for queue, lag in (await self.lag()).items():
-                behind[queue.topic] += lag.messages
-        except RocketMQError as error:
-            log.debug("the lag of group %s is not known now: %s", self.settings.group, error)
-        for topic, messages in behind.items():
-            if metrics is not None:
-                metrics.set(
-                    "lag_messages", messages, {"group": self.settings.group, "topic": topic}
-                )
 
     async def _give_back_stuck(self) -> None:
         await self._service.give_back_stuck(list(self._assignment.held.values()))
