@@ -11,9 +11,11 @@ from mqclient import (
     ClosedError,
     Message,
     Producer,
+    SendLimits,
     SendResult,
     UnreachableError,
 )
+from mqclient.producer.in_flight import InFlight
 from mqclient.producer.posted_send import PostedSend
 from mqserver.testing import Standalone
 from tests.waiting import until
@@ -151,3 +153,38 @@ def test_after_the_close_nothing_is_posted(mq) -> None:
     assert all(future.exception() is None for future in futures)
     with pytest.raises(ClosedError):
         one.send_async(Message(TOPIC, b"x"))
+
+
+class HeldCondition(threading.Condition):
+    """The condition of a future that another thread holds until `released`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.released = threading.Event(), threading.Event()
+
+    def __enter__(self) -> bool:
+        self.asked.set()
+        assert self.released.wait(DEADLINE)
+        return super().__enter__()
+
+
+def new_send() -> PostedSend:
+    accepted = InFlight(SendLimits()).accept(1, 1)
+    return PostedSend.__new__(PostedSend, accepted, 1, None, "id", None, None, 0.0, 1.0, None)
+
+
+def test_the_end_of_a_send_holds_no_lock_of_other_sends() -> None:
+    """`concurrent.futures.wait` holds the condition of a future while it asks for another's."""
+    ended, other = new_send(), new_send()
+    assert ended.running()  # makes the attributes of the standard future, as a wait does
+    held = ended._condition = HeldCondition()
+    ending = threading.Thread(target=ended._end, args=(None, ClosedError("x")), daemon=True)
+    asking = threading.Thread(target=lambda: other._condition, daemon=True)
+    ending.start()
+    assert held.asked.wait(DEADLINE)  # the end of a send waits for the condition of its future
+    asking.start()
+    asking.join(10)
+    is_locked = asking.is_alive()
+    held.released.set()
+    ending.join(DEADLINE)
+    assert not is_locked and ended.done()
