@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Protocol, TypeVar
 
 from mqclient.engine.address_server import fetch_addresses
 from mqclient.engine.threads import in_thread
-from mqclient.errors import BrokerError, NoRouteError, RocketMQError
+from mqclient.errors import BrokerError, NoRouteError, RocketMQError, UnreachableError
 from mqclient.settings.checks import is_address_server
 from mqclient.settings.clients import ConnectionOptions
 from mqcommon.message import MessageQueue
+from mqcommon.names import retry_topic
 from mqcommon.wire.bodies.route import BrokerData, TopicRouteData
 from mqcommon.wire.calls import namesrv_calls
 from mqcommon.wire.calls.call import Call
@@ -106,6 +108,20 @@ class Channel:
             raise NoRouteError(f"{words}; {hint}", topic, self.namesrv)
         return found
 
+    async def group_addresses(self, group: str) -> list[str]:
+        """One address of every broker that knows a group; NoRouteError if no member ever came."""
+        topic = retry_topic(group)
+        try:
+            found = await self.addresses(topic)
+        except NoRouteError as error:
+            words = f"group {group!r} is not known: it never had a member"
+            hint = f"list the groups: mqadmin consumerProgress -n {self.namesrv}"
+            raise NoRouteError(f"{words}; {hint}", topic, self.namesrv) from error
+        if not found:
+            words = f"no broker that knows group {group!r} is up"
+            raise NoRouteError(f"{words}; start its brokers", topic, self.namesrv)
+        return found
+
     async def addresses(self, topic: str) -> list[str]:
         """One address of every broker that has a topic: the master's, else a slave's."""
         found = await self.route(topic)
@@ -117,15 +133,22 @@ class Channel:
 
     async def ask_any(self, topic: str, call: Call[R], *, slow: bool = False) -> R:
         """Ask the brokers of a topic in turn until one answers without an error."""
-        refusal: BrokerError | None = None
-        for address in await self.addresses(topic):
-            try:
+        addresses = await self.addresses(topic)
+        if not addresses:
+            words = f"no broker of topic {topic!r} is up"
+            raise NoRouteError(f"{words}; start its brokers", topic, self.namesrv)
+        return await self._ask_in_turn(addresses, call, slow)
+
+    async def ask_any_of_group(self, group: str, call: Call[R], *, slow: bool = False) -> R:
+        """Ask the brokers that know a group in turn until one answers without an error."""
+        return await self._ask_in_turn(await self.group_addresses(group), call, slow)
+
+    async def _ask_in_turn(self, addresses: list[str], call: Call[R], slow: bool) -> R:
+        """The first answer, else the last broker's error."""
+        for address in addresses[:-1]:
+            with contextlib.suppress(BrokerError, UnreachableError):
                 return await self.ask_broker(address, call, slow=slow)
-            except BrokerError as error:
-                refusal = error
-        if refusal is not None:
-            raise refusal
-        raise NoRouteError(f"no broker of topic {topic!r} is up", topic, self.namesrv)
+        return await self.ask_broker(addresses[-1], call, slow=slow)
 
 
 def master_in(route: TopicRouteData, queue: MessageQueue) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from mqclient.admin.channel import Channel, Room
 from mqclient.admin.messages import Messages
 from mqclient.admin.offsets import Offsets
 from mqclient.admin.topics import Topics
-from mqclient.errors import RocketMQError
+from mqclient.errors import NoRouteError, RocketMQError
 from mqcommon.message import DecodeError, Message, MessageQueue, ReceivedMessage
 from mqcommon.names import DLQ_PREFIX, dead_letter_topic, retry_topic
 
@@ -131,7 +132,8 @@ class DeadLetters(Room):
         msg_ids: offset message ids, or unique keys. Raises BrokerError if one is not stored.
         """
         topic = dead_letter_topic(group)
-        await self._topics.route(topic)
+        with _naming(group):
+            await self._topics.route(topic)
         messages = [await self._messages.view(msg_id, topic) for msg_id in msg_ids]
         done = Redriven()
         try:
@@ -189,7 +191,9 @@ class DeadLetters(Room):
         """The messages of each queue that were not redriven; with `again`, all."""
         topic = dead_letter_topic(group)
         spans = []
-        for queue, extent in sorted((await self._topics.stats(topic)).offset_table.items()):
+        with _naming(group):
+            extents = (await self._topics.stats(topic)).offset_table
+        for queue, extent in sorted(extents.items()):
             redriven = await self._offsets.committed(REDRIVE_GROUP, queue) or 0
             if redriven > extent.max_offset:  # the offset is of an earlier topic of this name
                 redriven = 0
@@ -198,6 +202,18 @@ class DeadLetters(Room):
             last_ms = extent.last_update_timestamp
             spans.append(_Span(queue, begin, extent.max_offset, redriven, last_ms))
         return spans
+
+
+@contextmanager
+def _naming(group: str) -> Iterator[None]:
+    """Name the group in the error for a dead-letter topic that does not exist."""
+    try:
+        yield
+    except NoRouteError as error:
+        words = f"group {group!r} has no dead letters, as there is no topic {error.topic}"
+        hint = "list the groups that have: mqadmin dlq list"
+        text = f"{words}; {hint} -n {error.namesrv}"
+        raise NoRouteError(text, error.topic, error.namesrv) from error
 
 
 def _copy(message: ReceivedMessage, group: str) -> Message:

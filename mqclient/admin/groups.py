@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mqclient.admin.brokers import Brokers
 from mqclient.admin.channel import Channel, Room, reachable
 from mqclient.errors import NotFoundError
-from mqcommon.names import is_system_group, retry_groups, retry_topic
+from mqcommon.names import is_system_group, retry_groups
 from mqcommon.wire.bodies.groups import (
     ConsumerConnection,
     GroupConfig,
@@ -130,16 +130,19 @@ class Groups(Room):
         """
         call = group_calls.consumer_connection(group)
         if broker is None:
-            found = await self._channel.ask_any(retry_topic(group), call)
+            found = await self._channel.ask_any_of_group(group, call)
         else:
             found = await self._channel.ask_broker(broker, call)
         if not found.connection_set:
-            raise NotFoundError(f"group {group!r} has no member online")
+            raise NotFoundError(f"group {group!r} has no member online; start a consumer of it")
         return found
 
     async def running_info(
         self, group: str, client_id: str, *, stacks: bool = False
     ) -> ConsumerRunningInfo:
-        """The running state of one member. stacks: include a dump of its threads."""
+        """The running state of one member. stacks: include a dump of its threads.
+
+        Raises NoRouteError if the group never existed, BrokerError 206 if no member has this id.
+        """
         call = group_calls.running_info(group, client_id, stacks=stacks)
-        return await self._channel.ask_any(retry_topic(group), call, slow=True)
+        return await self._channel.ask_any_of_group(group, call, slow=True)

@@ -34,7 +34,7 @@ from mqcommon.message import (
     decode_reply,
     parse_offset_msg_id,
 )
-from mqcommon.names import TRACE_TOPIC, retry_topic, tags_of
+from mqcommon.names import TRACE_TOPIC, tags_of
 from mqcommon.wire.bodies.groups import ConsumerConnection
 from mqcommon.wire.bodies.running import ConsumeMessageDirectlyResult
 from mqcommon.wire.calls import message_calls
@@ -251,9 +251,12 @@ class Messages(Room):
     async def consume_directly(
         self, group: str, client_id: str, message: ReceivedMessage
     ) -> ConsumeMessageDirectlyResult:
-        """Let one member of a group consume a message now, without moving any offset."""
+        """Let one member of a group consume a message now, without moving any offset.
+
+        Raises NoRouteError if the group never existed, BrokerError 206 if no member has this id.
+        """
         call = message_calls.consume_directly(group, client_id, message.offset_msg_id)
-        return await self._channel.ask_any(retry_topic(group), call, slow=True)
+        return await self._channel.ask_any_of_group(group, call, slow=True)
 
     async def track(self, message: ReceivedMessage) -> list[MessageTrack]:
         """The fate of a message in each group that reads its topic."""

@@ -8,7 +8,6 @@ from mqclient.admin.channel import R, Room, master_in, reachable
 from mqclient.errors import NotFoundError
 from mqclient.settings.checks import milliseconds, moment
 from mqcommon.message import MessageQueue
-from mqcommon.names import retry_topic
 from mqcommon.wire.bodies.groups import ConsumeStats
 from mqcommon.wire.bodies.route import QueueData
 from mqcommon.wire.calls import group_calls, offset_calls, topic_calls
@@ -26,14 +25,15 @@ class Offsets(Room):
         out; see `unreadable`.
         """
         merged = ConsumeStats()
-        for address in await self._channel.addresses(retry_topic(group)):
+        for address in await self._channel.group_addresses(group):
             call = group_calls.consume_stats(group, topic)
             stats = await self._channel.ask_broker(address, call, slow=True)
             merged.offset_table.update(stats.offset_table)
             merged.consume_tps += stats.consume_tps
         if not merged.offset_table:
             raise NotFoundError(
-                f"group {group!r} has no committed offset: it never consumed a message"
+                f"group {group!r} has no committed offset: it never consumed a message; start a "
+                "consumer of it, or set offsets: admin.offsets.commit(group, queue, offset)"
             )
         return merged
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +18,7 @@ from mqclient import (
     Producer,
     PushConsumer,
     ReceivedMessage,
+    aio,
 )
 from mqcommon.wire.bodies.topics import TopicConfig
 from mqserver.embedded.standalone import Standalone
@@ -59,3 +63,31 @@ def test_admin_takes_the_options_of_every_client(mq: Standalone) -> None:
         assert admin.topics.names()
     with pytest.raises(TypeError, match="did you mean client_id"):
         Admin(mq.namesrv, client_ids="mine")  # type: ignore[call-arg]
+
+
+GROUP_QUESTIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "progress": lambda admin, _: admin.offsets.progress("nobody"),
+    "of_group": lambda admin, _: admin.offsets.of_group("nobody"),
+    "lag": lambda admin, _: admin.lags.of("nobody"),
+    "connection": lambda admin, _: admin.groups.connection("nobody"),
+    "running_info": lambda admin, _: admin.groups.running_info("nobody", "c@1"),
+    "consume": lambda admin, message: admin.messages.consume_directly("nobody", "c@1", message),
+    "dead_letters": lambda admin, _: admin.dead_letters.topic("nobody"),
+    "dead_letter": lambda admin, _: admin.dead_letters.redrive_some("nobody", ["x"]),
+}
+
+
+@pytest.mark.parametrize("question", GROUP_QUESTIONS)
+async def test_an_unknown_group_is_named_and_not_its_topic(mq: Standalone, question: str) -> None:
+    topic = mq.topic("UnknownGroup", queues=1)
+    with Producer(mq.namesrv) as producer:
+        producer.send(Message(topic, b"x"))
+    message, ask = mq.messages(topic)[0], GROUP_QUESTIONS[question]
+    async with aio.Admin(mq.namesrv) as admin:
+        with pytest.raises(
+            NoRouteError, match=r"^group 'nobody' (?!.*%RETRY%).*; list the "
+        ) as found:
+            await ask(admin, message)
+        assert found.value.next_step.startswith("list the ")
+    with Admin(mq.namesrv) as admin, pytest.raises(NoRouteError, match=r"^group 'nobody' "):
+        await asyncio.to_thread(ask, admin, message)
