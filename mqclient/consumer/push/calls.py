@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mqclient.consumer.context import ConsumeContext, Handler
+from mqclient.consumer.handlers import OneMessage
 from mqclient.consumer.process_queue import ProcessQueue
 from mqcommon.message import ReceivedMessage, set_consume_start
 
@@ -82,12 +83,13 @@ class Run:
     Another thread may take the calls that are left, because `calls.popleft` is atomic.
     """
 
-    __slots__ = ("calls", "consume_s", "handled", "handler", "held", "others")
+    __slots__ = ("_function", "calls", "consume_s", "handled", "handler", "held", "others")
 
     def __init__(self, part: Part) -> None:
         """Take all calls that are left of a part whose size is one message."""
         self.held = part.held
-        self.handler = part.handler
+        self.handler = handler = part.handler
+        self._function = handler.function if type(handler) is OneMessage else None
         messages, at = part.messages, part.at
         self.calls = deque(messages[at:] if at else messages)
         part.at = len(messages)
@@ -97,6 +99,28 @@ class Run:
         """Seconds that all calls took; known at the end."""
         self.others: list[tuple[ConsumeRequest, Any]] = []
         """The other calls, with their outcomes."""
+
+    def call(self, message: ReceivedMessage) -> None:
+        """Call the handler with one of `calls`, and keep how it ended."""
+        request: ConsumeRequest | None = None
+        try:
+            if self._function is None:
+                request = ConsumeRequest(self.held, [message], self.handler)
+                outcome = request.call()
+                is_handled = outcome is None and request.context.ack_index is None
+            else:
+                message.consume_start_ms = time.time_ns() // 1_000_000
+                outcome = self._function(message)
+                is_handled = outcome is None
+        except BaseException as error:
+            outcome, is_handled = error, False
+        if is_handled:
+            self.handled.append(message)
+            return
+        if request is None:
+            request = ConsumeRequest(self.held, [message], self.handler)
+            request.started_ms = message.consume_start_ms
+        self.others.append((request, outcome))
 
     def take_ended(self) -> "tuple[list[ReceivedMessage], list[tuple[ConsumeRequest, Any]]]":
         """Take `handled` and `others`, on the loop; the thread may add more meanwhile."""

@@ -205,23 +205,15 @@ class Threads:
 
     def _make_calls(self, worker: _Worker, run: Run) -> None:
         """Make the calls of a run until they turn out long, or its time is over."""
-        take, held, handler = run.calls.popleft, run.held, run.handler
+        take, call = run.calls.popleft, run.call
         begin = began = perf_counter()
         while True:
             try:
                 message = take()
             except IndexError:
                 break
-            request = ConsumeRequest(held, [message], handler)
-            try:
-                outcome: Any = request.call()
-            except BaseException as error:
-                outcome = error
+            call(message)
             worker.count += 1
-            if outcome is None and request.context.ack_index is None:
-                run.handled.append(message)
-            else:
-                run.others.append((request, outcome))
             ended = perf_counter()
             if self._long or ended - began >= SHORT_S:  # else there is nothing to count
                 self._note(ended - began)
