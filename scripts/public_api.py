@@ -30,6 +30,7 @@ MODULES = (
 )
 _PLACE = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Z~])|~(?=[A-Z])")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_FORWARD = re.compile(r"ForwardRef\('([^']*)'\)")
 
 
 def page() -> str:
@@ -106,7 +107,31 @@ def _signature(value: Any) -> str:
     if get_origin(value) is not None:  # a type alias; newer CPythons give it a signature
         return "(...)"
     try:
-        text = str(inspect.signature(value))
+        text = str(_unquoted(inspect.signature(value)))
     except (TypeError, ValueError):
         return "(...)"
+    text = _FORWARD.sub(r"\1", text)
     return _ADDRESS.sub("", _PLACE.sub("", text)).replace("collections.abc.", "")
+
+
+class _Text(str):
+    """An annotation that is shown without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _unquoted(signature: inspect.Signature) -> inspect.Signature:
+    """Annotations are texts in modules with `from __future__ import annotations`."""
+
+    def shown(annotation: Any) -> Any:
+        return _Text(annotation) if type(annotation) is str else annotation
+
+    parameters = [
+        item.replace(annotation=shown(item.annotation)) for item in signature.parameters.values()
+    ]
+    return signature.replace(
+        parameters=parameters, return_annotation=shown(signature.return_annotation)
+    )
