@@ -181,8 +181,20 @@ class PushOptions(ClientOptions):
                 "offset_store is for model='broadcasting'; brokers keep the offsets of a group "
                 "that shares its queues: leave offset_store out"
             )
+        if not self.orderly:
+            self._refuse("orderly_retry_delay", "orderly=True; other consumers retry by the broker")
+        if self.model == "broadcasting":
+            self._refuse("allocate", "model='clustering'; here each member reads all queues")
+            if not self.orderly:
+                self._refuse("max_retries", "model='clustering'; here a failed message is dropped")
         wrapped = Namespace(self.namespace).wrap(self.group)
         object.__setattr__(self, "group", _shared_group(wrapped))
+
+    def _refuse(self, name: str, when: str) -> None:
+        """Raise ValueError for an option that this consumer would ignore."""
+        value = getattr(self, name)
+        if value != type(self).__dataclass_fields__[name].default:
+            raise ValueError(f"{name}={value!r} would be ignored: it is for {when}; leave it out")
 
 
 @declared
@@ -221,6 +233,11 @@ class LitePullOptions(ClientOptions, Generic[W]):
     metrics: Annotated[ClientMetrics | None, COUNTS] = None
 
     def _check(self) -> None:
+        if self.group is None and self.commit_interval not in (None, 5.0):
+            raise ValueError(
+                f"commit_interval={self.commit_interval!r} would be ignored: a consumer without a "
+                "group commits nothing; name a group, or leave it out"
+            )
         if self.group is not None:
             wrapped = Namespace(self.namespace).wrap(self.group)
             object.__setattr__(self, "group", check_group(wrapped))

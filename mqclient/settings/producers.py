@@ -1,6 +1,6 @@
 """Options of producers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY
 from typing import Annotated, Any, Generic
 
@@ -21,7 +21,7 @@ BODY_BYTES_MAX = 4 * 1024 * 1024
 
 
 def _topics(name: str, topics: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(topics, str):
+    if isinstance(topics, (str, bytes, Mapping)) or not isinstance(topics, Iterable):
         raise TypeError(f"{name} must be a list of topics, not {topics!r}")
     return tuple(map(check_topic, topics))
 

@@ -1,10 +1,10 @@
 """Groups of options that belong together: frozen values, checked when they are made."""
 
 from dataclasses import KW_ONLY
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from mqclient.settings.checks import check_sendable
-from mqclient.settings.declare import Declared, Option, by_value, declared
+from mqclient.settings.declare import Declared, Option, declared
 from mqcommon import extras, names
 
 __all__ = [
@@ -131,13 +131,19 @@ class PullLimits(Limits):
     ] = 512 * 1024 * 1024
 
 
+def _sendable(name: str, topic: Any) -> str:
+    if not isinstance(topic, str):
+        raise TypeError(f"{name} must be str, not {type(topic).__name__}")
+    return check_sendable(topic)
+
+
 @declared
 class Trace(Declared):
     """Records of messages, for RocketMQ's mqadmin queryMsgTraceById."""
 
-    topic: Annotated[
-        str, Option("topic that gets the records", read=by_value(check_sendable), kind="str")
-    ] = names.TRACE_TOPIC
+    topic: Annotated[str, Option("topic that gets the records", read=_sendable, kind="str")] = (
+        names.TRACE_TOPIC
+    )
 
 
 Method = Literal["zlib", "lz4", "zstd"]

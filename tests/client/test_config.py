@@ -4,6 +4,7 @@ from datetime import datetime
 
 import pytest
 
+import mqclient
 from mqclient import (
     ClientId,
     Credentials,
@@ -22,6 +23,8 @@ from mqclient.blocking.admin import Admin
 from mqclient.settings.checks import check_topic, namesrv_addresses, read_address_map, seconds
 from mqclient.settings.clients import ConnectionOptions
 from mqclient.settings.consumers import PushOptions
+from mqclient.settings.declare import rows
+from scripts.client_options_page import CLIENTS, VALUES
 
 
 @pytest.mark.parametrize(
@@ -251,3 +254,62 @@ def test_client_ids_differ():
     assert first != second
     assert first.startswith("192.0.2.1@")
     assert first.endswith("@u")
+
+
+@pytest.mark.parametrize("face", [mqclient, aio])
+@pytest.mark.parametrize(
+    ("client", "options", "words"),
+    [
+        ("PushConsumer", {"orderly_retry_delay": 5}, "it is for orderly=True"),
+        ("PushConsumer", {"model": "broadcasting", "max_retries": 3}, "for model='clustering'"),
+        ("PushConsumer", {"model": "broadcasting", "allocate": "AVG_BY_CIRCLE"}, "'clustering'"),
+        ("LitePullConsumer", {"group": None, "commit_interval": 1}, "commits nothing; name a "),
+    ],
+)
+def test_an_option_without_effect_is_refused(face, client, options, words):
+    name = [*options][-1]
+    with pytest.raises(ValueError, match=f"{name}={options[name]!r}.* would be ignored: .*{words}"):
+        getattr(face, client)(**{"group": "g", **options})
+
+
+class Odd:
+    """No option is one."""
+
+    def __repr__(self):
+        return "odd"
+
+
+NEEDED = {
+    "PushOptions": {"group": "g"},
+    "TransactionOptions": {"group": "g", "check": lambda message: None},
+    "Credentials": {"access_key": "a", "secret_key": "s"},
+}
+FACES = {
+    "Admin": mqclient.AdminOptions,
+    "LitePullConsumer": mqclient.LitePullOptions,
+    "Producer": mqclient.ProducerOptions,
+    "PushConsumer": mqclient.PushOptions,
+    "TransactionProducer": mqclient.TransactionOptions,
+}
+CONSTRUCTORS = [
+    *((kind, kind) for kind in [*(kind for kind, _, _ in CLIENTS.values()), *VALUES]),
+    *((getattr(face, name), kind) for face in (mqclient, aio) for name, kind in FACES.items()),
+]
+
+
+@pytest.mark.parametrize(("make", "kind"), CONSTRUCTORS)
+def test_every_option_names_itself_in_its_error(make, kind):
+    needed = NEEDED.get(kind.__name__, {})
+    for row in rows(kind):
+        for value in (Odd(), [Odd()], -5, float("nan"), {"a": 1}, b"x"):
+            with pytest.raises((TypeError, ValueError)) as found:
+                make(**{**needed, row.name: value})
+            assert row.name.removesuffix("s") in str(found.value)
+
+
+@pytest.mark.parametrize(("make", "kind"), CONSTRUCTORS)
+def test_every_misspelt_option_gets_a_hint(make, kind):
+    needed = NEEDED.get(kind.__name__, {})
+    for row in rows(kind):
+        with pytest.raises(TypeError, match=f"unknown argument '{row.name}_'; did you mean "):
+            make(**{**needed, f"{row.name}_": 1})

@@ -15,7 +15,8 @@ from mqserver.embedded.raw_client import Probe
 from tests.waiting import until, until_async
 
 DEADLINE = 60
-OPTIONS = {"consume_from": "earliest", "orderly_retry_delay": 0.01}
+OPTIONS = {"consume_from": "earliest"}
+ORDERS = {False: {}, True: {"orderly": True, "orderly_retry_delay": 0.01}}
 
 
 def send(mq, topic: str, *bodies: bytes) -> list[str]:
@@ -78,7 +79,7 @@ def test_running_info(mq, orderly):
             assert go_on.wait(DEADLINE)
 
     with (
-        PushConsumer(group, mq.namesrv, orderly=orderly, **OPTIONS) as consumer,
+        PushConsumer(group, mq.namesrv, **ORDERS[orderly], **OPTIONS) as consumer,
         Admin(mq.namesrv) as admin,
     ):
         consumer.subscribe(topic, "*", handle)
@@ -147,7 +148,7 @@ async def test_one_message_is_consumed_directly(mq, kind, orderly):
     async def on_message_async(_message):
         return next_outcome()
 
-    options = {**OPTIONS, "consume_from": "latest", "orderly": orderly}
+    options = {**ORDERS[orderly], "consume_from": "latest"}
     async with mqaio.PushConsumer(group, mq.namesrv, **options) as consumer:
         consumer.pause()  # the message must not come by itself
         if "batch" in kind:
@@ -168,7 +169,7 @@ def test_a_running_group_is_reset_to_an_earlier_offset(mq, orderly):
     topic, group = mq.topic(queues=1), f"g_reset_{orderly}"
     send(mq, topic, b"0", b"1", b"2")
     bodies: list[bytes] = []
-    options = {**OPTIONS, "orderly": orderly, "commit_interval": 0.05}
+    options = {**OPTIONS, **ORDERS[orderly], "commit_interval": 0.05}
     with PushConsumer(group, mq.namesrv, **options) as consumer:
         consumer.on_message(topic)(lambda message: bodies.append(message.body))
         assert until(lambda: len(bodies) == 3)

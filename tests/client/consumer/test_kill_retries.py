@@ -18,8 +18,8 @@ OPTIONS = {
     "consume_from": "earliest",
     "rebalance_interval": 1.0,
     "long_poll_timeout": 1.0,
-    "orderly_retry_delay": 0.1,
 }
+RETRY_DELAY = 0.1
 
 
 FAILURES = 2
@@ -58,7 +58,8 @@ def test_each_message_is_handled_over_kills(
     try:
         mq = both.start()
         topic = mq.topic(queues=QUEUES)
-        with PushConsumer("g_killed", mq.namesrv, orderly=orderly, **OPTIONS) as consumer:
+        order = {"orderly": True, "orderly_retry_delay": RETRY_DELAY} if orderly else {}
+        with PushConsumer("g_killed", mq.namesrv, **order, **OPTIONS) as consumer:
             consumer.subscribe(topic, "*", handler)
             for life in range(kills):
                 with Producer(mq.namesrv) as producer:
@@ -72,7 +73,7 @@ def test_each_message_is_handled_over_kills(
             wanted = set(sent)
             # Each failure of an orderly consumer pauses its queue.
             failures = FAILURES * len(sent) / 3 / QUEUES
-            timeout = 180 + 2 * failures * OPTIONS["orderly_retry_delay"]
+            timeout = 180 + 2 * failures * RETRY_DELAY
             assert until(lambda: wanted <= {body for *_, body in handler.handled}, timeout)
     finally:
         both.stop()

@@ -131,7 +131,7 @@ async def test_heartbeat_tells_that_it_pulls():
 async def test_without_a_group_nothing_is_joined_or_committed():
     cluster = Cluster(T=1)
     cluster.put("T", b"1", b"2")
-    async with assigned(cluster, group=None, commit_interval=0.01) as consumer:
+    async with assigned(cluster, group=None) as consumer:
         assert await bodies(consumer, 2) == [b"1", b"2"]
         assert await consumer.position(Q0) == 1
         for refused in (consumer.commit(), consumer.committed(Q0)):

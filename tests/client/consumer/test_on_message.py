@@ -11,7 +11,8 @@ from mqserver.embedded.standalone import Standalone
 from tests.waiting import until_async
 
 DEADLINE = 60
-OPTIONS = {"consume_from": "earliest", "batch_size": 16, "orderly_retry_delay": 0.01}
+OPTIONS = {"consume_from": "earliest", "batch_size": 16}
+ORDERS = {False: {}, True: {"orderly": True, "orderly_retry_delay": 0.01}}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def test_the_blocking_consumer_runs_both_kinds_of_functions(mq, kind, orderly):
         await asyncio.sleep(0)
         note(message)
 
-    consumer = PushConsumer(group, mq.namesrv, orderly=orderly, **OPTIONS)
+    consumer = PushConsumer(group, mq.namesrv, **ORDERS[orderly], **OPTIONS)
     function = note if kind == "def" else note_on_loop
     assert consumer.on_message(topic, "TagA")(function) is function
     with consumer:
@@ -72,7 +73,7 @@ async def test_each_message_succeeds_or_fails_alone(mq, kind):
         return note(message)
 
     group = f"g_alone_{kind[:3]}"
-    consumer = mqaio.PushConsumer(group, mq.namesrv, orderly=True, **OPTIONS)
+    consumer = mqaio.PushConsumer(group, mq.namesrv, **ORDERS[True], **OPTIONS)
     consumer.on_message(topic)(note if kind == "def" else note_on_loop)
     async with consumer:
         await until_async(lambda: len(tries) == 6)

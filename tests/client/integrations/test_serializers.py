@@ -157,7 +157,7 @@ def test_handlers_get_values_and_bodies_without_come_again(mq: Standalone) -> No
         topic, done, seen = mq.topic(queues=1), threading.Event(), []
         consumer = PushConsumer(
             f"g_values_{orderly}", mq.namesrv, consume_from="earliest", orderly=orderly,
-            orderly_retry_delay=0.01, deserializer=Json(Order),
+            deserializer=Json(Order), **({"orderly_retry_delay": 0.01} if orderly else {}),
         )  # fmt: skip
 
         @consumer.on_message(topic)
