@@ -99,7 +99,7 @@ lint-format: setup
 
 lint-types: setup
 	$(BIN)/mypy
-	$(BIN)/mypy examples
+	$(BIN)/mypy examples tests/typing/handlers.py
 
 lint-public: setup
 	$(BIN)/pyright

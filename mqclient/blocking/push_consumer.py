@@ -11,6 +11,7 @@ from mqclient.consumer.context import ConsumeContext, Handler
 from mqclient.consumer.push.consumer import PushConsumer as AsyncPushConsumer
 from mqclient.consumer.push.subscribing import HandlerSubscriptions
 from mqclient.consumer.subscription import Subscription
+from mqclient.engine.serializing import V
 from mqclient.settings.consumers import PushOptions
 from mqclient.settings.declare import explained, made_of, takes
 from mqcommon.message import ReceivedMessage
@@ -19,7 +20,7 @@ __all__ = ["PushConsumer"]
 
 
 @explained
-class PushConsumer(SyncConsumer, HandlerSubscriptions):
+class PushConsumer(SyncConsumer, HandlerSubscriptions[V]):
     """Reads topics for a group and calls handlers in threads.
 
     with PushConsumer("order_readers", "127.0.0.1:9876") as consumer:
@@ -28,10 +29,10 @@ class PushConsumer(SyncConsumer, HandlerSubscriptions):
     """
 
     if TYPE_CHECKING:
-        _async: AsyncPushConsumer
+        _async: AsyncPushConsumer[V]
 
     @takes(PushOptions)
-    def __init__(self, options: PushOptions) -> None:
+    def __init__(self, options: PushOptions[V]) -> None:
         client = made_of(AsyncPushConsumer, options)
         super().__init__(client, CallbackThread("mqclient-handlers"))
         self._options = options

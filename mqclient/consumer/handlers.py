@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal, NamedTuple, TypeVar, get_origin
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_origin, overload
 
 from mqclient.consumer.context import ConsumeContext, Handler, HandlerResult, is_async
 from mqclient.engine.middleware import Middleware, around, around_await, check_kind
@@ -16,29 +16,41 @@ from mqcommon.message import ReceivedMessage
 
 __all__ = [
     "AnyHandler",
-    "ListFunction",
+    "Decorates",
     "ListHandler",
     "Made",
-    "MessageFunction",
     "MessageHandler",
     "OneMessage",
     "made_handler",
 ]
 
 Answer = HandlerResult | Awaitable[HandlerResult]
+T = TypeVar("T")
+A = TypeVar("A", bound=Answer)
 MessageHandler = (
-    Callable[[ReceivedMessage[Any]], Answer]
-    | Callable[[ReceivedMessage[Any], ConsumeContext], Answer]
+    Callable[[ReceivedMessage[T]], Answer] | Callable[[ReceivedMessage[T], ConsumeContext], Answer]
 )
-"""A handler of one message."""
+"""A handler of one message with a value of a type."""
 ListHandler = (
-    Callable[[list[ReceivedMessage[Any]]], Answer]
-    | Callable[[list[ReceivedMessage[Any]], ConsumeContext], Answer]
+    Callable[[list[ReceivedMessage[T]]], Answer]
+    | Callable[[list[ReceivedMessage[T]], ConsumeContext], Answer]
 )
 """A handler of several messages of one queue."""
-AnyHandler = MessageHandler | ListHandler
-MessageFunction = TypeVar("MessageFunction", bound=MessageHandler)
-ListFunction = TypeVar("ListFunction", bound=ListHandler)
+AnyHandler = MessageHandler[T] | ListHandler[T]
+
+
+class Decorates(Protocol[T]):
+    """Decorates a function of T, which may take the context too, and returns it."""
+
+    @overload
+    def __call__(self, function: Callable[[T], A], /) -> Callable[[T], A]: ...
+
+    @overload
+    def __call__(
+        self, function: Callable[[T, ConsumeContext], A], /
+    ) -> Callable[[T, ConsumeContext], A]: ...
+
+
 Kind = Literal["message", "messages"]
 
 _KIND_OF_TYPE: dict[str, Kind] = {
@@ -77,7 +89,7 @@ class OneMessage:
 
 
 def made_handler(
-    function: AnyHandler, method: str, kind: Kind | None, middleware: tuple[Middleware, ...]
+    function: AnyHandler[Any], method: str, kind: Kind | None, middleware: tuple[Middleware, ...]
 ) -> Made:
     """The handler that calls a function with what it takes, with middleware around each call.
 
@@ -94,7 +106,7 @@ def made_handler(
     return Made(_with(call, on_loop, middleware), on_loop, kind == "message")
 
 
-def _taken(function: AnyHandler, method: str, kind: Kind | None) -> tuple[Kind, bool]:
+def _taken(function: AnyHandler[Any], method: str, kind: Kind | None) -> tuple[Kind, bool]:
     """What a function takes, and whether it takes the context too."""
     try:
         signature = inspect.signature(function)

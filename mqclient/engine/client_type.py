@@ -29,5 +29,5 @@ class ClientType(ABCMeta):
         if sys._getframe(1).f_code is _ASKS_FOR_HELP and "_in_docstring" in vars(cls):
             left_out |= cls._in_docstring  # type: ignore[attr-defined]
             left_out |= {"__enter__", "__exit__", "__aenter__", "__aexit__"}
-            left_out |= {"__iter__", "__next__", "__aiter__", "__anext__"}
+            left_out |= {"__iter__", "__next__", "__aiter__", "__anext__", "__class_getitem__"}
         return [name for name in super().__dir__() if name not in left_out]

@@ -84,7 +84,7 @@ READS = Option(
 
 
 @declared
-class PushOptions(ClientOptions):
+class PushOptions(ClientOptions, Generic[W]):
     """Options of a push consumer."""
 
     group: Annotated[
@@ -148,7 +148,7 @@ class PushOptions(ClientOptions):
             DAY_S,
         ),
     ] = 900.0
-    deserializer: Annotated[Deserialize[Any] | None, READS] = None
+    deserializer: Annotated[Deserialize[W] | None, READS] = None
     middleware: Annotated[
         Iterable[Middleware],
         Option(

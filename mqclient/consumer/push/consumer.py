@@ -31,6 +31,7 @@ from mqclient.consumer.subscription import (
 from mqclient.consumer.subscription_versions import outrank
 from mqclient.engine.client import Client
 from mqclient.engine.parallel import in_parallel
+from mqclient.engine.serializing import V
 from mqclient.engine.serving import run
 from mqclient.errors import RocketMQError
 from mqclient.settings.checks import check_readable, seconds
@@ -53,7 +54,7 @@ _FROM_WHERE = {
 
 
 @explained
-class PushConsumer(Consumer, HandlerSubscriptions):
+class PushConsumer(Consumer, HandlerSubscriptions[V]):
     """Reads topics for a group and calls handlers. The asyncio face; `mqclient.PushConsumer` is
     the same for threads.
 
@@ -62,11 +63,11 @@ class PushConsumer(Consumer, HandlerSubscriptions):
             await consumer.run()
     """
 
-    settings: PushOptions
+    settings: PushOptions[V]
     _closes_first = True
 
     @takes(PushOptions)
-    def __init__(self, options: PushOptions) -> None:
+    def __init__(self, options: PushOptions[V]) -> None:
         super().__init__(options)
         settings, client = options, self._client
         self._options = options

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from mqclient.consumer.context import Handler
 from mqclient.consumer.handlers import (
     AnyHandler,
+    Decorates,
     Kind,
-    ListFunction,
-    MessageFunction,
     made_handler,
 )
 from mqclient.consumer.subscription import (
@@ -20,20 +18,22 @@ from mqclient.consumer.subscription import (
     check_decorator,
     subscription_of,
 )
-from mqclient.engine.serializing import Deserialize, Reader, check_deserializer
+from mqclient.engine.serializing import Deserialize, OfValues, Reader, V, check_deserializer
 from mqclient.settings.checks import check_range, seconds
 from mqclient.settings.consumers import PushOptions
+from mqcommon.message import ReceivedMessage
 
 __all__ = ["HandlerSubscriptions"]
 
+T = TypeVar("T")
 MESSAGES_MAX = 65_535
 WAIT_MAX_S = 60.0
 
 
-class HandlerSubscriptions:
-    """Base of push consumers: subscribes handlers."""
+class HandlerSubscriptions(OfValues[V]):
+    """Base of push consumers: subscribes handlers of messages with values V."""
 
-    _options: PushOptions
+    _options: PushOptions[V]
 
     def _subscribe(self, subscription: Subscription) -> None:
         """Begin to read a topic."""
@@ -43,11 +43,35 @@ class HandlerSubscriptions:
         """An `async def` handler, on the loop where the consumer's handlers run."""
         return handler
 
+    @overload
     def subscribe(
         self,
         topic: Topic,
         expression: str | SqlFilter,
-        handler: AnyHandler,
+        handler: AnyHandler[V],
+        *,
+        max_messages: int | None = None,
+        max_wait: float = 0.0,
+        deserializer: None = None,
+    ) -> None: ...
+
+    @overload
+    def subscribe(
+        self,
+        topic: Topic,
+        expression: str | SqlFilter,
+        handler: AnyHandler[T],
+        *,
+        max_messages: int | None = None,
+        max_wait: float = 0.0,
+        deserializer: Deserialize[T],
+    ) -> None: ...
+
+    def subscribe(
+        self,
+        topic: Topic,
+        expression: str | SqlFilter,
+        handler: AnyHandler[Any],
         *,
         max_messages: int | None = None,
         max_wait: float = 0.0,
@@ -75,13 +99,31 @@ class HandlerSubscriptions:
         self._batch(subscription, max_messages, max_wait)
         self._subscribe(subscription)
 
+    @overload
+    def on_message(
+        self,
+        topic: Topic,
+        expression: str | SqlFilter = "*",
+        *,
+        deserializer: None = None,
+    ) -> Decorates[ReceivedMessage[V]]: ...
+
+    @overload
+    def on_message(
+        self,
+        topic: Topic,
+        expression: str | SqlFilter = "*",
+        *,
+        deserializer: Deserialize[T],
+    ) -> Decorates[ReceivedMessage[T]]: ...
+
     def on_message(
         self,
         topic: Topic,
         expression: str | SqlFilter = "*",
         *,
         deserializer: Deserialize[Any] | None = None,
-    ) -> Callable[[MessageFunction], MessageFunction]:
+    ) -> Decorates[Any]:
         """Decorate a function of one message, `def` or `async def`; it may take the context too.
 
             @consumer.on_message("TopicTest", "TagA")
@@ -92,13 +134,35 @@ class HandlerSubscriptions:
         """
         check_decorator("on_message", topic, expression)
 
-        def subscribe(function: MessageFunction) -> MessageFunction:
+        def subscribe(function: Any) -> Any:
             self._subscribe(
                 self._made(topic, expression, function, "on_message", "message", deserializer)
             )
             return function
 
         return subscribe
+
+    @overload
+    def on_batch(
+        self,
+        topic: Topic,
+        expression: str | SqlFilter = "*",
+        *,
+        max_messages: int = 100,
+        max_wait: float = 0.1,
+        deserializer: None = None,
+    ) -> Decorates[list[ReceivedMessage[V]]]: ...
+
+    @overload
+    def on_batch(
+        self,
+        topic: Topic,
+        expression: str | SqlFilter = "*",
+        *,
+        max_messages: int = 100,
+        max_wait: float = 0.1,
+        deserializer: Deserialize[T],
+    ) -> Decorates[list[ReceivedMessage[T]]]: ...
 
     def on_batch(
         self,
@@ -108,7 +172,7 @@ class HandlerSubscriptions:
         max_messages: int = 100,
         max_wait: float = 0.1,
         deserializer: Deserialize[Any] | None = None,
-    ) -> Callable[[ListFunction], ListFunction]:
+    ) -> Decorates[Any]:
         """Decorate a function of a list of messages of one queue; it may take the context too.
 
             @consumer.on_batch("TopicTest", max_messages=500, max_wait=1.0)
@@ -119,7 +183,7 @@ class HandlerSubscriptions:
         """
         check_decorator("on_batch", topic, expression)
 
-        def subscribe(function: ListFunction) -> ListFunction:
+        def subscribe(function: Any) -> Any:
             made = self._made(topic, expression, function, "on_batch", "messages", deserializer)
             self._batch(made, max_messages, max_wait)
             self._subscribe(made)
@@ -131,7 +195,7 @@ class HandlerSubscriptions:
         self,
         topic: Topic,
         expression: str | SqlFilter,
-        function: AnyHandler,
+        function: AnyHandler[Any],
         method: str,
         kind: Kind | None,
         deserializer: Deserialize[Any] | None,

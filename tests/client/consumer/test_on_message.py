@@ -1,7 +1,9 @@
 """Handlers of one message, in both faces, concurrent and orderly, against our own broker."""
 
 import asyncio
+import runpy
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -104,3 +106,8 @@ def test_what_is_no_function_is_refused(mq):
         consumer.on_message("T")("no function")
     with pytest.raises(TypeError, match="handler must be callable, not int"):
         consumer.subscribe("T", "*", 5)
+
+
+def test_the_program_for_type_checkers_runs():
+    found = runpy.run_path(str(Path(__file__).parents[2] / "typing" / "handlers.py"))
+    assert found["orders"].subscription() == {"T": "*", "U": "*"}
