@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mqclient.admin.brokers import Brokers
 from mqclient.admin.channel import Channel, Room, reachable
+from mqclient.admin.config_check import checked
 from mqclient.errors import NotFoundError
 from mqcommon.names import is_system_group, retry_groups
 from mqcommon.wire.bodies.groups import (
@@ -53,8 +54,8 @@ class Groups(Room):
         cluster: its name; None, without a broker, is the only one. broker: "host:port" of a master.
         Returns the addresses that have it now.
         """
+        call = group_calls.create_subscription_group(checked(config, GroupConfig))
         addresses = await self._brokers.chosen(cluster, broker)
-        call = group_calls.create_subscription_group(config)
         for address in addresses:
             await self._channel.ask_broker(address, call)
         return addresses

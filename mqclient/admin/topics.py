@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from mqclient.admin.brokers import Brokers
 from mqclient.admin.channel import Channel, Room, reachable
+from mqclient.admin.config_check import checked
 from mqclient.engine.parallel import in_parallel
 from mqclient.errors import RocketMQError
 from mqcommon.names import AUTO_CREATE_TOPIC, is_of_a_group
@@ -126,8 +127,8 @@ class Topics(Room):
         cluster: its name; None, without a broker, is the only one. broker: "host:port" of a master.
         Returns the addresses of the updated brokers, in the order of the updates.
         """
+        call = topic_calls.create_topic(_header(checked(config, TopicConfig)))
         addresses = await self._brokers.chosen(cluster, broker)
-        call = topic_calls.create_topic(_header(config))
         for address in addresses:
             await self._channel.ask_broker(address, call)
         return addresses
@@ -244,10 +245,11 @@ def clusters_in(known: ClusterInfo, route: TopicRouteData) -> list[str]:
 
 def _config(topic: str | TopicConfig, queues: int) -> TopicConfig:
     if isinstance(topic, TopicConfig):
-        return topic
+        return checked(topic, TopicConfig)
     if not isinstance(topic, str):
         raise TypeError(f"a topic is a name or a TopicConfig, not {type(topic).__name__}")
-    return TopicConfig(topic, read_queue_nums=queues, write_queue_nums=queues)
+    made = TopicConfig(topic, read_queue_nums=queues, write_queue_nums=queues)
+    return checked(made, TopicConfig)
 
 
 def _header(config: TopicConfig) -> CreateTopicRequestHeader:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 
 from mqclient.blocking.sync_client import SyncClient
+from mqclient.settings.checks import seconds
 from mqcommon.signals import catching_signals
 
 __all__ = ["run"]
@@ -26,6 +27,11 @@ def run(*clients: SyncClient, timeout: float = 20.0) -> None:
     """
     if not clients:
         raise ValueError("run needs a client; give it consumers, and the producers that they use")
+
+    for client in clients:
+        if not isinstance(client, SyncClient):
+            raise TypeError(f"run takes clients of mqclient, as Producer(), not {client!r}")
+    seconds(timeout)
 
     def end(_number: int) -> None:
         for client in clients:

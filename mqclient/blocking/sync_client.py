@@ -12,6 +12,7 @@ from mqclient.blocking.unclosed import close_at_exit, close_unclosed
 from mqclient.engine.async_client import AsyncClient
 from mqclient.engine.client import State
 from mqclient.errors import ClosedError
+from mqclient.settings.checks import seconds
 from mqcommon.signals import SignalSafeEvent
 
 __all__ = ["SyncClient"]
@@ -69,6 +70,7 @@ class SyncClient(BlockingFace):
 
         timeout: seconds to wait for running work. In a forked child it only forgets the client.
         """
+        seconds(timeout)
         thread = self._thread
         self._over.set()
         if thread is None:  # a signal handler may interrupt the beginning of start()

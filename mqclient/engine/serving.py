@@ -6,6 +6,7 @@ import asyncio
 
 from mqclient.engine.async_client import AsyncClient
 from mqclient.engine.signals import until_signal
+from mqclient.settings.checks import seconds
 
 __all__ = ["run"]
 
@@ -22,6 +23,11 @@ async def run(*clients: AsyncClient, timeout: float = 20.0) -> None:
     """
     if not clients:
         raise ValueError("run needs a client; give it consumers, and the producers that they use")
+
+    for client in clients:
+        if not isinstance(client, AsyncClient):
+            raise TypeError(f"run takes clients of mqclient.aio, as Producer(), not {client!r}")
+    seconds(timeout)
 
     async def begin() -> None:
         for client in sorted(clients, key=lambda one: one._closes_first):

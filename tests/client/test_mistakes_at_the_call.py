@@ -1,6 +1,7 @@
 """A wrong argument fails at the call that passes it, and the error names the likely intention."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -178,3 +179,40 @@ def test_a_lite_consumer_that_reads_nothing_is_not_waited_for():
         assert consumer.poll(timeout=0.01) == []
         consumer.unsubscribe("T")
         assert consumer.poll(timeout=0.01) == []
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (mqclient.TopicConfig("T", read_queue_nums="8"), "TopicConfig.read_queue_nums must be int"),
+        (mqclient.TopicConfig("T", order=1), "TopicConfig.order must be bool, not 1"),
+        (mqclient.TopicConfig(" "), "TopicConfig.topic_name must not be blank"),
+        (mqclient.TopicConfig("T", perm=1 << 40), "TopicConfig.perm must fit 32 bits, not 109951"),
+        (
+            mqclient.GroupConfig("G"),
+            r"config must be a TopicConfig, not GroupConfig\(group_name='G'",
+        ),
+    ],
+)
+async def test_a_wrong_configuration_names_the_field(config: Any, words: str) -> None:
+    async with aio.Admin(NAMESRV, transport=mqclient.MockTransport({})) as admin:
+        with pytest.raises((TypeError, ValueError), match=words):
+            await admin.topics.update(config, broker="b:1")
+    with mqclient.Admin(NAMESRV, transport=mqclient.MockTransport({})) as blocking:
+        if isinstance(config, mqclient.TopicConfig):
+            with pytest.raises((TypeError, ValueError), match=words):
+                blocking.topics.create([config])
+        with pytest.raises(TypeError, match="config must be a GroupConfig, not 5"):
+            blocking.groups.update(5, broker="b:1")  # type: ignore[arg-type]
+
+
+async def test_run_and_close_take_clients_and_seconds() -> None:
+    with pytest.raises(TypeError, match=r"run takes clients of mqclient, as .*, not <"):
+        mqclient.run(aio.Producer())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"run takes clients of mqclient\.aio, as .*, not <"):
+        await aio.run(mqclient.Producer())  # type: ignore[arg-type]
+    for wrong in (mqclient.run, mqclient.Producer.close):
+        with pytest.raises(TypeError, match="timeout must be a number of seconds, not '5'"):
+            wrong(mqclient.Producer(), timeout="5")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="timeout must be a number of seconds, not '5'"):
+        await aio.run(aio.Producer(), timeout="5")  # type: ignore[arg-type]
