@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from mqclient.errors import ClientTimeout, ClosedError
 from mqclient.producer.outgoing import Outgoing
-from mqclient.producer.results import SendResult, results_of
+from mqclient.producer.results import BatchParts, SendResult
 from mqclient.producer.sender import Sender
 from mqclient.settings.producers import SendOptions
 from mqclient.settings.values import Linger
@@ -34,7 +34,9 @@ ALONE = (
 """Properties whose messages cannot be in a batch: delays, replies and half messages."""
 
 Prepare = Callable[[Message | Sequence[Message]], list[Outgoing]]
-Item = tuple[Message, "asyncio.Future[SendResult]"]
+Outcome = SendResult | int
+"""The result of a message, or its place in the batch that was sent."""
+Item = tuple[Message, "asyncio.Future[Outcome]"]
 Key = tuple[str, MessageQueue | None]
 """A topic, and the queue that its sender gave."""
 
@@ -42,7 +44,10 @@ Key = tuple[str, MessageQueue | None]
 class _Batch:
     """Messages that wait to be sent together."""
 
-    __slots__ = ("deadline", "items", "size", "timer", "wait")
+    __slots__ = ("deadline", "items", "parts", "size", "timer", "wait")
+
+    parts: BatchParts
+    """Set when the batch is stored, if it has several messages."""
 
     def __init__(self, deadline: float, wait: str | None) -> None:
         """deadline: on the monotonic clock. wait: the property WAIT of all messages."""
@@ -51,6 +56,13 @@ class _Batch:
         self.items: list[Item] = []
         self.size = 0
         self.timer: asyncio.TimerHandle | None = None
+
+    def result(self, outcome: Outcome) -> SendResult:
+        """The result of a message; made only now, when its sender is about to take it.
+
+        The garbage collector would visit the results of all senders that wait for their turn.
+        """
+        return self.parts.at(outcome) if isinstance(outcome, int) else outcome
 
 
 class LingeringBatches:
@@ -86,9 +98,10 @@ class LingeringBatches:
 
     def add(
         self, message: Message, queue: MessageQueue | None, timeout: float
-    ) -> "asyncio.Future[SendResult]":
-        """Send a message with others of its topic; the future gets its result or its error.
+    ) -> "tuple[_Batch, asyncio.Future[Outcome]]":
+        """Send a message with others of its topic.
 
+        Returns a batch, and the future that gets the error, or what `result` of the batch takes.
         timeout: seconds, the wait for others included. Raises ClosedError on another loop than
         the client's.
         """
@@ -106,14 +119,14 @@ class LingeringBatches:
             batch = self._open[key] = _Batch(deadline, message.properties.get("WAIT"))
             pause = 0.0 if self._hurries else min(self._wait_s, timeout / 2)
             batch.timer = loop.call_later(pause, self._send_off, key, batch)
-        future: asyncio.Future[SendResult] = loop.create_future()
+        future: asyncio.Future[Outcome] = loop.create_future()
         batch.items.append((message, future))
         batch.size += size
         if deadline < batch.deadline:
             batch.deadline = deadline
         if batch.size >= self._bytes_max or len(batch.items) >= self._messages_max:
             self._send_off(key, batch)
-        return future
+        return batch, future
 
     def _size(self, message: Message) -> int:
         """Most bytes that a message takes in a batch; a full batch if it must leave alone."""
@@ -165,21 +178,20 @@ class LingeringBatches:
     async def _deliver(
         self, key: Key, batch: _Batch, previous: "asyncio.Task[None] | None"
     ) -> None:
+        items, batch.items = batch.items, []  # senders that take their results keep the batch
         try:
             if previous is not None:
                 await asyncio.wait((previous,))
-            await self._send(batch.items, key[1], batch.deadline)
+            await self._send(batch, items, key[1])
         except asyncio.CancelledError:
-            _fail(batch.items, ClosedError("the producer was closed before the message was sent"))
+            _fail(items, ClosedError("the producer was closed before the message was sent"))
             raise
         finally:
             if self._last.get(key) is asyncio.current_task():
                 del self._last[key]
 
-    async def _send(
-        self, items: Sequence[Item], queue: MessageQueue | None, deadline: float
-    ) -> None:
-        """Send messages as one; each future gets its part of the result, or the error."""
+    async def _send(self, batch: _Batch, items: Sequence[Item], queue: MessageQueue | None) -> None:
+        """Send messages of a batch as one; each future gets its outcome, or the error."""
         items = [item for item in items if not item[1].done()]  # else the caller was cancelled
         if not items:
             return
@@ -191,9 +203,9 @@ class LingeringBatches:
                 _fail(items, error)
                 return
             for item in items:  # one of them cannot be sent
-                await self._send([item], queue, deadline)
+                await self._send(batch, [item], queue)
             return
-        left = deadline - time.monotonic()
+        left = batch.deadline - time.monotonic()
         try:
             if left <= 0:
                 raise ClientTimeout("the message was not sent: earlier ones took all its time")
@@ -204,9 +216,11 @@ class LingeringBatches:
         except Exception as error:
             _fail(items, error)
             return
-        for (_, future), one in zip(items, results_of(result, len(items)), strict=True):
+        if len(items) > 1:
+            batch.parts = BatchParts(result, len(items))
+        for place, (_, future) in enumerate(items):
             if not future.done():
-                future.set_result(one)
+                future.set_result(place if len(items) > 1 else result)
 
     async def close(self, timeout: float) -> None:
         """Send waiting messages. timeout: seconds; messages stored later get a ClosedError."""

@@ -182,7 +182,8 @@ class Producer(AsyncClient, MessageMaker[V]):
                 if DELIVER_AT in message.properties:
                     return await self._send_accepted(message, None, limit)
                 if self._linger is not None:
-                    return await self._linger.add(message, None, limit)
+                    batch, future = self._linger.add(message, None, limit)
+                    return batch.result(await future)
                 outgoing = self._sender.prepare(message, self.settings)
             else:
                 parts = self._prepare(message)
@@ -400,7 +401,8 @@ class Producer(AsyncClient, MessageMaker[V]):
         if self._linger is not None and isinstance(message, Message):
             await self._check_delivery(message, timeout)
             queue = await self._choose(choice, message, timeout)
-            return await self._linger.add(message, queue, timeout)
+            batch, future = self._linger.add(message, queue, timeout)
+            return batch.result(await future)
         return await self._send_parts(message, self._prepare(message), choice, timeout)
 
     async def _choose(

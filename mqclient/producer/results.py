@@ -274,19 +274,30 @@ _MEANING = {
 }
 
 
+class BatchParts:
+    """Makes the result of each message of a batch, whose messages have consecutive offsets."""
+
+    __slots__ = ("_msg_ids", "_offset_ids", "_queue", "_stored")
+
+    def __init__(self, batch: SendResult, count: int) -> None:
+        self._stored, self._queue = batch._stored, batch.message_queue
+        self._msg_ids = batch.msg_ids
+        self._offset_ids = self._stored.offset_msg_id.split(",")
+        if len(self._offset_ids) != count:  # a broker that names only the batch
+            self._offset_ids = [self._stored.offset_msg_id] * count
+
+    def at(self, place: int) -> SendResult:
+        """The result of one of the messages, counted from 0."""
+        stored = _StoredItem(self._stored, place, self._offset_ids[place])
+        return SendResult(stored, self._msg_ids[place], self._queue)
+
+
 def results_of(batch: SendResult, count: int) -> list[SendResult]:
-    """The result of each message of a batch, whose `count` messages have consecutive offsets."""
+    """The result of each of the `count` messages of a batch."""
     if count == 1:
         return [batch]
-    stored, queue = batch._stored, batch.message_queue
-    offset_ids = stored.offset_msg_id.split(",")
-    if len(offset_ids) != count:  # a broker that names only the batch
-        offset_ids = [stored.offset_msg_id] * count
-    parts = zip(range(count), batch.msg_ids, offset_ids, strict=True)
-    return [
-        SendResult(_StoredItem(stored, place, offset_id), msg_id, queue)
-        for place, msg_id, offset_id in parts
-    ]
+    parts = BatchParts(batch, count)
+    return [parts.at(place) for place in range(count)]
 
 
 def read_send_reply(reply: Frame, queue: MessageQueue, msg_id: str) -> SendResult:
