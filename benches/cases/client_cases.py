@@ -5,23 +5,21 @@ copy of the project, whose compiled parts are built.
 """
 
 import argparse
-import json
-import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from benches.lib import client_load
-from benches.lib.harness import LARGE, ROOT, SMOKE, BenchFailed, Mode, Report, saying_no
+from benches.lib.harness import LARGE, ROOT, SMOKE, Mode, Report, saying_no
 from benches.lib.loads import make_backlog
+from benches.lib.measured import Figures
+from benches.lib.one_load import run_load
 from benches.lib.servers import Ours
 
 FULL = Mode("large", LARGE.seconds, 0.0, rounds=5)
 METHOD = "median of {} rounds, a process for each case and round; cpu_us and switches a message"
 BACKLOG = {"smoke": 2_000, "large": 500_000}
 COUNTS = {
+    "send_one": 30_000,
     "in_threads": 100_000,
     "awaited_256": 300_000,
     "awaited_4096": 300_000,
@@ -34,7 +32,6 @@ COUNT = 300_000
 """Messages of the cases that are not in COUNTS and read no backlog."""
 SMOKE_COUNT = {"futures_in_lists": 10_000, "awaited_4096": 4_096, "linger_4096": 4_096}
 SMOKE_MESSAGES = 640
-CASE_SECONDS_MAX = 200.0
 
 
 def main(
@@ -69,24 +66,14 @@ def _reads(case: str) -> bool:
     return case.startswith(("push", "lite"))
 
 
-def _run(folder: Path, case: str, namesrv: str, mode: str) -> dict[str, Any]:
+def _run(folder: Path, case: str, namesrv: str, mode: str) -> Figures:
     if _reads(case):
         count = BACKLOG[mode]
     elif mode == "smoke":
         count = SMOKE_COUNT.get(case, SMOKE_MESSAGES)
     else:
         count = COUNTS.get(case, COUNT)
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "benches/lib/client_load.py"), case, namesrv, str(count)],
-        env={**os.environ, "PYTHONPATH": str(folder)},
-        stdout=subprocess.PIPE,
-        timeout=CASE_SECONDS_MAX,
-        text=True,
-    )
-    if done.returncode:
-        raise BenchFailed(f"{case} with {folder} ended with exit code {done.returncode}")
-    figures: dict[str, Any] = json.loads(done.stdout)
-    return figures
+    return run_load("client_load", case, namesrv, count, copy=folder)
 
 
 if __name__ == "__main__":
