@@ -37,12 +37,17 @@ NAMES = (
     "regression",
     "versus_java",
 )
+BY_HAND = ("peers",)
+"""Benches that run only when they are named: they need what no step of the build installs."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benches", description=__doc__)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"benches to run, default all: {', '.join(NAMES)}"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"benches to run, default all: {', '.join(NAMES)}; only when named: {BY_HAND[0]}",
     )
     parser.add_argument(
         "--smoke", action="store_true", help="run each for seconds, only to see that it works"
@@ -55,8 +60,9 @@ def main() -> int:
         with saying_no():
             importlib.import_module("benches.cases.regression").save_baseline()
         return 0
-    if unknown := [name for name in arguments.names if name not in NAMES]:
-        parser.error(f"no such bench: {', '.join(unknown)}; one of {', '.join(NAMES)}")
+    known = (*NAMES, *BY_HAND)
+    if unknown := [name for name in arguments.names if name not in known]:
+        parser.error(f"no such bench: {', '.join(unknown)}; one of {', '.join(known)}")
     names = arguments.names or NAMES
     alone = len(names) == 1 or not arguments.smoke
     failed = [name for name in names if not run(name, arguments.smoke)] if alone else smoke(names)

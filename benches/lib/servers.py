@@ -149,10 +149,7 @@ class Cluster:
         started = time.monotonic()
         process = ServerProcess(command, cwd=self.folder)
         self._processes.append(process)
-        while not _is_open(port):
-            if time.monotonic() - started > BOOT_SECONDS_MAX or process.has_ended:
-                raise RuntimeError(f"{self.name}: port {port} stays closed\n{process.output}")
-            time.sleep(0.001)
+        await_port(self.name, process, port)
         self.start_ms.append((time.monotonic() - started) * 1000)
         process.await_line(BOOTED)
 
@@ -230,6 +227,15 @@ class Java5(Java):
 def broker_of(cluster: Cluster) -> str:
     """The address of a cluster's broker."""
     return cluster.route(AUTO_CREATE_TOPIC).broker_datas[0].broker_addrs[0]
+
+
+def await_port(name: str, process: ServerProcess, port: int) -> None:
+    """Wait until a server's port is open; raises RuntimeError with its output if it stays shut."""
+    deadline = time.monotonic() + BOOT_SECONDS_MAX
+    while not _is_open(port):
+        if time.monotonic() > deadline or process.has_ended:
+            raise RuntimeError(f"{name}: port {port} stays closed\n{process.output}")
+        time.sleep(0.001)
 
 
 def _is_open(port: int) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benches.__main__ import NAMES
+from benches.__main__ import BY_HAND, NAMES
 
 ROOT = Path(__file__).parents[2] / "benches"
 FILES = sorted(ROOT.rglob("*.py"))
@@ -26,7 +26,7 @@ def imported(path: Path) -> Iterator[tuple[str, str]]:
             yield from ((alias.name, "") for alias in node.names)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *BY_HAND])
 def test_a_name_is_a_case(name: str) -> None:
     assert import_module(f"benches.cases.{name}").main
 
