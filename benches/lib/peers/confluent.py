@@ -99,35 +99,39 @@ def _future(producer: Producer) -> Future[Any]:
 def send_one(address: str, count: int) -> Figures:
     """`produce` and `flush`, one message at a time."""
     producer = _producer(address)
-
-    def send() -> None:
-        producer.produce(TOPIC, BODY)
-        producer.flush(DEADLINE_SECONDS)
-
-    return in_lots(send, count)
+    return in_lots(lambda: _send(producer, TOPIC, BODY), count)
 
 
 def in_threads(address: str, count: int) -> Figures:
     """64 threads that wait for the callback of their message; one more thread calls `poll`."""
     producer = _producer(address)
     ended = threading.Event()
+    failed: list[object] = []
 
     def work(each: int) -> int:
         sent = 0
         answered = threading.Semaphore(0)
+
+        def on_delivery(error: object, _message: object) -> None:
+            if error is not None:
+                failed.append(error)
+            answered.release()
+
         for lot in lots(each, 8):
             for _ in lot:
-                producer.produce(TOPIC, BODY, on_delivery=lambda *_: answered.release())
+                producer.produce(TOPIC, BODY, on_delivery=on_delivery)
                 answered.acquire()
             sent += len(lot)
         return sent
 
     poller = _polling(producer, ended)
     try:
-        return threaded(work, count)
+        figures = threaded(work, count)
     finally:
         ended.set()
         poller.join()
+    assert not failed, failed[0]
+    return figures
 
 
 def handler(address: str, count: int) -> Figures:
@@ -163,10 +167,9 @@ def lists(address: str, count: int) -> Figures:
 
 
 def latency(address: str, count: int) -> Figures:
-    """From `produce` with a poller thread to a thread that polls the consumer."""
+    """From `produce` and `flush` to a thread that polls the consumer."""
     producer, ended, spans = _producer(address), threading.Event(), Spans()
-    producer.produce(LATENCY_TOPIC, BODY)
-    producer.flush(DEADLINE_SECONDS)
+    _send(producer, LATENCY_TOPIC, BODY)
     consumer = _consumer(address, LATENCY_TOPIC, "latest")
     while not consumer.assignment():
         consumer.poll(POLL_SECONDS)
@@ -176,20 +179,25 @@ def latency(address: str, count: int) -> Figures:
             if (message := consumer.poll(POLL_SECONDS)) is not None:
                 spans.add(message.value())
 
-    threads = [_polling(producer, ended), threading.Thread(target=read)]
-    threads[1].start()
+    reader = threading.Thread(target=read)
+    reader.start()
     time.sleep(POLL_SECONDS)  # the consumer asks for the end of its queue: "latest" begins there
     try:
-        return spans.measure(lambda body: producer.produce(LATENCY_TOPIC, body), count)
+        return spans.measure(lambda body: _send(producer, LATENCY_TOPIC, body), count)
     finally:
         ended.set()
-        for thread in threads:
-            thread.join()
+        reader.join()
         consumer.close()
 
 
 def _producer(address: str) -> Producer:
     return Producer({"bootstrap.servers": address})
+
+
+def _send(producer: Producer, topic: str, body: bytes) -> None:
+    """Send a message and wait for its answer; `flush` does not wait for the linger time."""
+    producer.produce(topic, body)
+    producer.flush(DEADLINE_SECONDS)
 
 
 def _produce(
