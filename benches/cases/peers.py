@@ -238,6 +238,8 @@ if __name__ == "__main__":
         "--smoke", action="store_true", help="run for seconds, to see that it works"
     )
     options = parser.parse_args()
+    if options.rounds < 1 or (options.backlog is not None and options.backlog < 1):
+        parser.error("--rounds and --backlog must be at least 1")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that servers stop and files go
     with saying_no():
         main(options.smoke, options.only, options.cases, options.rounds, options.backlog)

@@ -73,14 +73,10 @@ class Backlog:
             self.measured.begin()
             self._until = None if self._seconds is None else time.monotonic() + self._seconds
         self.left -= messages
-        if (self.left <= 0 or self._is_late()) and not self.done.is_set():
+        late = self._until is not None and self.left % _LOT == 0 and time.monotonic() > self._until
+        if (self.left <= 0 or late) and not self.done.is_set():
             self.figures = self.measured.end(self.count - max(0, self.left))
             self.done.set()
-
-    def _is_late(self) -> bool:
-        if self._until is None or self.left % _LOT:
-            return False
-        return time.monotonic() > self._until
 
 
 def lots(count: int, size: int = _LOT, seconds: float = ROUND_SECONDS) -> Iterator[range]:
