@@ -33,5 +33,12 @@ pub fn create_directory(path: &Path) -> Result<(), FileError> {
         Err(_) if path.is_dir() => Ok(()),
         made => made.map_err(write_error(path)),
     }?;
-    above.sync_all().map_err(io_error(parent))
+    above.sync_all().map_err(|error| {
+        // A retry creates the directory again and syncs its name. If the removal fails, the retry
+        // would find the directory, and must not run.
+        match fs::remove_dir(path) {
+            Ok(()) => write_error(parent)(error),
+            Err(_) => io_error(parent)(error),
+        }
+    })
 }

@@ -1,6 +1,6 @@
 //! A disk that is full while the log, its queues or its index are written. Writes wait for room,
 //! and the store continues. Any other failure, and every failed sync, stops the store until a
-//! restart.
+//! restart; a failed sync of a new file's name is repeated with another file.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -303,9 +303,28 @@ fn a_sync_failed_for_room_stops_until_a_restart() {
 }
 
 #[test]
-fn a_directory_sync_failed_for_room_stops_dispatch() {
+fn a_name_that_was_not_synced_for_room_is_made_again() {
     let scene = scene(settings(), is_index_sync);
+    let rig = &scene.rig;
     let count = scene.fill(ENOSPC);
+    wait_until("dispatch waits", || {
+        scene.refusal().contains("dispatch waits for room")
+            && scene.disk.failures.load(Ordering::SeqCst) > 2
+    });
+    assert!(rig.store.puts.flusher.acks.poison().is_none());
+    scene.make_room();
+    wait_until("puts are accepted again", || rig.store.refusal().is_none());
+    assert_eq!(put(rig, count), PutStatus::Ok);
+    rig.wait_until_flushed();
+    check(rig, count + 1);
+    let Scene { rig, .. } = scene;
+    check(&rig.reopen(true), count + 1);
+}
+
+#[test]
+fn a_name_that_the_disk_cannot_sync_stops_dispatch() {
+    let scene = scene(settings(), is_index_sync);
+    let count = scene.fill(EIO);
     assert!(
         scene.refusal().starts_with("dispatch: "),
         "{}",

@@ -251,7 +251,11 @@ impl IndexFiles {
             file.allocate(0, first_bytes.min(file_bytes))?;
             file.write_all_at(&header.encode(), 0)
         })?;
-        above.sync_all().map_err(io_error(&directory))?;
+        if let Err(error) = above.sync_all() {
+            // A retry makes another file and syncs its name, so without this one nothing is lost.
+            fs::remove_file(&path).map_err(io_error(&path))?;
+            return Err(write_error(&directory)(error));
+        }
         let file = Arc::new(IndexFile::of(path, file, self.layout));
         files.push(Arc::clone(&file));
         Ok(file)
