@@ -17,7 +17,7 @@ use crate::meter::Meter;
 use crate::protocol::{MasterSide, MasterTiming};
 use mq_base::clock::Clock;
 use mq_base::services::Services;
-use mq_store::Store;
+use mq_store::{Replica, Store};
 
 const ACCEPTS: &str = "mq-ha-accept";
 pub(crate) const READS: &str = "mq-ha-read";
@@ -112,6 +112,10 @@ pub(crate) struct Slave {
     pub(crate) is_closed: AtomicBool,
     /// The last report that the store knows of; -1 for none.
     pub(crate) counted: AtomicI64,
+    /// Its acknowledgement in the store.
+    pub(crate) replica: Replica,
+    /// Whether its last acknowledgement is in doubt, see [`Shared::doubt_others`].
+    pub(crate) is_in_doubt: AtomicBool,
     pub(crate) connected_at_ms: i64,
     pub(crate) side: Mutex<MasterSide>,
     pub(crate) meter: Mutex<Meter>,
@@ -265,6 +269,8 @@ impl Shared {
             channel: Channel::new(stream),
             is_closed: AtomicBool::new(false),
             counted: AtomicI64::new(-1),
+            replica: self.store.add_replica(),
+            is_in_doubt: AtomicBool::new(false),
             connected_at_ms: now_ms,
             side: Mutex::new(MasterSide::new(self.settings.timing, now_ms)),
             meter: Mutex::default(),
@@ -284,6 +290,20 @@ impl Shared {
         self.slaves
             .lock()
             .retain(|other| !Arc::ptr_eq(other, slave));
+    }
+
+    /// Doubts the acknowledgements of other connections from the IP address of this slave. One of
+    /// them may be its old connection, whose loss the master has not noticed: the slave would count
+    /// twice. A live slave reports after the next message, or within seconds, and counts again.
+    pub(crate) fn doubt_others(&self, slave: &Slave) {
+        let slaves = self.slaves.lock();
+        let is_same = |other: &&Arc<Slave>| {
+            other.address.ip() == slave.address.ip() && other.address != slave.address
+        };
+        for other in slaves.iter().filter(is_same) {
+            other.is_in_doubt.store(true, Ordering::Release);
+            other.replica.doubt();
+        }
     }
 
     fn close_all(&self) {

@@ -9,7 +9,6 @@ use crate::channel::{LOOK, is_pause};
 use crate::master::{READS, Shared, Slave, SlaveRow};
 use crate::meter::Limit;
 use crate::protocol::{Fault, HEADER_BYTES, LogRange, Step};
-use mq_store::Replica;
 
 const SENDS: &str = "mq-ha-send";
 /// While no send waits for slaves, messages of this time are sent together.
@@ -51,6 +50,7 @@ impl Shared {
                 Err(error) => return Ended::Socket(error),
             };
             let read = self.services.round(READS, || self.read_all(slave));
+            slave.replica.withdraw();
             slave.close();
             self.store.wake_senders();
             let sent = sender.join().unwrap_or(Ended::Closed);
@@ -82,7 +82,6 @@ impl Shared {
     }
 
     fn read_all(&self, slave: &Slave) -> Ended {
-        let replica = self.store.add_replica();
         let mut buffer = [0; 1_024];
         loop {
             let count = match slave.channel.read(&mut buffer) {
@@ -94,7 +93,7 @@ impl Shared {
             };
             let taken = match count {
                 0 => slave.side.lock().check(self.clock.monotonic_ms()),
-                count => self.take(slave, &replica, &buffer[..count]),
+                count => self.take(slave, &buffer[..count]),
             };
             if let Err(fault) = taken {
                 return Ended::Fault(fault);
@@ -103,7 +102,7 @@ impl Shared {
     }
 
     /// Takes bytes of the slave's reports.
-    fn take(&self, slave: &Slave, replica: &Replica, bytes: &[u8]) -> Result<(), Fault> {
+    fn take(&self, slave: &Slave, bytes: &[u8]) -> Result<(), Fault> {
         let mut side = slave.side.lock();
         let before = side.acked();
         // Under the lock: nothing is sent meanwhile.
@@ -114,10 +113,12 @@ impl Shared {
             return Ok(());
         };
         if before.is_none() {
+            self.doubt_others(slave);
             self.joined(slave, sent, is_out_of_range);
         }
-        if before != Some(acked) && !is_out_of_range {
-            replica.acknowledge(acked);
+        let was_in_doubt = slave.is_in_doubt.swap(false, Ordering::AcqRel);
+        if (before != Some(acked) || was_in_doubt) && !is_out_of_range {
+            slave.replica.acknowledge(acked);
         }
         slave.counted.store(acked.cast_signed(), Ordering::Release);
         Ok(())

@@ -93,3 +93,8 @@ pub fn request<'a>(topic: &'a str, body: &'a [u8]) -> PutRequest<'a> {
         was_accepted: false,
     }
 }
+
+/// Log offset below which as many slaves as wanted have everything.
+pub fn replicated_offset(store: &Store) -> u64 {
+    store.puts.flusher.acks.watermarks.replicas.reached()
+}

@@ -1,5 +1,6 @@
 //! A master and slaves with stores and sockets.
 
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::protocol::{MasterTiming, SlaveTiming};
 use crate::{HaMaster, HaSlave, MasterSettings, SlaveSettings, SlaveState};
 use mq_base::clock::SystemClock;
-use mq_store::testing::request;
+use mq_store::testing::{replicated_offset, request};
 use mq_store::{PutStatus, Role, Settings, SlaveWait, Store};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -148,8 +149,8 @@ fn log_of(store: &Store) -> (u64, Vec<u8>) {
 
 pub(super) fn assert_equal(master: &Master, slave: &Slave) {
     let queue = |store: &Store| store.entries("T", 1, store.min_offset("T", 1), 1 << 20);
-    let count = queue(&master.store).len();
-    assert_eq!(count as i64, master.store.max_offset("T", 1));
+    let is_whole = || queue(&master.store).len() as i64 == master.store.max_offset("T", 1);
+    wait_until(is_whole, || "the master's queue has holes".into());
     slave.wait_for(master.store.max_physical_offset());
     assert!(
         log_of(&master.store) == log_of(&slave.store),
@@ -282,6 +283,38 @@ fn sends_of_a_sync_master_wait_for_as_many_slaves_as_asked() {
     assert_eq!(master.put(1, b"x"), [PutStatus::Ok]);
 }
 
+/// The bytes that a slave sends to say that it has everything below an offset.
+fn report(connection: &TcpStream, offset: u64) {
+    let mut connection = connection;
+    connection.write_all(&offset.to_be_bytes()).unwrap();
+}
+
+#[test]
+fn a_slave_that_connects_again_counts_once() {
+    let master = Master::new(false);
+    master.put(1, b"x"); // a report of 0 asks for the last file
+    let end = || master.store.raw_range().1;
+    let lost = TcpStream::connect(&master.address).unwrap();
+    report(&lost, end());
+    master.wait_for_slaves(1);
+    master.sync(1, 100);
+    assert_eq!(master.put(1, b"x"), [PutStatus::FlushSlaveTimeout]);
+    wait_until(
+        || master.ha.slaves()[0].sent == Some(end()),
+        || "sent".into(),
+    );
+    report(&lost, end());
+    wait_until(|| master.ha.slaves()[0].lag_bytes == 0, || "acked".into());
+    master.sync(2, 100);
+    let reached = || replicated_offset(&master.store);
+    let again = TcpStream::connect(&master.address).unwrap();
+    report(&again, end());
+    master.wait_for_slaves(2);
+    assert!(reached() < end(), "one slave has it, on two connections");
+    report(&lost, end()); // the first connection lives: they are two slaves
+    wait_until(|| reached() == end(), || "both have it".into());
+}
+
 #[test]
 fn with_sync_flush_a_send_waits_for_flush_and_slave() {
     let master = Master::new(true);
@@ -316,7 +349,6 @@ fn acknowledged_bytes_are_flushed_if_asked() {
 fn a_slave_that_takes_nothing_makes_sends_late() {
     let master = Master::new(false);
     let stuck = TcpStream::connect(&master.address).unwrap();
-    use std::io::Write;
     (&stuck).write_all(&[0; 8]).unwrap();
     master.wait_for_slaves(1);
     master.sync(1, 50);

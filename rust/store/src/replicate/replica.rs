@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::store::Store;
 use crate::types::StoreError;
 use crate::write::ack::Acks;
-use crate::write::replicas::SlaveWait;
+use crate::write::replicas::{Acked, SlaveWait};
 
-/// A connected slave. Dropping it takes its acknowledgement away.
+/// A connected slave. Dropping it withdraws its acknowledgement.
 pub struct Replica {
     acks: Arc<Acks>,
     number: u64,
@@ -19,20 +19,43 @@ impl Replica {
     pub fn acknowledge(&self, offset: u64) {
         let replicas = &self.acks.watermarks.replicas;
         replicas.change(|acked| {
-            acked.insert(self.number, offset);
+            let is_in_doubt = false;
+            acked.insert(
+                self.number,
+                Acked {
+                    offset,
+                    is_in_doubt,
+                },
+            );
         });
         if replicas.are_awaited() {
             self.acks.settle_reached();
         }
     }
-}
 
-impl Drop for Replica {
-    fn drop(&mut self) {
+    /// The slave may be connected a second time: its acknowledgement settles no put until it sends
+    /// the next one.
+    pub fn doubt(&self) {
+        let replicas = &self.acks.watermarks.replicas;
+        replicas.change(|acked| {
+            if let Some(own) = acked.get_mut(&self.number) {
+                own.is_in_doubt = true;
+            }
+        });
+    }
+
+    /// The slave has left.
+    pub fn withdraw(&self) {
         let replicas = &self.acks.watermarks.replicas;
         replicas.change(|acked| {
             acked.remove(&self.number);
         });
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        self.withdraw();
     }
 }
 

@@ -30,6 +30,16 @@ pub(crate) enum Wait {
     Unavailable,
 }
 
+/// The acknowledgement of a slave.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Acked {
+    /// It has everything below this log offset.
+    pub(crate) offset: u64,
+    /// It may be the old connection of a slave that has a new one, until it reports again. It
+    /// settles no put meanwhile, because its slave would count twice.
+    pub(crate) is_in_doubt: bool,
+}
+
 /// The acknowledgements of the connected slaves. Readers take no lock.
 #[derive(Debug, Default)]
 pub(crate) struct Replicas {
@@ -41,8 +51,10 @@ pub(crate) struct Replicas {
     connected: AtomicUsize,
     /// Log offset below which as many slaves as wanted have everything.
     reached: AtomicU64,
+    /// The same, with slaves that are in doubt.
+    claimed: AtomicU64,
     /// By number of the slave.
-    acked: Mutex<BTreeMap<u64, u64>>,
+    acked: Mutex<BTreeMap<u64, Acked>>,
     next_number: AtomicU64,
 }
 
@@ -59,7 +71,8 @@ impl Replicas {
         if wanted == 0 {
             return Wait::No;
         }
-        let behind = end_offset.cast_unsigned().saturating_sub(self.reached());
+        let claimed = self.claimed.load(Ordering::Acquire);
+        let behind = end_offset.cast_unsigned().saturating_sub(claimed);
         let is_far = behind >= self.fall_behind_max_bytes.load(Ordering::Relaxed);
         match self.connected.load(Ordering::Acquire) < wanted || is_far {
             true => Wait::Unavailable,
@@ -77,7 +90,7 @@ impl Replicas {
     }
 
     /// Changes the acknowledgements of the slaves, by number of the slave.
-    pub(crate) fn change(&self, change: impl FnOnce(&mut BTreeMap<u64, u64>)) {
+    pub(crate) fn change(&self, change: impl FnOnce(&mut BTreeMap<u64, Acked>)) {
         let mut acked = self.acked.lock();
         change(&mut acked);
         self.update(&acked);
@@ -93,14 +106,22 @@ impl Replicas {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn update(&self, acked: &BTreeMap<u64, u64>) {
-        let mut offsets: Vec<u64> = acked.values().copied().collect();
-        offsets.sort_unstable_by(|one, other| other.cmp(one));
+    fn update(&self, acked: &BTreeMap<u64, Acked>) {
         let wanted = self.wanted.load(Ordering::Relaxed).max(1);
-        let reached = offsets.get(wanted - 1).copied().unwrap_or(0);
-        self.reached.store(reached, Ordering::Release);
-        self.connected.store(offsets.len(), Ordering::Release);
+        let sure = acked.values().filter(|one| !one.is_in_doubt);
+        self.reached
+            .store(reached_by(wanted, sure), Ordering::Release);
+        let claimed = reached_by(wanted, acked.values());
+        self.claimed.store(claimed, Ordering::Release);
+        self.connected.store(acked.len(), Ordering::Release);
     }
+}
+
+/// Log offset below which as many of these slaves as wanted have everything.
+fn reached_by<'a>(wanted: usize, acked: impl Iterator<Item = &'a Acked>) -> u64 {
+    let mut offsets: Vec<u64> = acked.map(|one| one.offset).collect();
+    offsets.sort_unstable_by(|one, other| other.cmp(one));
+    offsets.get(wanted - 1).copied().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -119,7 +140,14 @@ mod tests {
 
     fn ack(replicas: &Replicas, number: u64, offset: u64) {
         replicas.change(|acked| {
-            acked.insert(number, offset);
+            let is_in_doubt = false;
+            acked.insert(
+                number,
+                Acked {
+                    offset,
+                    is_in_doubt,
+                },
+            );
         });
     }
 
