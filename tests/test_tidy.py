@@ -67,6 +67,7 @@ RUST_FOLDERS = {
         "limits",
         "settings",
         "route",
+        "alarm",
         "bounded_queue",
         "handoff_bytes",
         "stats",

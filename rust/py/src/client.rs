@@ -3,7 +3,6 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
@@ -20,6 +19,7 @@ use super::futures::{Futures, Waiting};
 use super::inbox::{Inbox, READ, SEATED, WRITTEN, number_of, token_of};
 use super::outbox::Outbox;
 use super::pending::{Ended, Pending};
+use super::signals::check_interval;
 use super::tls;
 
 use mq_client::credentials::Credentials;
@@ -27,9 +27,6 @@ use mq_client::events::{Events, Failure};
 use mq_client::pool::Pool;
 use mq_client::settings::PoolSettings;
 use mq_net::threads::can_start;
-
-/// Interval at which a waiting thread checks for signals.
-const POLL: Duration = Duration::from_millis(50);
 
 /// The result of `drain`: futures with their replies, and all other events.
 type Drained<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>);
@@ -144,9 +141,7 @@ impl Connector {
             let signed = self.credentials.as_ref();
             template.encode(opaque, &values, body.as_bytes(), false, signed, out)
         });
-        // Python handles signals in the main thread only; other threads wait without interruption.
-        let is_main = rustix::thread::gettid() == rustix::process::getpid();
-        let slice = if is_main { POLL } else { Duration::MAX };
+        let slice = check_interval();
         // Without returning to Python in between, which would wait for the GIL.
         let mut outcome = py.detach(|| {
             self.pool.submit(&template.target, batch);

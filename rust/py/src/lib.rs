@@ -30,6 +30,7 @@ mod row_writer;
 mod send_counts;
 mod server;
 mod server_settings;
+mod signals;
 mod state;
 mod store;
 mod store_arguments;

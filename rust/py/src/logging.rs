@@ -10,11 +10,10 @@ use log::{Level, LevelFilter, Log, Metadata, Record};
 use parking_lot::{Condvar, Mutex};
 use pyo3::prelude::*;
 
+use super::signals::check_interval;
+
 /// Lines kept for a slow reader; later ones are counted and dropped.
 const LINES_MAX: usize = 1_024;
-/// Longest wait without a check for Ctrl-C.
-const POLL: Duration = Duration::from_millis(50);
-
 /// Level as Python numbers it, Rust module, text.
 type Line = (u8, String, String);
 
@@ -97,12 +96,13 @@ pub(super) fn install() {
 pub fn next_log(py: Python<'_>, timeout: f64) -> PyResult<Option<Line>> {
     let timeout = Duration::try_from_secs_f64(timeout.max(0.0)).unwrap_or(Duration::MAX);
     let deadline = Instant::now().checked_add(timeout);
+    let slice = check_interval();
     loop {
         let line = py.detach(|| {
             let mut lines = QUEUE.lines.lock();
-            let left = deadline.map_or(POLL, |at| at.saturating_duration_since(Instant::now()));
+            let left = deadline.map_or(slice, |at| at.saturating_duration_since(Instant::now()));
             if lines.waiting.is_empty() && lines.dropped == 0 && !left.is_zero() {
-                QUEUE.arrived.wait_for(&mut lines, left.min(POLL));
+                QUEUE.arrived.wait_for(&mut lines, left.min(slice));
             }
             lines.next()
         });

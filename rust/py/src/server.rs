@@ -16,6 +16,7 @@ use pyo3::types::{PyBytes, PyMapping};
 use super::mappings::seconds;
 use super::request::{Event, Request};
 use super::server_settings as convert;
+use super::signals::check_interval;
 use super::store::Store;
 use super::{acl, tls};
 use mq_base::clock::SystemClock;
@@ -28,8 +29,6 @@ create_exception!(
     "The server was stopped: no request will come any more."
 );
 
-/// Interval at which a waiting thread checks for signals.
-const POLL: Duration = Duration::from_millis(50);
 /// Name of the queue of connection events.
 const EVENTS: &str = "events";
 
@@ -66,15 +65,12 @@ impl Server {
 }
 
 /// Waits in slices with the GIL released, so that Ctrl-C ends the wait.
-///
-/// Python handles signals in the main thread only; other threads wait without interruption.
 fn wait<T: Send>(
     py: Python<'_>,
     timeout: Duration,
     mut pop: impl FnMut(Duration) -> Popped<T> + Send,
 ) -> PyResult<Option<T>> {
-    let is_main = rustix::thread::gettid() == rustix::process::getpid();
-    let slice = if is_main { POLL } else { timeout };
+    let slice = check_interval();
     let deadline = Instant::now() + timeout;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

@@ -9,6 +9,7 @@
 //! Folders have an order, and each imports only those below it; no file imports another in a
 //! circle. `tests/test_tidy.py` holds both.
 
+mod alarm;
 mod bounded_queue;
 mod clients;
 mod conn;

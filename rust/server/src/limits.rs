@@ -141,9 +141,6 @@ pub const COLD_QUEUE: usize = 4_096;
 /// Milliseconds between two checks for late requests in the queues to Python (RocketMQ: 10).
 pub const QUEUE_TICK_MS: u64 = 10;
 
-/// The same while no request waits, so that an idle server sleeps.
-pub const IDLE_TICK_MS: u64 = 100;
-
 /// Long polls at once; one more is answered at once.
 pub const HOLDS_MAX: usize = 1_000_000;
 
@@ -161,11 +158,14 @@ pub const HOLD_FILTER_BYTES_FREE: usize = 128;
 /// memory is kept for a deadline. RocketMQ's clients ask for 20 s.
 pub const HOLD_MS_MAX: i64 = 300_000;
 
-/// Milliseconds between two checks of the deadlines of long polls.
+/// Long polls whose deadlines lie in the same interval of this many milliseconds end together.
 pub const HOLD_TICK_MS: u64 = 100;
 
-/// Every this many checks, long polls of closed connections are removed.
-pub const HOLD_SWEEP_TICKS: u64 = 50;
+/// Milliseconds between two removals of the long polls of closed connections.
+pub const HOLD_SWEEP_MS: i64 = 5_000;
+
+/// Milliseconds between two checks whether the machine's clock was set.
+pub const CLOCK_CHECK_MS: u64 = 1_000;
 
 /// With this many sends waiting for a send that Python decides, a connection is not read.
 pub const DEFERRED_SENDS_PAUSE: usize = 4_096;

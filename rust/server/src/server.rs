@@ -13,7 +13,7 @@ use crate::conn::admission::Admission;
 use crate::conn::{listener, memory};
 use crate::core::Core;
 use crate::dispatch::{backpressure, cold_reads, queue_timeout, routing};
-use crate::limits::{COLD_THREADS, HOLD_SWEEP_TICKS, HOLD_TICK_MS};
+use crate::limits::{CLOCK_CHECK_MS, COLD_THREADS, HOLD_SWEEP_MS};
 use crate::requests::acknowledgement;
 use crate::settings::Kind;
 use crate::supervise::supervise;
@@ -151,31 +151,37 @@ impl Server {
     }
 }
 
-/// Checks the deadlines of long polls as long as the server lives.
+/// Ends long polls at their deadlines as long as the server lives, and watches the machine's clock.
 async fn keep_time(core: Arc<Core>) {
     core.waiting.run_on(Handle::current());
-    let mut ticks = tokio::time::interval(Duration::from_millis(HOLD_TICK_MS));
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let polls = &core.waiting.long_polls;
     let mut watch = StepWatch::new(&*core.clock);
-    for tick in 0u64.. {
-        ticks.tick().await;
-        if let Some(Step { from_ms, to_ms }) = watch.look(&*core.clock) {
-            tracing::warn!(
-                "the clock of this machine stepped by {} s, from {} to {}; times that are stored, \
-                 delays and retention follow it",
-                (to_ms - from_ms) as f64 / 1000.0,
-                shown(from_ms),
-                shown(to_ms)
-            );
+    let mut sweep_at_ms = 0;
+    loop {
+        let now_ms = core.clock.monotonic_ms();
+        let at_most = Duration::from_millis(CLOCK_CHECK_MS);
+        polls.deadline.sleep(now_ms, at_most).await;
+        if let Some(step) = watch.look(&*core.clock) {
+            warn_of(&step);
         }
-        routing::wake(
-            &core,
-            core.waiting.long_polls.expired(core.clock.monotonic_ms()),
-        );
-        if tick % HOLD_SWEEP_TICKS == 0 {
-            routing::wake(&core, core.waiting.long_polls.sweep());
+        let now_ms = core.clock.monotonic_ms();
+        routing::wake(&core, polls.expired(now_ms));
+        if now_ms >= sweep_at_ms {
+            sweep_at_ms = now_ms + HOLD_SWEEP_MS;
+            routing::wake(&core, polls.sweep());
         }
     }
+}
+
+fn warn_of(step: &Step) {
+    let Step { from_ms, to_ms } = *step;
+    tracing::warn!(
+        "the clock of this machine stepped by {} s, from {} to {}; times that are stored, delays \
+         and retention follow it",
+        (to_ms - from_ms) as f64 / 1000.0,
+        shown(from_ms),
+        shown(to_ms)
+    );
 }
 
 impl Core {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::core::Core;
 use crate::dispatch::routing;
-use crate::limits::{IDLE_TICK_MS, QUEUE_TICK_MS};
+use crate::limits::QUEUE_TICK_MS;
 use mq_format::codes;
 
 /// Start of the remark for a send that waited while the store was busy.
@@ -13,13 +13,16 @@ const DRAINED: &str = "[PCBUSY_CLEAN_QUEUE]";
 /// Start of the remark for a request that waited too long.
 const EXPIRED: &str = "[TIMEOUT_CLEAN_QUEUE]";
 
-/// Removes late requests from the queues as long as the server lives.
+/// Removes late requests from the queues as long as the server lives. Sleeps while there are none.
 pub(crate) async fn keep_queues(core: Arc<Core>) {
+    let alarm = &core.handoff.queued;
     loop {
-        let is_idle = core.handoff.open() == 0;
-        let pause_ms = if is_idle { IDLE_TICK_MS } else { QUEUE_TICK_MS };
-        tokio::time::sleep(Duration::from_millis(pause_ms)).await;
-        clean(&core);
+        alarm.sleep(core.clock.monotonic_ms(), Duration::MAX).await;
+        alarm.clear();
+        while core.handoff.open() > 0 {
+            tokio::time::sleep(Duration::from_millis(QUEUE_TICK_MS)).await;
+            clean(&core);
+        }
     }
 }
 

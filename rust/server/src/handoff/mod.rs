@@ -6,6 +6,7 @@ pub(crate) mod request;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::alarm::Alarm;
 use crate::bounded_queue::{BoundedQueue, Popped};
 use crate::handoff::overload::Overload;
 use crate::handoff::request::{InFlight, Request};
@@ -19,6 +20,8 @@ pub struct Handoff {
     pub(crate) load: InFlight,
     /// Limits on waiting requests.
     pub overload: Overload,
+    /// Wakes the task that removes late requests.
+    pub(crate) queued: Alarm,
 }
 
 impl Handoff {
@@ -39,6 +42,7 @@ impl Handoff {
                 .collect(),
             load: InFlight::new(bytes_max),
             overload: Overload::new(families.len()),
+            queued: Alarm::default(),
         }
     }
 
@@ -92,10 +96,12 @@ impl Handoff {
             true => self.load.bytes.is_over_half(),
             false => self.load.bytes.is_over(),
         };
-        match is_over {
-            true => Some(request),
-            false => queue.push(request).err(),
+        if is_over {
+            return Some(request);
         }
+        let refused = queue.push(request).err();
+        self.queued.set(now_ms);
+        refused
     }
 
     /// Whether the server is stopping.

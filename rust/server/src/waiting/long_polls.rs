@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 use parking_lot::Mutex;
 
+use crate::alarm::Alarm;
 use crate::clients::peers::Peer;
 use crate::handoff::request::Request;
 use crate::limits::{
@@ -136,6 +137,8 @@ pub struct LongPolls {
     someone_left: AtomicBool,
     /// Whether the server stops, so that no request becomes a long poll.
     released: AtomicBool,
+    /// Wakes the task that ends long polls, at the first deadline.
+    pub(crate) deadline: Alarm,
 }
 
 impl LongPolls {
@@ -155,7 +158,8 @@ impl LongPolls {
         let key = hash_of(wanted.topic, queue_id);
         let topic = held.topic();
         self.count.fetch_add(1, Ordering::AcqRel);
-        self.shard(key).lock().insert(key, held);
+        let tick = self.shard(key).lock().insert(key, held);
+        self.deadline.set(tick.saturating_mul(TICK_MS));
         // A message may have arrived after the request found none and before it was inserted. One
         // of the two threads sees the other's write: this one inserts and then reads the queue's
         // end, the dispatch thread moves the queue's end and then looks for long polls.
@@ -205,9 +209,16 @@ impl LongPolls {
         woken
     }
 
-    /// Returns the long polls whose deadline has passed.
+    /// Returns the long polls whose deadline has passed, and sets the alarm to the next one.
     pub(crate) fn expired(&self, now_ms: i64) -> Vec<LongPoll> {
-        self.taken(|shard| shard.take_late(now_ms))
+        self.deadline.clear();
+        self.taken(|shard| {
+            let late = shard.take_late(now_ms);
+            if let Some((tick, _)) = shard.wheel.first_key_value() {
+                self.deadline.set_again(tick.saturating_mul(TICK_MS));
+            }
+            late
+        })
     }
 
     /// Records that a connection ended; the next sweep removes its long polls.
@@ -271,7 +282,8 @@ impl LongPolls {
 }
 
 impl Shard {
-    fn insert(&mut self, key: u64, held: LongPoll) {
+    /// Adds a long poll; returns the tick at which the wheel visits its queue.
+    fn insert(&mut self, key: u64, held: LongPoll) -> i64 {
         let tick = tick_after(held.deadline_ms());
         let queue = self.queues.entry(key).or_insert(QueuePolls {
             held: Vec::new(),
@@ -288,6 +300,7 @@ impl Shard {
             queue.due = tick;
             self.wheel.entry(tick).or_default().push(key);
         }
+        queue.due
     }
 
     /// Moves the wanted long polls to `taken`; returns whether others remain in the queue.

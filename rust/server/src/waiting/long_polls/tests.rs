@@ -225,6 +225,29 @@ async fn no_long_poll_lasts_longer_than_the_limit() {
     assert_eq!(shards.map(|shard| shard.wheel.len()).sum::<usize>(), 0);
 }
 
+#[tokio::test]
+async fn the_server_sleeps_until_the_first_deadline() {
+    let fixture = Fixture::new().await;
+    let polls = &fixture.core.waiting.long_polls;
+    let now_ms = fixture.core.clock.monotonic_ms();
+    polls.expired(now_ms);
+    assert_eq!(polls.deadline.at_ms(), i64::MAX, "there is no long poll");
+    fixture.hold(0);
+    let deadline_ms = polls.deadline.at_ms();
+    assert!(deadline_ms >= now_ms + HOLD_MS_MAX, "{deadline_ms}");
+    fixture.hold(1);
+    assert_eq!(polls.expired(deadline_ms - 1).len(), 0);
+    assert_eq!(polls.deadline.at_ms(), deadline_ms, "it is kept");
+    polls.deadline.sleep(now_ms, DEADLINE).await; // the polls woke the task once
+    polls.expired(now_ms);
+    let sleep = polls.deadline.sleep(now_ms, DEADLINE);
+    let slept = tokio::time::timeout(Duration::ZERO, sleep).await;
+    assert!(slept.is_err(), "the task does not wake itself");
+    let late = polls.expired(deadline_ms + TICK_MS);
+    assert_eq!((late.len(), polls.deadline.at_ms()), (2, i64::MAX));
+    routing::wake(&fixture.core, late);
+}
+
 /// Spawned tasks run only when the test waits, so they can be counted before.
 #[tokio::test]
 async fn a_group_of_messages_wakes_its_long_polls_at_once() {
