@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benches.lib import client_load
 from benches.lib.harness import LARGE, ROOT, SMOKE, Mode, Report, saying_no
-from benches.lib.loads import make_backlog
+from benches.lib.loads import make_backlog, send
 from benches.lib.measured import Figures
 from benches.lib.one_load import run_load
 from benches.lib.servers import Ours
@@ -48,6 +48,8 @@ def main(
         tempfile.TemporaryDirectory(prefix="mqbench-") as scratch,
         Ours(Path(scratch) / "ours", {}) as cluster,
     ):
+        for topic in client_load.SENT_TOPICS:
+            send(cluster, topic, 1)
         cases = [case for case in client_load.CASES if not only or case in only]
         if any(_reads(case) for case in cases):
             make_backlog(cluster, BACKLOG[mode.name])

@@ -15,8 +15,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benches.lib import client_load
 from benches.lib.harness import LARGE, SMOKE, Mode, Report, check_room, saying_no
-from benches.lib.loads import make_backlog
+from benches.lib.loads import make_backlog, send
 from benches.lib.measured import Figures
 from benches.lib.one_load import run_load
 from benches.lib.peers.servers import Kafka, Nats, Rabbit, Redis, Server
@@ -183,6 +184,8 @@ def main(
         if not smoke:
             check_room(scratch, DISK_BYTES)
         ours = running.enter_context(Ours(Path(scratch) / "ours", {}))
+        for topic in client_load.SENT_TOPICS:
+            send(ours, topic, 1)
         make_backlog(ours, count)
         addresses = _start(present, Path(scratch), running, count)
         measured: dict[tuple[str, str], list[Figures]] = {}

@@ -30,6 +30,8 @@ from mqclient import LitePullConsumer, Message, Producer, PushConsumer, aio
 TOPIC = "BenchCases"
 BACKLOG_TOPIC = "BenchBacklog"
 LATENCY_TOPIC = "BenchLatency"
+SENT_TOPICS = (TOPIC, LATENCY_TOPIC)
+"""Topics that are registered before a case begins, so that no case measures how a topic is made."""
 
 
 # --- sends
