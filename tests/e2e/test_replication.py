@@ -312,10 +312,13 @@ def test_a_promoted_slave_goes_on_with_the_queues(pair: Standalone, tmp_path: Pa
         assert sorted(found) == sorted(bodies)
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
 def test_a_topic_of_the_last_seconds_is_promoted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool
 ) -> None:
     monkeypatch.setattr(slave_module, "PERIOD_S", 3600.0)
+    if is_killed:  # a slave that is killed does not create the topic
+        monkeypatch.setattr(slave_module, "add_late_topics", lambda *_: None)
     with Standalone(tmp_path / "store", slaves=1, settings=FAST) as running:
         master, slave = (broker.context for broker in brokers(running))
         assert until(lambda: slave.topics.version == master.topics.version)

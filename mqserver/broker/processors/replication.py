@@ -7,13 +7,24 @@ from mqcommon import fastjson
 from mqcommon.wire.bodies.replication import SlaveState
 from mqcommon.wire.codes import ResponseCode
 from mqserver.broker.context import BrokerContext
+from mqserver.broker.reply_size import WHOLE_BYTES_MAX, check_whole
 from mqserver.runtime.processor_api import Reply, Request, Response
+
+SLAVE_STATE_BYTES_MAX = WHOLE_BYTES_MAX - (64 << 10)
+"""Bytes of the largest body of GET_SLAVE_STATE; the header has the rest of the frame."""
 
 
 def slave_state(broker: BrokerContext, request: Request) -> Reply:
-    """GET_SLAVE_STATE (30000): consumer filters, and the topics whose messages were deleted."""
-    state = SlaveState(broker.filters.render().decode(), broker.store.deletions())
-    return Response(fields={}, body=state.to_json())
+    """GET_SLAVE_STATE (30000): consumer filters, and the topics whose messages were deleted.
+
+    Filters that fit no reply are left out, as RocketMQ's slaves have none either.
+    """
+    deletions = broker.store.deletions()
+    body = SlaveState(broker.filters.render().decode(), deletions).to_json()
+    if len(body) > SLAVE_STATE_BYTES_MAX:
+        body = SlaveState("", deletions).to_json()
+    check_whole(len(body), "the deleted topics")
+    return Response(fields={}, body=body)
 
 
 def access_files(broker: BrokerContext, request: Request) -> Reply:

@@ -6,6 +6,7 @@ come this way, and from a master of ours also consumer filters and which message
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -35,6 +36,12 @@ Ask = Callable[[RequestCode], Awaitable[Frame]]
 """Sends a request without header and body to the master; returns its reply."""
 
 B = TypeVar("B", bound=Body)
+log = logging.getLogger("mqserver.broker.replication")
+_NO_FILTERS = (
+    "the SQL92 filters of the master are too large for one reply and are not copied; after a "
+    "promotion consumers send them again. See maxFilterBytes"
+)
+_FILTERS_COME = "the SQL92 filters of the master are copied again"
 DELAY_FILE = "delayOffset.json"
 """The store's file; a store that is a slave's does not write it."""
 
@@ -48,6 +55,7 @@ class MetadataCopy:
         self._delays = b""
         self._life_without_own = ""
         """The life of a master of RocketMQ, which does not know our own request."""
+        self._has_filters = True
         context.saver.add(DELAY_FILE, lambda: self._delays)
 
     async def round(self, ask: Ask, life: str) -> None:
@@ -85,7 +93,11 @@ class MetadataCopy:
             self._life_without_own = life
             return
         state = SlaveState.from_json(_checked(reply, RequestCode.GET_SLAVE_STATE).body)
-        self._context.filters.copy(read_filters(state.consumer_filter.encode()).content)
+        if state.consumer_filter:
+            self._context.filters.copy(read_filters(state.consumer_filter.encode()).content)
+        if self._has_filters != bool(state.consumer_filter):
+            self._has_filters = not self._has_filters
+            log.warning(_FILTERS_COME if self._has_filters else _NO_FILTERS)
         self._context.store.take_deletions(state.deletions)
 
     def _save_delays(self, text: bytes) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mqserver.broker.context import BrokerContext
-from mqserver.broker.replication import master
+from mqserver.broker.replication import master, promotion
 from mqserver.runtime.services import Services
 from mqserver.tls.certificates import CertificateWatch, client_tls, plane_tls
 from mqstore import Store
@@ -48,8 +48,11 @@ class Replication:
         if settings.is_slave:
             from mqserver.broker.replication.slave import Slave
 
+            promotion.note_slave(self._store)
             self._slave = Slave(self._context, self._store, self._services)
-        elif settings.ha_listen:
+        else:
+            promotion.finish(self._context, self._store)
+        if self._slave is None and settings.ha_listen:
             self._store.set_replica_wait(
                 settings.replicas_awaited,
                 settings.slave_timeout,

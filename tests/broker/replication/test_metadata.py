@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +16,7 @@ from mqcommon.wire.bodies.replication import SlaveState
 from mqcommon.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from mqcommon.wire.codes import RequestCode as Code
 from mqcommon.wire.frame import Frame
+from mqserver.broker.processors import replication
 from mqserver.broker.replication import metadata
 from mqserver.broker.replication.metadata import MetadataCopy, master_figures
 from mqserver.broker.state.filters import BloomShape, Filters
@@ -168,3 +170,19 @@ async def test_the_figures_of_a_master(low: str, shown: int) -> None:
 async def test_senseless_figures_are_an_error(end: str) -> None:
     with pytest.raises(ValueError, match=r"invalid literal|no physical offset"):
         await master_figures(figures(commitLogMaxOffset=end).ask)
+
+
+def test_filters_that_fit_no_reply_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    slave, master = Slave(), Master()
+    slave.copied(master)
+    monkeypatch.setattr(replication, "SLAVE_STATE_BYTES_MAX", len(filters()))
+    broker = SimpleNamespace(filters=slave.filters, store=SimpleNamespace(deletions=lambda: "{}"))
+    reply = replication.slave_state(broker, None)  # type: ignore[arg-type]
+    assert SlaveState.from_json(reply.body) == SlaveState("", "{}")
+    master.replies[Code.GET_SLAVE_STATE] = Frame(0, body=reply.body)
+    slave.copied(master)
+    slave.copied(master)
+    assert caplog.text.count("too large for one reply") == 1
+    assert slave.filters.render().decode() == filters(), "those that were copied stay"
