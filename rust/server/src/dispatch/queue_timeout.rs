@@ -19,9 +19,13 @@ pub(crate) async fn keep_queues(core: Arc<Core>) {
     loop {
         alarm.sleep(core.clock.monotonic_ms(), Duration::MAX).await;
         alarm.clear();
-        while core.handoff.open() > 0 {
+        loop {
+            // Also after a request that was taken at once: a wake-up for each would cost more.
             tokio::time::sleep(Duration::from_millis(QUEUE_TICK_MS)).await;
             clean(&core);
+            if core.handoff.open() == 0 {
+                break;
+            }
         }
     }
 }
