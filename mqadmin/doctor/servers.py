@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 
 from mqadmin.doctor.facts import BrokerFacts, Facts
 from mqadmin.doctor.findings import Finding
+from mqadmin.doctor.replicas import check_replicas
 from mqclient.errors import ClientTimeout, UnreachableError
 from mqcommon.wire.bodies.route import ClusterInfo
 
@@ -20,12 +21,8 @@ DISK_WARNING_PERCENT = 75
 """RocketMQ deletes old files early above diskMaxUsedSpaceRatio, 75 by default."""
 DISK_ERROR_PERCENT = 90
 """RocketMQ refuses sends above diskSpaceWarningLevelRatio, 90 by default."""
-REPLICA_WARNING_BYTES = 16 << 20
-REPLICA_ERROR_BYTES = 256 << 20
-"""RocketMQ does not count a slave that is further behind (haSlaveFallbehindMax)."""
 QUEUE_WAIT_WARNING_MS = 200
 """RocketMQ answers "system busy" to a send that waited longer (waitTimeMillsInSendQueue)."""
-MIB = 1 << 20
 _RUNTIME = re.compile(r"(\d+) days?, (\d+) hours?, (\d+) minutes?, (\d+) seconds?")
 
 
@@ -44,7 +41,7 @@ def check_servers(facts: Facts, expected: Collection[str] = ()) -> Iterator[Find
         yield from _permission(broker)
         yield from _load(broker)
     yield from _versions(facts)
-    yield from _replicas(facts)
+    yield from check_replicas(facts)
 
 
 def _namesrvs(facts: Facts) -> Iterator[Finding]:
@@ -200,42 +197,4 @@ def _versions(facts: Facts) -> Iterator[Finding]:
             "warning", "broker.version", "brokers", f"they run different versions: {shown}",
             "end the upgrade: newer features fail at the older brokers",
             len(by_version), "versions",
-        )  # fmt: skip
-
-
-def _replicas(facts: Facts) -> Iterator[Finding]:
-    slaves: dict[str, list[BrokerFacts]] = defaultdict(list)
-    for broker in facts.living:
-        if not broker.is_master:
-            slaves[broker.name].append(broker)
-    for master in facts.masters:
-        if master.config.get("brokerRole") == "SYNC_MASTER" and not slaves[master.name]:
-            yield Finding(
-                "error", "broker.replica", master.subject,
-                "is a SYNC_MASTER without a slave: sends end with SLAVE_NOT_AVAILABLE",
-                "start a slave, or make it an ASYNC_MASTER",
-            )  # fmt: skip
-        for slave in slaves[master.name]:
-            yield from _replica(master, slave)
-
-
-def _replica(master: BrokerFacts, slave: BrokerFacts) -> Iterator[Finding]:
-    end, copied = master.number("commitLogMaxOffset"), slave.number("commitLogMaxOffset")
-    if end is None or copied is None:
-        return
-    lag_bytes = end - copied
-    if lag_bytes >= REPLICA_WARNING_BYTES:
-        yield Finding(
-            "error" if lag_bytes >= REPLICA_ERROR_BYTES else "warning",
-            "broker.replica", slave.subject,
-            f"is {lag_bytes / MIB:.0f} MiB behind its master",
-            "look at its log, the network between both and its disk; see haMasterAddress",
-            lag_bytes, "bytes",
-        )  # fmt: skip
-    elif lag_bytes <= -REPLICA_WARNING_BYTES:
-        yield Finding(
-            "error", "broker.replica", slave.subject,
-            f"has {-lag_bytes / MIB:.0f} MiB more than its master: their logs differ",
-            "stop the slave, move its store away and start it again, so that it copies anew",
-            lag_bytes, "bytes",
         )  # fmt: skip

@@ -17,7 +17,8 @@ from mqadmin.doctor.access import check_access, check_unanswered
 from mqadmin.doctor.facts import BrokerFacts, Facts, Unanswered
 from mqadmin.doctor.findings import SHOWN_MAX, Finding, text_of
 from mqadmin.doctor.groups import check_groups
-from mqadmin.doctor.servers import MIB, check_servers
+from mqadmin.doctor.replicas import MIB
+from mqadmin.doctor.servers import check_servers
 from mqadmin.doctor.topics import check_topics
 from mqclient import Admin as BlockingAdmin
 from mqclient import ConsumeResult, LitePullConsumer, Message, MessageQueue, Producer, PushConsumer
@@ -35,6 +36,7 @@ from mqcommon.wire.bodies.groups import (
 from mqcommon.wire.bodies.route import BrokerData, ClusterInfo
 from mqcommon.wire.bodies.topics import TopicConfig, TopicOffset
 from mqserver import Standalone
+from mqserver.broker.replication.replication import Replication
 from tests.acl.signing import ADMIN, PLAIN_ACL, home_with
 from tests.admin.json_schema import check_rows
 from tests.admin.test_admin import NAMESRV, TwoBrokers
@@ -170,6 +172,27 @@ def test_replication_lag(copied_mib: int, severity: str) -> None:
     slave = broker(broker_id=1, runtime={"commitLogMaxOffset": str(copied_mib * MIB)})
     wanted = [(severity, "broker.replica", (1000 - copied_mib) * MIB)] if severity else []
     assert findings(facts(master, slave)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("state", "lag_ms", "severity"),
+    [("transfer", 0, ""), ("transfer", 29_900, ""), ("transfer", 30_000, "warning"),
+     ("diverged", 300_000, "error"), ("verifying", HOUR_MS, "")],
+)  # fmt: skip
+def test_replication_lag_in_time(
+    state: str, lag_ms: int, severity: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {"address": "10.0.0.2:5000", "state": state, "lag_bytes": 100, "lag_ms": lag_ms}
+    wanted = [(severity, "broker.replica", lag_ms / 1000)] if severity else []
+    replication = Replication.__new__(Replication)
+    monkeypatch.setattr(replication, "slaves", list, raising=False)
+    monkeypatch.setattr(replication, "slave_status", lambda: row)
+    ours = broker(broker_id=1, address="10.0.0.2:10911", runtime=replication.figures())
+    assert findings(facts(broker(), ours)) == wanted
+    monkeypatch.setattr(replication, "slaves", lambda: [row])
+    monkeypatch.setattr(replication, "slave_status", lambda: None)
+    java = broker(broker_id=1, address="10.0.0.2:10911")
+    assert findings(facts(broker(runtime=replication.figures()), java)) == wanted
 
 
 def test_accounts() -> None:
