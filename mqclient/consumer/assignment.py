@@ -17,6 +17,7 @@ from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.rebalance_listener import RebalanceListener
 from mqclient.consumer.start_offset import start_offset
 from mqclient.consumer.subscription import Subscription
+from mqclient.consumer.unread_topics import UnreadTopics
 from mqclient.engine.client import Client
 from mqclient.engine.parallel import in_parallel
 from mqclient.engine.threads import in_thread
@@ -80,7 +81,7 @@ class Assignment(Generic[Held]):
         self._wanted = asyncio.Event()
         self._changed = asyncio.Condition()
         self._stopped = False
-        self._unreadable: set[str] = set()
+        self._unread = UnreadTopics(client)
         self._complaints: set[str] = set()
         """Troubles that were logged since the last success."""
         self.trouble: str | None = None
@@ -150,6 +151,7 @@ class Assignment(Generic[Held]):
         await in_parallel(share, subscriptions)
         complete = not incomplete
         topics = {subscription.data.topic for subscription in subscriptions}
+        self._unread.keep(topics)
         await self._give_up([queue for queue in self._held if queue.topic not in topics])
         if complete:
             self._forget_troubles()
@@ -239,9 +241,9 @@ class Assignment(Generic[Held]):
         queues = () if route is None else route.subscribe
         if subscription.initial is None:
             subscription.initial = frozenset(queues)
-        if route is not None:
-            self._note_readable(topic, bool(queues))
+        why_unread = await self._unread.note(subscription, route)
         if route is None or not queues:
+            self.trouble = why_unread or self.trouble
             return False
         mine = await self._share(topic, queues)
         if mine is None:
@@ -255,16 +257,6 @@ class Assignment(Generic[Held]):
             log.info("topic %s: this member reads %d of %d queues", topic, len(mine), len(queues))
         subscription.balanced = subscription.balanced or all(taken)
         return all(taken)
-
-    def _note_readable(self, topic: str, readable: bool) -> None:
-        """Warn once about a topic that exists and that no broker lets members read."""
-        if readable:
-            self._unreadable.discard(topic)
-            return
-        self.trouble = str(self._client.routes.not_readable(topic))
-        if topic not in self._unreadable:
-            self._unreadable.add(topic)
-            log.warning("the consumer gets no messages now: %s", self.trouble)
 
     async def _share(
         self, topic: str, queues: tuple[MessageQueue, ...]

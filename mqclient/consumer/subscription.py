@@ -61,7 +61,7 @@ class Subscription:
     announced: brokers heard of it; a push consumer pulls only then. reader: reads the values of
     messages; None leaves them bytes. max_messages: of one call, None takes batch_size; max_wait:
     seconds that a call waits for that number. pattern: the topics to find, each of which becomes a
-    subscription `for_topic`; None for a topic.
+    subscription `for_topic`; None for a topic. by_pattern: a pattern found the topic.
     """
 
     data: SubscriptionData
@@ -75,6 +75,7 @@ class Subscription:
     announced: bool = False
     reader: Reader[Any] | None = None
     pattern: re.Pattern[str] | None = None
+    by_pattern: bool = False
     max_messages: int | None = None
     max_wait: float = 0.0
 
@@ -85,7 +86,7 @@ class Subscription:
     def for_topic(self, topic: str) -> "Subscription":
         """The subscription of a topic that the pattern has found."""
         data = structs.replace(self.data, topic=topic, sub_version=next_version())
-        return replace(self, data=data, pattern=None)
+        return replace(self, data=data, pattern=None, by_pattern=True)
 
     def give_values(self, messages: list[ReceivedMessage]) -> None:
         """Have the deserializer read the values of messages, if there is one."""

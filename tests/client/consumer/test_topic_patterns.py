@@ -32,17 +32,23 @@ class Listed(Cluster):
 
     def __init__(self, *topics: str) -> None:
         super().__init__(**dict.fromkeys(topics, 1))
-        self.down = False
+        self.down, self.listed_only = False, list[str]()
         scripts = self.transport.scripts
         scripts[int(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)] = self.list
         scripts[int(RequestCode.GET_BROKER_CLUSTER_INFO)] = self.brokers
 
     def list(self, _address, _request) -> Frame:
-        return Frame(0, body=TopicList([] if self.down else list(self.topics)).to_json())
+        return Frame(
+            0, body=TopicList([] if self.down else [*self.topics, *self.listed_only]).to_json()
+        )
 
     def brokers(self, _address, _request) -> Frame:
         data = {} if self.down else {NAME: BrokerData(NAME, "DefaultCluster", {0: BROKER})}
         return Frame(0, body=ClusterInfo(data, {"DefaultCluster": [NAME]}).to_json())
+
+    def route_asks(self, topic: str) -> int:
+        asked = self.requests(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+        return sum(one.fields["topic"] == topic for one in asked)
 
     @property
     def looks(self) -> int:
@@ -270,3 +276,14 @@ async def test_the_asyncio_lite_consumer_finds_topics_too(mq):
             await producer.send(mqclient.Message(topic, b"x"))
         async with asyncio.timeout(60):
             assert [message.body for message in await consumer.poll(timeout=60)] == [b"x"]
+
+
+@BOTH
+async def test_a_found_topic_without_a_route_is_no_warning(kind, caplog):
+    cluster = Listed("orders-eu")
+    cluster.listed_only = ["orders-us"]
+    async with reading(kind, cluster, [], topic=re.compile("orders-eu")) as consumer:
+        consumer.subscribe(ORDERS, "*", *([print] if kind == "push" else []))
+        await until_async(lambda: "orders-us" in consumer.subscription())
+        await until_async(lambda: cluster.route_asks("orders-us") > 5)
+    assert "until it exists" not in caplog.text
