@@ -21,6 +21,7 @@ from mqserver.config.loaded import SettingsError
 from mqserver.embedded.in_process import pair_broker, pair_namesrv
 from mqserver.embedded.standalone import Standalone
 from mqserver.runtime.logs import set_up
+from mqserver.runtime.ports import PortInUseError
 
 
 def run_standalone(
@@ -40,7 +41,11 @@ def run_standalone(
         both.stop()  # removes a temporary store
         raise
     stopped = stop_on_signals()
-    both.start()
+    try:
+        both.start()
+    except PortInUseError as error:
+        option = f"{error.flag} {error.setting}=VALUE"
+        raise OSError(error.errno, f"{error.strerror}: {option}") from error
     keep_what_is_there()
     announce_namesrv()
     name = both.broker_settings["brokerName"]

@@ -12,6 +12,7 @@ from mqserver.config.loaded import Loaded
 from mqserver.config.namesrv_table import NAMESRV
 from mqserver.config.paths import broker_override, namesrv_override
 from mqserver.namesrv.server import NameServer
+from mqserver.runtime.ports import naming_flag
 
 ORIGIN = "standalone"
 
@@ -63,12 +64,14 @@ class InProcessServers:
         sharing = 2 + len(self._slave_settings)  # the process's file descriptors
         with ExitStack() as started:
             names = NameServer(pair_namesrv(self._namesrv_settings), servers=sharing)
-            names.start()
+            with naming_flag("--set-namesrv"):
+                names.start()
             started.callback(names.stop)
             brokers = []
             for settings in (self._broker_settings, *self._slave_settings):
                 broker = Broker(pair_broker(settings, namesrv=names.address), servers=sharing)
-                broker.start()
+                with naming_flag("--set"):
+                    broker.start()
                 started.callback(broker.stop)
                 brokers.append(broker)
             started.pop_all()

@@ -6,7 +6,17 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["naming_port"]
+__all__ = ["PortInUseError", "naming_flag", "naming_port"]
+
+
+class PortInUseError(OSError):
+    """A port is in use. setting: the one that changes the port."""
+
+    def __init__(self, text: str, setting: str) -> None:
+        super().__init__(errno.EADDRINUSE, text)
+        self.setting = setting
+        self.flag = ""
+        """The option of `mqserver standalone` for settings of this server; "" if unknown."""
 
 
 @contextmanager
@@ -19,4 +29,14 @@ def naming_port(port: str, setting: str) -> Iterator[None]:
             raise
         text = f"port {port} is in use: {error.strerror or error}"
         advice = f"stop the other server or set another {setting}"
-        raise OSError(error.errno, f"{text}; {advice}") from error
+        raise PortInUseError(f"{text}; {advice}", setting) from error
+
+
+@contextmanager
+def naming_flag(flag: str) -> Iterator[None]:
+    """Have the error of a port that is in use know the option for settings of its server."""
+    try:
+        yield
+    except PortInUseError as error:
+        error.flag = flag
+        raise

@@ -133,7 +133,16 @@ class TestMistakes:
 
     def test_standalone_names_the_port_in_use(self, tmp_path: Path, taken: int) -> None:
         names = ["--set-namesrv", f"listenPort={taken}"]
-        self.refused(1, f"port {taken} is in use", args=["standalone", *names])
+        option = "set another listenPort: --set-namesrv listenPort="
+        self.refused(1, f"port {taken} is in use", option, args=["standalone", *names])
+
+    def test_standalone_names_the_option_of_the_broker(self, taken: int) -> None:
+        for setting, value in (("listenPort", taken), ("metricsListen", f"127.0.0.1:{taken}")):
+            ports = ["--set-namesrv", "listenPort=0", "--set", "listenPort=0"]
+            done = run("standalone", *ports, "--set", f"{setting}={value}")
+            assert done.returncode == 1
+            wanted = rf"mqserver: port {taken} .*is in use.* another {setting}: --set {setting}="
+            assert re.search(wanted, done.stderr), done.stderr
 
     def test_a_locked_store(self, tmp_path: Path) -> None:
         with running("broker", "start", *small(tmp_path)) as broker:
