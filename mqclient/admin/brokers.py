@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from mqclient.admin.channel import Room
 from mqclient.errors import NotFoundError
-from mqclient.settings.checks import seconds
+from mqclient.settings.checks import answer_timeout
 from mqcommon import java_properties
 from mqcommon.message import MessageQueue
 from mqcommon.wire.bodies.groups import BrokerStatsData, ConsumeStatsList
@@ -118,7 +118,9 @@ class Brokers(Room):
         call = broker_calls.broker_consume_stats(ordered=ordered)
         if timeout is None:
             return await self._channel.ask_broker(address, call, slow=True)
-        reply = await self._channel.engine.call_broker(address, call.request, seconds(timeout))
+        reply = await self._channel.engine.call_broker(
+            address, call.request, answer_timeout(timeout)
+        )
         return call.result(reply, address)
 
     async def config(self, address: str) -> dict[str, str]:

@@ -19,7 +19,7 @@ from mqclient.producer.producer import sends_middleware
 from mqclient.producer.queue_choice import OrderKey, QueueChoice, Selector, queue_choice
 from mqclient.producer.results import SendResult
 from mqclient.producer.values import MessageMaker
-from mqclient.settings.checks import seconds
+from mqclient.settings.checks import answer_timeout
 from mqclient.settings.declare import explained, made_of, takes
 from mqclient.settings.producers import ProducerOptions, SendOptions
 from mqcommon.message import Message, MessageQueue, ReceivedMessage
@@ -93,7 +93,7 @@ class Producer(SyncClient, MessageMaker[V]):
         choice: QueueChoice | None,
         timeout: float | None,
     ) -> SendResult:
-        limit = self._async.settings.timeout if timeout is None else seconds(timeout)
+        limit = self._async.settings.timeout if timeout is None else answer_timeout(timeout)
         return self._running.run(self._async._send_chosen(message, choice, limit))
 
     def send_async(
@@ -171,7 +171,7 @@ class Producer(SyncClient, MessageMaker[V]):
     ) -> Future[Sent]:
         """Wait for room in the caller's thread, then start `work(seconds left)` on the loop."""
         thread = self._running
-        left = self._async.settings.timeout if timeout is None else seconds(timeout)
+        left = self._async.settings.timeout if timeout is None else answer_timeout(timeout)
         in_flight, (count, size) = self._async._in_flight, size_of(message)
         accepted = in_flight.accept(count, size)
         if accepted is None:
@@ -226,7 +226,7 @@ class Producer(SyncClient, MessageMaker[V]):
         timeout: float | None = None,
     ) -> ReceivedMessage:
         choice, thread = queue_choice(queue, order_key, selector), self._running
-        limit = self._async.settings.timeout if timeout is None else seconds(timeout)
+        limit = self._async.settings.timeout if timeout is None else answer_timeout(timeout)
         reply: ReceivedMessage = around(
             self._middleware,
             (message, SendContext("request")),

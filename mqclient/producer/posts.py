@@ -14,7 +14,7 @@ from mqclient.producer.in_flight import InFlight
 from mqclient.producer.posted_send import OnSent, PostedOneway, PostedSend
 from mqclient.producer.results import SendResult
 from mqclient.producer.sender import Sender
-from mqclient.settings.checks import seconds
+from mqclient.settings.checks import answer_timeout
 from mqcommon.message import DELIVER_AT, Message
 
 __all__ = ["Posts", "told"]
@@ -51,7 +51,7 @@ class Posts:
         if self.must_queue or type(message) is not Message or DELIVER_AT in message.properties:
             return None
         sender = self.sender
-        limit = sender.settings.timeout if timeout is None else seconds(timeout)
+        limit = sender.settings.timeout if timeout is None else answer_timeout(timeout)
         try:
             outgoing = sender.prepare(message, sender.settings)
         except (TypeError, ValueError):

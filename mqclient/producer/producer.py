@@ -34,7 +34,7 @@ from mqclient.producer.request_reply import Requests
 from mqclient.producer.results import PartsResult, SendResult
 from mqclient.producer.sender import Sender
 from mqclient.producer.values import MessageMaker
-from mqclient.settings.checks import check_topic, seconds
+from mqclient.settings.checks import answer_timeout, check_topic, seconds
 from mqclient.settings.declare import explained, takes
 from mqclient.settings.producers import ProducerOptions, SendOptions
 from mqclient.trace.dispatcher import TraceDispatcher
@@ -164,7 +164,7 @@ class Producer(AsyncClient, MessageMaker[V]):
         """
         if not self._client.running:
             self._client.check_running()
-        limit = self.settings.timeout if timeout is None else seconds(timeout)
+        limit = self.settings.timeout if timeout is None else answer_timeout(timeout)
         count, size = (1, len(message.body)) if type(message) is Message else size_of(message)
         accepted = self._in_flight.accept(count, size)
         if accepted is None:
@@ -225,7 +225,7 @@ class Producer(AsyncClient, MessageMaker[V]):
         """
         if not self._client.running:
             self._client.check_running()
-        limit = self.settings.timeout if timeout is None else seconds(timeout)
+        limit = self.settings.timeout if timeout is None else answer_timeout(timeout)
         if self._linger is not None:
             return self._send_chosen(message, None, limit)
         if type(message) is Message:
@@ -322,7 +322,7 @@ class Producer(AsyncClient, MessageMaker[V]):
         """
         self._client.check_running()
         choice = queue_choice(queue, order_key, selector)
-        limit = self.settings.timeout if timeout is None else seconds(timeout)
+        limit = self.settings.timeout if timeout is None else answer_timeout(timeout)
         async with self._counted(message, limit) as left:
             reply: ReceivedMessage = await self._around(
                 "request", message, lambda: self._request(message, choice, left)

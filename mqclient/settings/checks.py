@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from types import MappingProxyType
 
+from mqclient.settings.declare import ANSWER_MAX_S, INTERVAL_MAX_S
 from mqcommon import names
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -15,13 +16,23 @@ NAMESRV_DEFAULT = "127.0.0.1:9876"
 _ADDRESS_SERVER = re.compile(r"http://[^/\s;,]+/[^\s;,]*[^/\s;,]")
 
 
-def seconds(duration: float, name: str = "timeout", floor: float = 0.0) -> float:
-    """Check a number of seconds; ValueError below the floor, TypeError for other types."""
+def seconds(
+    duration: float, name: str = "timeout", floor: float = 0.0, ceiling: float = INTERVAL_MAX_S
+) -> float:
+    """Check a number of seconds; ValueError out of the range, TypeError for other types."""
     if isinstance(duration, bool) or not isinstance(duration, (int, float)):
         raise TypeError(f"{name} must be a number of seconds, not {duration!r}")
     if not duration >= floor:
         raise ValueError(f"{name} must be at least {floor:g} seconds, not {duration:g}")
+    if duration > ceiling:
+        hint = "; give seconds, not milliseconds" if duration / 1000 <= ceiling else ""
+        raise ValueError(f"{name} must be at most {ceiling:g} seconds, not {duration:g}{hint}")
     return float(duration)
+
+
+def answer_timeout(timeout: float) -> float:
+    """Check the seconds that a call waits for a server. Raises as `seconds` does."""
+    return seconds(timeout, ceiling=ANSWER_MAX_S)
 
 
 def milliseconds(name: str, when: datetime) -> int:

@@ -11,7 +11,15 @@ from mqclient.engine.namespace import check_namespace
 from mqclient.engine.tls import TlsConfig, connector_tls
 from mqclient.engine.transport_like import TransportLike
 from mqclient.settings.checks import checked_map, namesrv_addresses
-from mqclient.settings.declare import DAY_S, Declared, Option, by_value, declared, narrowed
+from mqclient.settings.declare import (
+    ANSWER_MAX_S,
+    INTERVAL_MAX_S,
+    Declared,
+    Option,
+    by_value,
+    declared,
+    narrowed,
+)
 from mqclient.settings.identity import Account, ClientId, Credentials, account_of
 from mqcommon.own_address import own_address
 from mqcommon.wire.codes import SerializeType
@@ -78,7 +86,8 @@ class ClientOptions(Declared):
         Option("TLS for connections to NameServers and brokers; None connects without TLS"),
     ] = None
     request_timeout: Annotated[
-        float, Option("longest time to wait for the answer to one request", "s", 0.001, 1000)
+        float,
+        Option("longest time to wait for the answer to one request", "s", 0.001, ANSWER_MAX_S),
     ] = 3.0
     client_id: Annotated[ClientId, Option("parts of the id that brokers know")] = ClientId()
     address_map: Annotated[
@@ -99,10 +108,15 @@ class ClientOptions(Declared):
     ] = None
     route_poll_interval: Annotated[
         float,
-        Option("time between two requests for the routes of the topics in use", "s", 0.001, DAY_S),
+        Option(
+            "time between two requests for the routes of the topics in use",
+            "s",
+            0.001,
+            INTERVAL_MAX_S,
+        ),
     ] = 30.0
     heartbeat_interval: Annotated[
-        float, Option("time between two heartbeats to each broker", "s", 0.001, DAY_S)
+        float, Option("time between two heartbeats to each broker", "s", 0.001, INTERVAL_MAX_S)
     ] = 30.0
     transport: Annotated[
         TransportLike | None,
@@ -159,5 +173,10 @@ class AdminOptions(ClientOptions):
     _: KW_ONLY
     timeout: Annotated[
         float,
-        Option("time to wait for one answer; statistics get three times as long", "s", 0.001, 1000),
+        Option(
+            "time to wait for one answer; statistics get three times as long",
+            "s",
+            0.001,
+            ANSWER_MAX_S,
+        ),
     ] = 5.0

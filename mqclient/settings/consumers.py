@@ -13,11 +13,20 @@ from mqclient.engine.namespace import Namespace
 from mqclient.engine.serializing import Deserialize, W, check_deserializer
 from mqclient.settings.checks import check_group, check_topic
 from mqclient.settings.clients import COUNTS, ClientOptions, Namesrv
-from mqclient.settings.declare import DAY_S, Option, by_value, declared
+from mqclient.settings.declare import (
+    ANSWER_MAX_S,
+    DAY_S,
+    INTERVAL_MAX_S,
+    Option,
+    by_value,
+    declared,
+)
 from mqclient.settings.values import Limits, PullLimits, Trace
 from mqcommon import names
 
 __all__ = ["LitePullOptions", "PushOptions"]
+
+COMMIT_INTERVAL_MAX_S = 600
 
 ConsumeFrom = Literal["latest", "earliest"] | datetime
 
@@ -69,10 +78,17 @@ Allocate = Annotated[
     ),
 ]
 PullBatch = Annotated[int, Option("most messages that one pull requests", "messages", 1, 1024)]
-RebalanceInterval = Annotated[float, Option("time between two rebalances", "s", 0.01, DAY_S)]
+RebalanceInterval = Annotated[
+    float, Option("time between two rebalances", "s", 0.01, INTERVAL_MAX_S)
+]
 LongPollTimeout = Annotated[
     float,
-    Option("longest time for which the broker holds a pull that finds no message", "s", 0.01, 1000),
+    Option(
+        "longest time for which the broker holds a pull that finds no message",
+        "s",
+        0.01,
+        ANSWER_MAX_S,
+    ),
 ]
 
 READS = Option(
@@ -162,12 +178,10 @@ class PushOptions(ClientOptions, Generic[W]):
         Limits()
     )
     pull_batch: PullBatch = 32
-    pull_interval: Annotated[float, Option("pause between two pulls of a queue", "s", 0, DAY_S)] = (
-        0.0
-    )
+    pull_interval: Annotated[float, Option("pause between two pulls of a queue", "s", 0, 60)] = 0.0
     long_poll_timeout: LongPollTimeout = 15.0
     commit_interval: Annotated[
-        float, Option("time between two commits of the offsets", "s", 0.01, DAY_S)
+        float, Option("time between two commits of the offsets", "s", 0.01, COMMIT_INTERVAL_MAX_S)
     ] = 5.0
     rebalance_interval: RebalanceInterval = 20.0
     metrics: Annotated[ClientMetrics | None, COUNTS] = None
@@ -220,7 +234,7 @@ class LitePullOptions(ClientOptions, Generic[W]):
             "consumer loses a queue, and at close; None commits only by `commit()`",
             "s",
             0.01,
-            DAY_S,
+            COMMIT_INTERVAL_MAX_S,
         ),
     ] = 5.0
     deserializer: Annotated[Deserialize[W] | None, READS] = None

@@ -5,7 +5,7 @@ from the fields. A group of options is a frozen dataclass:
 
     @declared
     class Linger(Declared):
-        wait: Annotated[float, Option("time that a send waits", "s", 0.001, 60)] = 0.005
+        wait: Annotated[float, Option("time that a send waits", "s", 0.001, 1)] = 0.005
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ from typing import (
 )
 
 __all__ = [
+    "ANSWER_MAX_S",
     "DAY_S",
+    "INTERVAL_MAX_S",
     "Declared",
     "Option",
     "Row",
@@ -55,6 +57,9 @@ S = TypeVar("S")
 T = TypeVar("T")
 D = TypeVar("D", bound="Declared")
 
+ANSWER_MAX_S = 300
+"""Longest time that a call may wait for a server, in seconds. More is a mistake: milliseconds."""
+INTERVAL_MAX_S = 3600
 DAY_S = 86_400
 _COLUMNS = 96
 """Of a docstring, so that `help` of it has 100."""

@@ -12,7 +12,7 @@ from mqclient.engine.serializing import Serialize, W, check_serializer
 from mqclient.producer.transactions.state import CheckHandler
 from mqclient.settings.checks import check_group, check_topic
 from mqclient.settings.clients import COUNTS, ClientOptions, Namesrv, connection_of
-from mqclient.settings.declare import Option, by_value, changed, declared
+from mqclient.settings.declare import ANSWER_MAX_S, Option, by_value, changed, declared
 from mqclient.settings.values import Compression, Linger, Retry, SendLimits, Trace
 
 __all__ = ["ProducerOptions", "SendOptions", "TransactionOptions", "producer_options"]
@@ -48,7 +48,7 @@ class SendOptions(ClientOptions, Generic[W]):
     _: KW_ONLY
     group: Group = "PYTHON_PRODUCER"
     timeout: Annotated[
-        float, Option("longest time for a whole send, retries included", "s", 0.001, 1000)
+        float, Option("longest time for a whole send, retries included", "s", 0.001, ANSWER_MAX_S)
     ] = 3.0
     retry: Annotated[Retry, Option("when a message is sent again")] = Retry()
     linger: Annotated[

@@ -46,7 +46,7 @@ class Linger(Declared):
     Linger(0.005)
     """
 
-    wait: Annotated[float, Option("longest time that a send waits", "s", 0.0001, 60)] = 0.005
+    wait: Annotated[float, Option("longest time that a send waits", "s", 0.0001, 1)] = 0.005
     _: KW_ONLY
     max_messages: Annotated[
         int, Option("a batch of this many leaves without further waiting", "messages", 1, 10_000)

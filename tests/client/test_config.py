@@ -25,6 +25,7 @@ from mqclient.settings.clients import ConnectionOptions
 from mqclient.settings.consumers import PushOptions
 from mqclient.settings.declare import rows
 from scripts.client_options_page import CLIENTS, VALUES
+from tests.client.cluster import Cluster
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,9 @@ def test_fields_of_a_message_are_named(argument, value, words):
         ("client_id", "a@b", "client_id must be a ClientId, not 'a@b'"),
         ("transport", 5, r"transport must be a transport such as MockTransport\(\), not 5"),
         ("request_timeout", "3", "request_timeout must be a number of seconds, not '3'"),
-        ("request_timeout", 3000, "1_000 seconds, not 3000; give seconds, not milliseconds"),
+        ("request_timeout", 3000, "300 seconds, not 3000; give seconds, not milliseconds"),
+        ("heartbeat_interval", 30000, "3_600 seconds, not 30000; give seconds, not milli"),
+        ("route_poll_interval", 30000, "3_600 seconds, not 30000; give seconds, not milli"),
         ("serialize", "json", "serialize must be SerializeType or None, not 'json'"),
         ("requst_timeout", 3, "unknown argument 'requst_timeout'; did you mean request_timeout"),
     ],
@@ -146,7 +149,7 @@ def test_arguments_of_a_producer_are_named(argument, value, words):
         ({"group": " "}, "group must not be blank"),
         ({"group": "DEFAULT_CONSUMER"}, "placeholder of RocketMQ"),
         ({"commit_interval": "5"}, "commit_interval must be a number of seconds or None, not '5'"),
-        ({"commit_interval": 0}, "commit_interval must be 0.01 to 86_400 seconds, not 0"),
+        ({"commit_interval": 0}, "commit_interval must be 0.01 to 600 seconds, not 0"),
         ({"pull_batch": 0}, "pull_batch must be 1 to 1_024 messages, not 0"),
         ({"limits": Limits()}, r"limits must be a PullLimits, not Limits\(\)"),
         ({"namesvr": "a:1"}, "unknown argument 'namesvr'"),
@@ -204,6 +207,59 @@ def test_durations():
         seconds(-1, "interval")
     with pytest.raises(ValueError, match="timeout"):
         seconds(float("nan"))
+    with pytest.raises(ValueError, match=r"at most 3600 seconds, not inf$"):
+        seconds(float("inf"))
+
+
+IN_MILLISECONDS = [
+    (PushConsumer, {"commit_interval": 5000}),
+    (LitePullConsumer, {"commit_interval": 5000}),
+    (PushConsumer, {"long_poll_timeout": 15_000}),
+    (PushConsumer, {"long_poll_timeout": 500}),
+    (LitePullConsumer, {"long_poll_timeout": 500}),
+    (PushConsumer, {"pull_interval": 100}),
+    (PushConsumer, {"rebalance_interval": 20_000}),
+    (LitePullConsumer, {"rebalance_interval": 20_000}),
+]
+
+
+@pytest.mark.parametrize("face", [mqclient, aio], ids=["blocking", "asyncio"])
+@pytest.mark.parametrize(("kind", "options"), IN_MILLISECONDS)
+def test_milliseconds_are_refused_by_consumers(face, kind, options):
+    ((name, value),) = options.items()
+    with pytest.raises(ValueError, match=f"{name} must be .*not {value}; give seconds, not milli"):
+        getattr(face, kind.__name__)("g", "a:1", **options)
+
+
+@pytest.mark.parametrize("face", [mqclient, aio], ids=["blocking", "asyncio"])
+def test_milliseconds_are_refused_by_producers(face):
+    for made in (lambda: face.Producer(timeout=500), lambda: face.Admin("a:1", timeout=500)):
+        with pytest.raises(ValueError, match=r"timeout must be .*500; give seconds, not millisec"):
+            made()
+    with pytest.raises(ValueError, match=r"wait must be .* not 5; give seconds, not milli"):
+        Linger(5)
+
+
+async def test_milliseconds_are_refused_by_calls():
+    transport, words = Cluster(T=1).transport, "at most 300 seconds, not 500; give seconds, not mi"
+    with mqclient.Producer("a:1", transport=transport) as producer:
+        for call in (producer.send, producer.send_async, producer.request):
+            with pytest.raises(ValueError, match=words):
+                call(Message("T", b"x"), timeout=500)
+        with pytest.raises(ValueError, match="at most 3600 seconds, not 20000; give seconds"):
+            producer.flush(20_000)
+    async with aio.Producer("a:1", transport=transport) as sender:
+        for send in (sender.send, sender.request):
+            with pytest.raises(ValueError, match=words):
+                await send(Message("T", b"x"), timeout=500)
+    with mqclient.LitePullConsumer("g", "a:1", transport=transport) as lite:
+        lite.subscribe("T")
+        with pytest.raises(ValueError, match=words):
+            lite.poll(timeout=500)
+    async with aio.LitePullConsumer("g", "a:1", transport=transport) as lite:
+        lite.subscribe("T")
+        with pytest.raises(ValueError, match=words):
+            await lite.poll(timeout=500)
 
 
 @pytest.mark.parametrize("topic", ["", " ", "a b", "a/b", "x" * 128, "tøpic"])

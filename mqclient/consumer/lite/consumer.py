@@ -18,7 +18,7 @@ from mqclient.consumer.subscription import SqlFilter, Subscription, Topic, subsc
 from mqclient.engine.parallel import in_parallel
 from mqclient.engine.serializing import OfValues, V
 from mqclient.errors import BrokerError, RocketMQError
-from mqclient.settings.checks import check_range, check_readable, seconds
+from mqclient.settings.checks import answer_timeout, check_range, check_readable, seconds
 from mqclient.settings.consumers import LitePullOptions
 from mqclient.settings.declare import explained, takes
 from mqcommon.message import MessageQueue, ReceivedMessage, queue_of
@@ -238,7 +238,7 @@ class LitePullConsumer(Consumer, OfValues[V]):
         if isinstance(max_messages, float):
             raise TypeError(f"max_messages must be int, not float; poll(timeout={max_messages})?")
         check_range("max_messages", max_messages, 1, POLL_COUNT_MAX)
-        limit = seconds(timeout)
+        limit = answer_timeout(timeout)
         await asyncio.sleep(0)
         return await self._buffer.take_many(max_messages, limit)
 

@@ -222,6 +222,5 @@ class HandlerSubscriptions(OfValues[V]):
                     f"max_messages {messages} is more than a consumer holds of one queue; raise "
                     f"limits=Limits(queue_messages={held})"
                 )
-        if seconds(wait, "max_wait") > WAIT_MAX_S:
-            raise ValueError(f"max_wait must be at most {WAIT_MAX_S:g} seconds, not {wait:g}")
-        subscription.max_messages, subscription.max_wait = messages, float(wait)
+        subscription.max_messages = messages
+        subscription.max_wait = seconds(wait, "max_wait", ceiling=WAIT_MAX_S)

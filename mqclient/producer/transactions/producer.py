@@ -19,7 +19,7 @@ from mqclient.producer.transactions.state import (
     TransactionState,
     decided,
 )
-from mqclient.settings.checks import seconds
+from mqclient.settings.checks import answer_timeout, seconds
 from mqclient.settings.declare import explained, takes
 from mqclient.settings.producers import TransactionOptions
 from mqcommon.message import Message
@@ -169,7 +169,7 @@ class TransactionProducer(Producer[V]):
         the block raises as `send` does, and NotDurableError if the half message is stored less
         durably than asked: it is rolled back then. ValueError for a delayed message.
         """
-        limit = self.settings.timeout if timeout is None else seconds(timeout)
+        limit = self.settings.timeout if timeout is None else answer_timeout(timeout)
         return Transaction(self._halves, message, limit, self._middleware)
 
     async def send_in_transaction(

@@ -310,7 +310,7 @@ UNCLOSED_AT_A_SILENT_SERVER = """
     import sys
     from mqclient import Message, Producer
 
-    producer = Producer(sys.argv[1], timeout=900, request_timeout=900)
+    producer = Producer(sys.argv[1], timeout=300, request_timeout=300)
     producer.start()
     producer.send_async(Message("T", b"x"))
 """
@@ -341,7 +341,7 @@ UNCLOSED_CONSUMERS = """
             assert go_on.wait(30)
 
         consumer = PushConsumer(
-            "g_unclosed_push", namesrv, consume_from="earliest", commit_interval=3600
+            "g_unclosed_push", namesrv, consume_from="earliest", commit_interval=600
         )
         consumer.subscribe(topic, "*", handle)
         consumer.start()

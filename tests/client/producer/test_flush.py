@@ -11,10 +11,9 @@ import pytest
 from mqclient import BrokerError, ClientTimeout, ClosedError, Linger, Message, Producer, aio
 from mqcommon.wire import Frame, RequestCode
 from tests.client.cluster import NAMESRV, Cluster
+from tests.client.producer.endless import LONG, endless
 from tests.client.producer.gate import Gate
 from tests.waiting import until_async
-
-LONG = 60.0
 
 
 async def test_flush_waits_for_the_sends_before_it_only() -> None:
@@ -52,7 +51,7 @@ async def test_a_flush_that_times_out_counts_what_is_left() -> None:
 
 async def test_flush_ends_the_wait_of_linger() -> None:
     cluster = Cluster(T=1)
-    options = {"transport": cluster.transport, "linger": Linger(LONG / 3), "timeout": LONG}
+    options = {"transport": cluster.transport, "linger": endless(), "timeout": LONG}
     async with aio.Producer(NAMESRV, **options) as producer:
         sends = [asyncio.create_task(producer.send(Message("T", b"x"))) for _ in range(3)]
         await asyncio.sleep(0)

@@ -13,9 +13,7 @@ from mqclient.aio import Producer
 from mqcommon.wire import Frame, RequestCode
 from mqserver.embedded.standalone import Standalone
 from tests.client.cluster import NAMESRV, Cluster
-
-LONG = 60.0
-"""A linger so long that only a limit or a close ends it, in seconds."""
+from tests.client.producer.endless import LONG, endless
 
 
 def producer(cluster: Cluster, **options) -> Producer:
@@ -86,12 +84,12 @@ async def test_the_time_or_a_bound_sends_a_batch():
     assert sends(cluster) == [(MANY, "0")]
 
     cluster = Cluster(T=1)
-    async with producer(cluster, linger=Linger(LONG, max_messages=3), timeout=2 * LONG) as sender:
+    async with producer(cluster, linger=endless(max_messages=3), timeout=2 * LONG) as sender:
         await asyncio.gather(*(sender.send(Message("T", b"x")) for _ in range(6)))
     assert sends(cluster) == [(MANY, "0")] * 2
 
     cluster = Cluster(T=1)
-    async with producer(cluster, linger=Linger(LONG, max_bytes=1200), timeout=2 * LONG) as sender:
+    async with producer(cluster, linger=endless(max_bytes=1200), timeout=2 * LONG) as sender:
         first = [asyncio.ensure_future(sender.send(Message("T", bytes(400)))) for _ in range(3)]
         await asyncio.gather(*first[:2])
         assert sends(cluster) == [(MANY, "0")]
@@ -106,7 +104,7 @@ async def test_sends_with_middleware_and_limits_are_gathered_too():
         yield
 
     async with producer(
-        cluster, linger=Linger(LONG, max_messages=5), timeout=2 * LONG,
+        cluster, linger=endless(max_messages=5), timeout=2 * LONG,
         middleware=[note], limits=SendLimits(max_messages=5),
     ) as sender:  # fmt: skip
         await asyncio.gather(*(sender.send(Message("T", b"x")) for _ in range(5)))
@@ -170,7 +168,7 @@ async def test_a_message_that_cannot_be_sent_fails_alone():
 
 async def test_close_sends_what_waits_and_a_cancelled_send_is_left_out():
     cluster = Cluster(T=1)
-    async with producer(cluster, linger=Linger(LONG), timeout=2 * LONG) as sender:
+    async with producer(cluster, linger=endless(), timeout=2 * LONG) as sender:
         sending = [asyncio.ensure_future(sender.send(Message("T", b"%d" % i))) for i in range(3)]
         await asyncio.sleep(0)
         sending[0].cancel()
@@ -182,7 +180,7 @@ async def test_close_sends_what_waits_and_a_cancelled_send_is_left_out():
 
 
 async def test_bad_settings_are_refused():
-    with pytest.raises(ValueError, match=r"wait must be 0\.0001 to 60 seconds, not -1"):
+    with pytest.raises(ValueError, match=r"wait must be 0\.0001 to 1 seconds, not -1"):
         Producer(NAMESRV, linger=Linger(-1))
     with pytest.raises(ValueError, match="max_messages must be 1 to 10_000 messages, not 0"):
         Producer(NAMESRV, linger=Linger(max_messages=0))

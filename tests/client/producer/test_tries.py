@@ -96,7 +96,7 @@ async def test_a_refusal_by_every_broker_is_raised_at_once(code):
     cluster = Cluster()
     brokers(cluster, "ab")
     cluster.transport.scripts[310] = lambda _a, _r: Frame(code, remark="no")
-    async with producer(cluster, timeout=900) as sender:
+    async with producer(cluster, timeout=300) as sender:
         with pytest.raises(BrokerError) as caught:
             await sender.send(Message("T", b"x"))
     assert caught.value.code == code
@@ -117,7 +117,7 @@ async def test_a_refusal_does_not_end_the_wait_for_another_broker(quick):
 async def test_retries_bound_the_tries(quick):
     cluster = Cluster(T=1)
     cluster.transport.scripts[310] = lambda address, _r: refused(address)
-    async with producer(cluster, retry=Retry(max_retries=2), timeout=900) as sender:
+    async with producer(cluster, retry=Retry(max_retries=2), timeout=300) as sender:
         with pytest.raises(UnreachableError, match="advertises for it: refused"):
             await sender.send(Message("T", b"x"))
     assert len(asked(cluster)) == 3
@@ -152,7 +152,7 @@ async def test_less_durable_copies_are_few(quick):
         return reply
 
     cluster.transport.scripts[310] = lesser
-    async with producer(cluster, retry=Retry(not_durable=True), timeout=900) as sender:
+    async with producer(cluster, retry=Retry(not_durable=True), timeout=300) as sender:
         assert (await sender.send(Message("T", b"x"))).status == "SLAVE_NOT_AVAILABLE"
     assert len(asked(cluster)) == 3
 
