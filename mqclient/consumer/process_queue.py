@@ -53,6 +53,7 @@ class ProcessQueue:
         "_count",
         "_pulls",
         "_starts",
+        "at_end",
         "broker_id",
         "bytes_held",
         "counts",
@@ -78,6 +79,8 @@ class ProcessQueue:
         """The queue as handlers see it, without the namespace."""
         self.next_offset = next_offset
         """Offset of the next pull."""
+        self.at_end = False
+        """Whether the last answer had messages, up to the end of the queue."""
         self.broker_id = 0
         """Broker id that the last answer suggested to pull from."""
         self.bytes_held = 0

@@ -167,6 +167,8 @@ class Puller:
         take = partial(self._take, held, subscription)
         outages, suspend = self._client.outages, self._settings.long_poll_timeout
         pause = handle_reply(held, asked, reply, take, outages, suspend)
+        if held.at_end:  # handlers come first, because the next pull only waits for a message
+            await asyncio.sleep(0)
         return max(pause, self._settings.pull_interval)
 
     def _template(self, held: ProcessQueue, subscription: Subscription) -> FrameTemplate:
@@ -192,6 +194,7 @@ class Puller:
         if answer.moved:
             self._offsets.update(held.queue, answer.next_offset, forward_only=False)
         messages, size = wanted(subscription, answer)
+        held.at_end = bool(messages) and answer.next_offset >= answer.max_offset
         if messages:
             counts = self._statistics.of(held.queue.topic)
             counts.pulls += 1

@@ -33,11 +33,16 @@ RunDone = Callable[[Run], None]
 
 
 class _Worker:
-    """What the others see of a thread. count: calls that it has made, at the last watch `seen`."""
+    """What the others see of a thread. count: calls that it has made, at the last watch `seen`.
 
-    __slots__ = ("count", "is_stuck", "run", "seen")
+    wakes: passes it the next work, or the end, while it is idle. A queue of all threads would wake
+    a second one each time, because a `SimpleQueue` wakes the next reader after each `get`.
+    """
+
+    __slots__ = ("count", "is_stuck", "run", "seen", "wakes")
 
     def __init__(self) -> None:
+        self.wakes: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self.count = self.seen = 0
         self.is_stuck = False
         self.run: Run | None = None
@@ -62,17 +67,16 @@ class Threads:
         self._finished = finished
         self._run_finished = run_finished
         self._enter = enter
-        self._wakes: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        """Passes the next work, or the end, to an idle thread."""
         self._long = LONG_MAX
         self._lock = threading.Lock()  # guards all fields below
         self._parts = Parts()
         self._outbox: list[tuple[ConsumeRequest, Any] | Run] = []
-        self._threads: list[threading.Thread] = []
+        self._workers: list[_Worker] = []
+        self._idle: list[_Worker] = []
+        """The thread that was busy last is woken first: its memory is still in the caches."""
         self._busy: set[_Worker] = set()
-        """Threads that are not idle."""
         self._running = 0
-        """Those of them that are not stuck."""
+        """Number of the busy ones that are not stuck."""
         self._coming = False
         self._is_watching = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -98,8 +102,8 @@ class Threads:
 
     def stop(self) -> None:
         """Let each thread end after its call."""
-        for _ in self._threads:
-            self._wakes.put(False)
+        for worker in self._workers:
+            worker.wakes.put(False)
 
     def _watch_soon(self) -> None:
         if not self._is_watching and self._loop is not None:
@@ -148,19 +152,19 @@ class Threads:
         """Wake or start a thread, unless those that run, or the one that comes, are enough."""
         if self._coming or (self._running and self._is_short):
             return
-        if len(self._busy) < len(self._threads):
+        if self._idle:
             self._coming = True
-            self._wakes.put(True)
-        elif len(self._threads) < self._count:
-            name = f"{self._prefix}_{len(self._threads) + 1}"
-            thread = threading.Thread(target=self._work, name=name, daemon=True)
+            self._idle.pop().wakes.put(True)
+        elif len(self._workers) < self._count:
+            worker, name = _Worker(), f"{self._prefix}_{len(self._workers) + 1}"
+            thread = threading.Thread(target=self._work, args=(worker,), name=name, daemon=True)
             try:
                 thread.start()
             except RuntimeError:  # the system refuses more threads; use the existing ones
-                if not self._threads:
+                if not self._workers:
                     raise
             else:
-                self._threads.append(thread)
+                self._workers.append(worker)
                 self._coming = True
 
     # --- in a thread
@@ -169,13 +173,12 @@ class Threads:
     def _is_short(self) -> bool:
         return self._long < LONG_MIN
 
-    def _work(self) -> None:
+    def _work(self, worker: _Worker) -> None:
         self._enter()
-        worker = _Worker()
         work = self._next(worker, arrived=True)
         while True:
             while work is None:
-                if not self._wakes.get():
+                if not worker.wakes.get():
                     return
                 work = self._next(worker, arrived=True)
             if isinstance(work, Run):
@@ -249,6 +252,7 @@ class Threads:
                 work = self._take(worker)
             if work is None:
                 self._busy.discard(worker)
+                self._idle.append(worker)
                 self._running -= 1
             elif self._parts:
                 self._wake_one()

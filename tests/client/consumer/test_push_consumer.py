@@ -32,6 +32,21 @@ async def test_messages_are_consumed_and_committed_at_close():
     assert farewell.fields["consumerGroup"] == "g"
 
 
+async def test_at_the_end_of_a_queue_handlers_come_before_the_pull():
+    cluster = Cluster(T=1)
+    cluster.put("T", b"1")
+    asked, handled = [], asyncio.Event()
+
+    async def handle(_messages, _context):
+        pulls = cluster.requests(RequestCode.PULL_MESSAGE)
+        asked.extend(pull.fields["queueOffset"] for pull in pulls if pull.fields["topic"] == "T")
+        handled.set()
+
+    async with reading(cluster, handle, consume_from="earliest"):
+        await asyncio.wait_for(handled.wait(), 60)
+    assert asked == ["0"]
+
+
 async def test_heartbeat_tells_the_subscription():
     cluster = Cluster(T=1)
     async with reading(cluster, Seen(), "TagA || TagB"):

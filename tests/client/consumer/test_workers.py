@@ -110,6 +110,29 @@ async def test_threads_run_in_parallel_and_one_serves_quick_handlers():
     assert await workers.stop(DEADLINE)
 
 
+async def test_the_thread_that_was_busy_last_serves_single_calls():
+    singles, idents = 10, []
+    seen = Outcomes(3 + singles)
+    workers = Workers(3, "test", seen.done, seen.run_done)
+    together = threading.Barrier(3)
+
+    def handle(some, _context):
+        if len(idents) < 3:
+            idents.append(threading.get_ident())
+            together.wait(DEADLINE)
+        else:
+            idents.append(threading.get_ident())
+
+    start(workers, handle, 3, 1, on_loop=False)
+    await until_async(lambda: len(seen.offsets) == 3)
+    for number in range(singles):
+        start(workers, handle, 1, 1, on_loop=False)
+        await until_async(lambda done=4 + number: len(seen.offsets) == done)
+    assert len(set(idents[:3])) == 3
+    assert len(set(idents[3:])) == 1, "no other idle thread is woken"
+    assert await workers.stop(DEADLINE)
+
+
 async def test_a_thread_that_stays_in_a_call_is_replaced():
     seen = Outcomes(400)
     workers = Workers(3, "test", seen.done, seen.run_done)
