@@ -4,7 +4,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from mqclient.blocking.derive import BlockingFace, sync
 from mqclient.blocking.loop_thread import CallbackThread, LoopThread
@@ -93,6 +93,13 @@ class SyncClient(BlockingFace):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    async def __aenter__(self) -> NoReturn:
+        kind = type(self).__name__
+        raise TypeError(f"mqclient.{kind} needs `with`; mqclient.aio.{kind} has `async with`")
+
+    async def __aexit__(self, *_: object) -> None:
+        """Never called; `async with` looks for it before it calls `__aenter__`."""
 
     def __del__(self) -> None:
         if not sys.is_finalizing():  # else the loop runs no more

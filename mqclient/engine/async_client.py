@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import warnings
-from typing import ClassVar, Self
+from typing import ClassVar, NoReturn, Self
 
 from mqclient.engine.client import Client, State
 from mqclient.engine.client_type import ClientType
@@ -81,6 +81,13 @@ class AsyncClient(metaclass=ClientType):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    def __enter__(self) -> NoReturn:
+        kind = type(self).__name__
+        raise TypeError(f"{kind} of mqclient.aio needs `async with`; mqclient.{kind} has `with`")
+
+    def __exit__(self, *_: object) -> None:
+        """Never called; `with` looks for it before it calls `__enter__`."""
 
     def __del__(self) -> None:
         client = getattr(self, "_client", None)
