@@ -16,6 +16,9 @@ __all__ = [
 ]
 
 
+ANY_QUEUE = MessageQueue("TopicTest", "broker-a", 0)
+
+
 class ConsumeResult(Enum):
     """Results that a handler may return; None means SUCCESS.
 
@@ -35,7 +38,8 @@ class ConsumeResult(Enum):
 class ConsumeContext:
     """The queue of the messages, and how to handle a failure.
 
-    message_queue: their queue.
+    message_queue: their queue. `ConsumeContext()`, for tests of a handler, has queue 0 of a topic
+    "TopicTest" at a broker "broker-a".
 
     Of a concurrent consumer: delay_level: how long to wait before redelivery: 0 lets the broker
     choose (longer with each try), 1 to 18 are RocketMQ's levels, -1 is the dead-letter topic.
@@ -49,7 +53,7 @@ class ConsumeContext:
 
     __slots__ = ("_delay_level", "_retry_delay", "ack_index", "auto_commit", "message_queue")
 
-    def __init__(self, message_queue: MessageQueue) -> None:
+    def __init__(self, message_queue: MessageQueue = ANY_QUEUE) -> None:
         self.message_queue = message_queue
         self._delay_level = 0
         self.ack_index: int | None = None
