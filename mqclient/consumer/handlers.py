@@ -6,13 +6,14 @@ its first argument decides; without one, the method that it is given to.
 
 from __future__ import annotations
 
+import builtins
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_origin, overload
 
 from mqclient.consumer.context import ConsumeContext, Handler, HandlerResult, is_async
 from mqclient.engine.middleware import Middleware, around, around_await, check_kind
-from mqcommon.message import ReceivedMessage
+from mqcommon.message import Message, ReceivedMessage
 
 __all__ = [
     "AnyHandler",
@@ -61,6 +62,7 @@ _KIND_OF_NAME: dict[str, Kind] = {
     **dict.fromkeys(("message", "msg"), "message"),
     **dict.fromkeys(("messages", "msgs", "batch"), "messages"),
 }
+_NEVER_PASSED = (bytes, bytearray, str, int, float, bool, dict, tuple, set, Message, ConsumeContext)
 _OTHERS = {"message": "on_message", "messages": "on_batch"}
 
 
@@ -118,6 +120,8 @@ def _taken(function: AnyHandler[Any], method: str, kind: Kind | None) -> tuple[K
         if item.kind not in (item.KEYWORD_ONLY, item.VAR_KEYWORD)
     ]
     annotated = _annotated(found[0]) if found else None
+    if found and annotated is None:
+        _check_annotation(function, found[0].annotation, method)
     named = _KIND_OF_NAME.get(found[0].name) if found else None
     taken = annotated or kind or "messages"
     other = annotated or named or taken
@@ -149,6 +153,20 @@ def _annotated(parameter: inspect.Parameter) -> Kind | None:
     else:
         head = getattr(get_origin(annotation) or annotation, "__name__", "")
     return _KIND_OF_TYPE.get(head)
+
+
+def _check_annotation(function: Any, annotation: Any, method: str) -> None:
+    """Raise TypeError for an annotation of the first argument that no message is ever one of."""
+    if isinstance(annotation, str):
+        scope = getattr(function, "__globals__", {})
+        annotation = scope.get(annotation, vars(builtins).get(annotation))
+    kind = get_origin(annotation) or annotation
+    if kind in _NEVER_PASSED:
+        hint = "; the bytes are message.body" if kind in (bytes, str) else ""
+        raise TypeError(
+            f"handler {getattr(function, '__qualname__', repr(function))} takes {kind.__name__}, "
+            f"and {method} passes a ReceivedMessage or a list of them; annotate it so{hint}"
+        )
 
 
 def _takes_context(positional: list[inspect.Parameter]) -> bool:

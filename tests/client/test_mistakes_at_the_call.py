@@ -85,6 +85,59 @@ def test_wrong_sizes_of_batches_are_refused(consumer, options, error, why):
         consumer.on_batch("T", **options)(of_a_list)
 
 
+def of_bytes(body: bytes): ...
+
+
+def of_text(body: "str", context): ...
+
+
+def of_a_sent_message(it: Message): ...
+
+
+def of_a_dict(it: dict[str, int]): ...
+
+
+def of_the_context(context: ConsumeContext): ...
+
+
+@pytest.mark.parametrize(
+    ("handler", "name"),
+    [
+        (of_bytes, "bytes.*; the bytes are message.body"),
+        (of_text, "str.*; the bytes are message.body"),
+        (of_a_sent_message, "Message"),
+        (of_a_dict, "dict"),
+        (of_the_context, "ConsumeContext"),
+    ],
+)
+def test_annotations_that_no_message_fits_are_refused(consumer, handler, name):
+    words = f"{handler.__name__} takes {name.partition('.')[0]}, and on_message passes a Received"
+    with pytest.raises(TypeError, match=words):
+        consumer.on_message("T")(handler)
+    with pytest.raises(TypeError, match=f"takes {name}"):
+        consumer.subscribe("T", "*", handler)
+    with pytest.raises(TypeError, match=f"takes {name}"):
+        consumer.on_batch("T")(handler)
+
+
+def of_anything(it: object): ...
+
+
+def of_an_unknown_name(it: "Order"): ...  # noqa: F821
+
+
+@pytest.mark.parametrize("handler", [of_anything, of_an_unknown_name])
+def test_annotations_that_may_fit_are_taken(consumer, handler):
+    consumer.on_message("T")(handler)
+
+
+def test_a_handler_in_the_place_of_the_expression_is_named(consumer):
+    with pytest.raises(TypeError, match=r"write subscribe\(topic, '\*', handler\), or use @cons"):
+        consumer.subscribe("D", of_messages)
+    with pytest.raises(TypeError, match=r"^subscribe needs a handler; write subscribe\(topic, "):
+        consumer.subscribe("D", "TagA")
+
+
 def test_on_message_without_parentheses_is_refused(consumer):
     with pytest.raises(TypeError, match=r"write @consumer.on_message\('TopicTest'\)"):
 
@@ -117,6 +170,30 @@ def test_wrong_signatures_are_refused_for_other_callbacks_too(face):
         face.TransactionProducer("g", NAMESRV, check=of_messages)
 
 
+CLIENTS = {
+    "Producer": {},
+    "PushConsumer": {"group": "g"},
+    "LitePullConsumer": {"group": "g"},
+    "TransactionProducer": {"group": "g", "check": of_one},
+    "Admin": {},
+}
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_with_on_an_asyncio_client_names_async_with(kind):
+    words = f"^{kind} of mqclient.aio needs `async with`; mqclient.{kind} has `with`$"
+    with pytest.raises(TypeError, match=words), getattr(aio, kind)(**CLIENTS[kind]):
+        pass
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+async def test_async_with_on_a_blocking_client_names_with(kind):
+    words = f"^mqclient.{kind} needs `with`; mqclient.aio.{kind} has `async with`$"
+    with pytest.raises(TypeError, match=words):
+        async with getattr(mqclient, kind)(**CLIENTS[kind]):
+            pass
+
+
 @pytest.mark.parametrize("level", [-2, 19, 30])
 def test_a_delay_level_out_of_range_is_refused(level):
     context = ConsumeContext(MessageQueue("T", "b", 0))
@@ -131,6 +208,13 @@ def test_a_delay_level_out_of_range_is_refused(level):
 def test_a_delay_level_is_an_int(level):
     with pytest.raises(TypeError, match="delay_level must be int"):
         ConsumeContext(MessageQueue("T", "b", 0)).delay_level = level
+
+
+def test_a_context_for_a_test_of_a_handler_needs_no_queue():
+    context = ConsumeContext()
+    context.delay_level = 3
+    assert context.delay_level == 3
+    assert context.message_queue == MessageQueue("TopicTest", "broker-a", 0)
 
 
 def test_every_delay_level_of_rocketmq_is_taken():

@@ -71,7 +71,7 @@ class HandlerSubscriptions(OfValues[V]):
         self,
         topic: Topic,
         expression: str | SqlFilter,
-        handler: AnyHandler[Any],
+        handler: AnyHandler[Any] | None = None,
         *,
         max_messages: int | None = None,
         max_wait: float = 0.0,
@@ -95,6 +95,8 @@ class HandlerSubscriptions(OfValues[V]):
         broker refuses it, or cannot be asked, this raises BrokerError, UnreachableError or
         ClientTimeout; with asyncio the next `run` or `wait_assigned` does.
         """
+        if handler is None:
+            raise TypeError(_no_handler(expression))
         subscription = self._made(topic, expression, handler, "subscribe", None, deserializer)
         self._batch(subscription, max_messages, max_wait)
         self._subscribe(subscription)
@@ -224,3 +226,11 @@ class HandlerSubscriptions(OfValues[V]):
                 )
         subscription.max_messages = messages
         subscription.max_wait = seconds(wait, "max_wait", ceiling=WAIT_MAX_S)
+
+
+def _no_handler(expression: object) -> str:
+    """What is wrong with a call of `subscribe` without a handler, and what to write."""
+    wrong = "subscribe needs a handler"
+    if callable(expression):
+        wrong = "the handler stands where subscribe takes the expression"
+    return f"{wrong}; write subscribe(topic, '*', handler), or use @consumer.on_message(topic)"
