@@ -16,7 +16,6 @@ import reprlib
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields
-from difflib import get_close_matches
 from functools import wraps
 from types import NoneType, UnionType
 from typing import (
@@ -33,6 +32,8 @@ from typing import (
     get_origin,
     get_type_hints,
 )
+
+from mqclient.settings.foreign_names import hint_of
 
 __all__ = [
     "ANSWER_MAX_S",
@@ -231,9 +232,7 @@ def _check_names(kind: type[Declared], positional: int, options: dict[str, Any])
         if name not in names:
             if name in kind.refused:
                 raise ValueError(kind.refused[name])
-            near = get_close_matches(name, sorted(names), 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise TypeError(f"unknown argument {name!r}{hint}")
+            raise TypeError(f"unknown argument {name!r}{hint_of(name, names)}")
     for row in known[positional:]:
         if row.required and row.name not in options:
             raise TypeError(f"missing argument {row.name!r}: {row.option.about}")

@@ -282,6 +282,30 @@ def test_a_misspelt_argument_names_the_nearest():
         Producer("a:1", retrys=3)  # type: ignore[call-arg]
 
 
+@pytest.mark.parametrize("face", [mqclient, aio], ids=["blocking", "asyncio"])
+@pytest.mark.parametrize(
+    ("kind", "name", "hint"),
+    [
+        ("Producer", "bootstrap_servers", "here it is namesrv$"),
+        ("Producer", "linger_ms", r"here it is linger=Linger\(seconds\)$"),
+        ("Producer", "acks", r"raise_for_status\(\) tells .*; leave it out$"),
+        ("PushConsumer", "group_id", "here it is group$"),
+        ("PushConsumer", "groupId", "here it is group$"),
+        ("PushConsumer", "max_reconsume_times", "here it is max_retries$"),
+        ("PushConsumer", "maxReconsumeTimes", "here it is max_retries$"),
+        ("PushConsumer", "concurrency", "here it is threads$"),
+        ("PushConsumer", "max_poll_records", "here it is batch_size$"),
+        ("LitePullConsumer", "max_poll_records", r"; poll\(max_messages\) says how many; leave"),
+        ("LitePullConsumer", "enable_auto_commit", r"here it is commit_interval=None, to commit"),
+        ("LitePullConsumer", "auto.offset.reset", "here it is consume_from$"),
+        ("LitePullConsumer", "ack_wait", r"(?<=wait')$"),
+    ],
+)
+def test_names_of_other_clients_are_translated(face, kind, name, hint):
+    with pytest.raises(TypeError, match=f"unknown argument '{name}'.*{hint}"):
+        getattr(face, kind)(**{name: 1})
+
+
 def test_ranges():
     with pytest.raises(ValueError, match="batch_size must be 1 to 1_024 messages"):
         PushConsumer("g", "a:1", batch_size=0)
