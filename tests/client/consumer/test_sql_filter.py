@@ -176,8 +176,7 @@ def test_a_topic_that_appears_later_has_its_filter_checked_then(mq, caplog):
     with PushConsumer(f"g_{topic}", mq.namesrv) as consumer:
         consumer.subscribe(topic, SqlFilter("a > AND b"), ignore)
         mq.topic(topic)
-        assert until(lambda: "gets no messages" in caplog.text)
-    assert "Invalid MessageSelector" in caplog.text
+        assert until(lambda: "Invalid MessageSelector" in caplog.text)
 
 
 def test_a_broker_without_filters_says_so():
