@@ -19,7 +19,8 @@ pub enum FileError {
         source: io::Error,
     },
     /// The disk is full, a quota is used up, or no file descriptor is free. Nothing is lost, and
-    /// the same write can be tried again. Never the result of a sync.
+    /// the same write can be tried again. Never the result of a sync, except of a new name that was
+    /// removed again.
     #[error("{path}: {source}")]
     Full {
         /// File or directory.
