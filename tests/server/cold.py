@@ -69,20 +69,30 @@ def folder_on_disk() -> Iterator[Path]:
 
 
 @contextmanager
-def cold_store() -> Iterator[Store]:
-    """A store with `COUNT` messages in queue 0 of "T", the first of which are not in memory.
-
-    It is opened again, because the first store's maps may keep pages in memory.
-    """
+def cold_folder() -> Iterator[Path]:
+    """The folder of a closed store with `COUNT` messages in queue 0 of "T"; the first
+    `COLD_FILES` files of its log are not in memory."""
     with folder_on_disk() as folder:
         root = folder / "store"
         with Store(root, SETTINGS, create=True) as written:
             for _ in range(COUNT):
                 assert written.put("T", BODY, queue_id=0).status == "PUT_OK"
             assert until(lambda: written.max_offset("T", 0) == COUNT)
-        old = sorted((root / "commitlog").iterdir())[:COLD_FILES]
+        old = log_files(root)[:COLD_FILES]
         assert until(lambda: all(forget(path) for path in old)), "pages stay in memory"
-        with Store(root, SETTINGS) as store:
-            # It looks at the head of each file.
-            assert all(pages_in_memory(path) * mmap.PAGESIZE < len(BODY) // 2 for path in old)
-            yield store
+        yield root
+
+
+@contextmanager
+def cold_store() -> Iterator[Store]:
+    """The store of `cold_folder`, opened again: the first store's maps may keep pages in memory."""
+    with cold_folder() as root, Store(root, SETTINGS) as store:
+        # It looks at the head of each file.
+        old = log_files(root)[:COLD_FILES]
+        assert all(pages_in_memory(path) * mmap.PAGESIZE < len(BODY) // 2 for path in old)
+        yield store
+
+
+def log_files(root: Path) -> list[Path]:
+    """The files of a store's log, the oldest first."""
+    return sorted((root / "commitlog").iterdir())

@@ -15,6 +15,11 @@ use mq_log::{WriteError, Writer};
 
 /// Bytes of a record that have its store time.
 const HEAD_BYTES: usize = 128;
+/// Old bytes are dropped from memory after this many were read, and at the end of a file.
+const DROP_BYTES: u64 = 1 << 20;
+/// Largest piece of a file that the kernel keeps as one page. It drops no such page in part, so one
+/// that lies across the end of a drop goes with the next drop.
+const PAGE_BYTES_MAX: u64 = 2 << 20;
 /// Longest wait for a log file or blocks that a slow disk is creating.
 const STALL_MAX: Duration = Duration::from_secs(5);
 
@@ -71,9 +76,22 @@ impl Store {
     pub fn read_raw(&self, offset: u64, out: &mut [u8]) -> io::Result<usize> {
         let read = self.log.read_at(offset, out)?;
         if self.reader.is_cold_at(offset.cast_signed()) {
-            self.log.will_not_read(offset, offset + read as u64);
+            self.drop_behind(offset, read as u64);
         }
         Ok(read)
+    }
+
+    /// Drops the pages of bytes that were read in sequence up to `offset + read`, if a drop is due.
+    fn drop_behind(&self, offset: u64, read: u64) {
+        let file_bytes = self.log.file_size();
+        let from = offset % file_bytes;
+        let to = from + read;
+        let dropped = from - from % DROP_BYTES;
+        if to >= dropped + DROP_BYTES || to == file_bytes {
+            let file_start = offset - from;
+            let again = dropped.saturating_sub(PAGE_BYTES_MAX);
+            self.log.will_not_read(file_start + again, file_start + to);
+        }
     }
 
     /// Waits until the log has grown beyond `offset`, at most this long. The last check may be as
