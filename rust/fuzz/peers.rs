@@ -73,6 +73,7 @@ fn slave<'a>(pieces: impl Iterator<Item = &'a [u8]>, end: u64) {
         file_bytes: FILE_BYTES,
         first_offset: None,
         master_start: None,
+        last_stored_ms: None,
     };
     let (mut log, mut side) = (End(end), SlaveSide::new(SlaveTiming::default(), start, 0));
     for piece in pieces {

@@ -42,6 +42,7 @@ impl Shared {
             file_bytes: self.store.log_file_bytes(),
             first_offset: target.first_offset,
             master_start: range.map(|(start, _)| start),
+            last_stored_ms: self.store.last_store_time_ms(),
         };
         let mut status = self.status.lock();
         status.state = SlaveState::Waiting;
@@ -54,6 +55,7 @@ impl Shared {
             side: SlaveSide::new(self.settings.timing, start, self.clock.monotonic_ms()),
             log: StoreLog {
                 store: &self.store,
+                address,
                 buffer: Vec::new(),
             },
             channel,
@@ -188,6 +190,8 @@ fn connect(address: &str, timeout: Duration) -> io::Result<Channel> {
 /// The store as the protocol sees it.
 struct StoreLog<'a> {
     store: &'a Store,
+    /// Of the master.
+    address: &'a str,
     buffer: Vec<u8>,
 }
 
@@ -214,8 +218,11 @@ impl SlaveLog for StoreLog<'_> {
     fn skip_to(&mut self, offset: u64) -> Result<(), String> {
         let (_, end) = self.store.raw_range();
         tracing::warn!(
-            "the master's log begins at {offset}, after the end of this one at {end}: it has \
-             deleted what is between. This log keeps what it has, and goes on at {offset}"
+            "the log of the master {} begins at {offset}, after the end of this one at {end}: it \
+             has deleted what is between. This log keeps what it has, and goes on at {offset}. \
+             Nothing shows whether both logs have one origin: if this broker never followed that \
+             master, stop it, move its store away and start it again",
+            self.address
         );
         let skipped = self.store.skip_raw(offset);
         skipped.map_err(|error| error.to_string())

@@ -75,6 +75,22 @@ pub enum Fault {
     /// The same offset has different bytes on both sides.
     #[error("the two logs differ from the offset {0} on")]
     Diverged(u64),
+    /// The master's log begins after the end of this one, with an older message.
+    #[error(
+        "its log begins at {start} with a message that was stored {} s before the last one of this \
+         log, which ends at {end}: this log is of another master, or the clock was set back, and \
+         nothing was copied. Correct haMasterAddress or brokerName; to follow this master, stop \
+         this broker, move its store away and start it again",
+        older_ms / 1_000
+    )]
+    Foreign {
+        /// First offset of the master's log.
+        start: u64,
+        /// The slave's end.
+        end: u64,
+        /// How much older the message is.
+        older_ms: i64,
+    },
     /// The slave's own log failed.
     #[error("{0}")]
     OwnLog(String),

@@ -18,7 +18,7 @@ mod fault;
 mod master;
 mod records;
 #[cfg(test)]
-mod simulation;
+pub(crate) mod simulation;
 mod slave;
 
 pub use fault::Fault;

@@ -88,7 +88,7 @@ impl SlaveLog for MemoryLog {
 }
 
 /// A record as far as replication looks at it.
-pub(super) fn record(offset: u64, bytes: usize, store_timestamp_ms: i64) -> Vec<u8> {
+pub(crate) fn record(offset: u64, bytes: usize, store_timestamp_ms: i64) -> Vec<u8> {
     let mut record = vec![b'r'; bytes];
     record[..4].copy_from_slice(&(bytes as u32).to_be_bytes());
     record[4..8].copy_from_slice(&message::MAGIC.to_be_bytes());
@@ -176,6 +176,7 @@ impl World {
             file_bytes: FILE,
             first_offset: self.random.one_in(2).then_some(self.master.start),
             master_start: Some(self.master.start),
+            last_stored_ms: None,
         };
         *link = Some(Link {
             master: MasterSide::new(MasterTiming::default(), self.now_ms),

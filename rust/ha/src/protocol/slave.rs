@@ -2,9 +2,14 @@
 
 use super::records::Records;
 use super::{BODY_BYTES_MAX, Fault, HEADER_BYTES, REPORT_BYTES};
+use mq_format::message::{Head, stated_store_timestamp};
 
 /// Bytes below its end that a slave asks for again, and compares with its own.
 const OVERLAP_BYTES: u64 = 1 << 20;
+
+/// A master's later messages may seem to be older by this time: the clocks of two brokers that were
+/// its master in turn may differ.
+const OLDER_MS_MAX: i64 = 600_000;
 
 /// The first bytes of a TLS alert (RFC 8446, 5.1), with which a master under TLS answers a report.
 const TLS_ALERT: [u8; 2] = [0x15, 3];
@@ -59,6 +64,8 @@ pub struct SlaveStart {
     /// Start of the master's log, if it is known. A log that ends before it continues there:
     /// the master has deleted the bytes between.
     pub master_start: Option<u64>,
+    /// Store time of the newest record, wall milliseconds; None for a log without one.
+    pub last_stored_ms: Option<i64>,
 }
 
 impl SlaveStart {
@@ -119,6 +126,8 @@ pub struct SlaveSide {
     is_told: bool,
     /// The log ends before the first byte that comes: see [`SlaveStart::master_start`].
     is_behind: bool,
+    /// See [`SlaveStart::last_stored_ms`].
+    last_stored_ms: Option<i64>,
 }
 
 impl SlaveSide {
@@ -148,6 +157,7 @@ impl SlaveSide {
             master_end: 0,
             is_told: false,
             is_behind: (1..asks).contains(&start.end),
+            last_stored_ms: start.last_stored_ms,
         }
     }
 
@@ -313,15 +323,43 @@ impl SlaveSide {
             records,
             file_bytes,
             is_behind,
+            known_end,
+            last_stored_ms,
             ..
         } = self;
         records.push(new, *file_bytes, |offset, bytes, timestamp_ms| {
             if std::mem::take(is_behind) {
+                refuse_older(offset, bytes, *known_end, *last_stored_ms)?;
                 log.skip_to(offset).map_err(Fault::OwnLog)?;
             }
             let appended = log.append(offset, bytes, timestamp_ms);
             appended.map_err(Fault::OwnLog)
         })
+    }
+}
+
+/// Refuses the log that begins with `bytes` at `start`, after the end of this one, if it was stored
+/// before the last record of this log: offsets and times of one log grow together.
+fn refuse_older(
+    start: u64,
+    bytes: &[u8],
+    end: u64,
+    last_stored_ms: Option<i64>,
+) -> Result<(), Fault> {
+    let first_stored_ms = match Head::parse(bytes) {
+        Head::Record(_) => stated_store_timestamp(bytes),
+        _ => None,
+    };
+    let older_ms = last_stored_ms
+        .zip(first_stored_ms)
+        .map_or(0, |(last_ms, first_ms)| last_ms.saturating_sub(first_ms));
+    match older_ms > OLDER_MS_MAX {
+        true => Err(Fault::Foreign {
+            start,
+            end,
+            older_ms,
+        }),
+        false => Ok(()),
     }
 }
 
@@ -340,6 +378,7 @@ mod tests {
             file_bytes: FILE,
             first_offset: None,
             master_start: None,
+            last_stored_ms: None,
         }
     }
 
@@ -429,6 +468,36 @@ mod tests {
         };
         let mut side = SlaveSide::new(SlaveTiming::default(), level, 0);
         assert_eq!(side.report(1_000, 0), Some(1_000_u64.to_be_bytes()));
+    }
+
+    #[test]
+    fn a_later_log_of_older_messages_is_another_masters() {
+        let stored_ms = 10 * OLDER_MS_MAX;
+        let taken = |first_ms, last_stored_ms| {
+            let mut log = MemoryLog::new(FILE, 0);
+            log.append(0, &record(0, 150, stored_ms), Some(stored_ms))
+                .unwrap();
+            let mut side = side(SlaveStart {
+                master_start: Some(3_000),
+                last_stored_ms,
+                ..start(150)
+            });
+            side.report(150, 0);
+            let frame = frame(3_000, &record(3_000, 120, first_ms));
+            (side.receive(&frame, 0, &mut log), log.end())
+        };
+        let (start, end) = (3_000, 150);
+        let older_ms = OLDER_MS_MAX + 1;
+        let foreign = Fault::Foreign {
+            start,
+            end,
+            older_ms,
+        };
+        let known = Some(stored_ms);
+        assert_eq!(taken(stored_ms - older_ms, known), (Err(foreign), 150));
+        assert_eq!(taken(stored_ms - OLDER_MS_MAX, known), (Ok(()), 3_120));
+        assert_eq!(taken(stored_ms + 1, known), (Ok(()), 3_120));
+        assert_eq!(taken(1, None), (Ok(()), 3_120));
     }
 
     #[test]

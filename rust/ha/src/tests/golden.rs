@@ -68,6 +68,7 @@ fn our_slave_takes_what_a_java_master_sent() {
             file_bytes: FILE,
             first_offset: None,
             master_start: Some(0),
+            last_stored_ms: None,
         };
         let mut side = SlaveSide::new(SlaveTiming::default(), start, 0);
         let mut reports = vec![side.report(end, 0).unwrap().to_vec()];

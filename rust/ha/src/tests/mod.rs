@@ -1,5 +1,6 @@
 //! Masters and slaves over real sockets, with real stores.
 
+mod foreign;
 mod golden;
 mod limits;
 mod pair;

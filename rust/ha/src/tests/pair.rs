@@ -13,7 +13,7 @@ use mq_store::testing::{replicated_offset, request};
 use mq_store::{PutStatus, Role, Settings, SlaveWait, Store};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-const FILE: u64 = 64 << 10;
+pub(super) const FILE: u64 = 64 << 10;
 
 pub(super) fn open(root: &Path, role: Role, sync_flush: bool) -> Arc<Store> {
     let settings = Settings {
