@@ -26,6 +26,7 @@ COMMAND = re.compile(
 TOPIC = "TopicPrinted"
 ONCE = {
     "mqadmin clusterList": ["-n", "{namesrv}"],
+    "mqadmin consumerProgress": ["-n", "{namesrv}"],
     "mqadmin queryMsgById": ["-n", "{namesrv}", "-i", "{id}", "-t", TOPIC],
     "mqadmin topicList": ["-n", "{namesrv}"],
     "mqadmin topicRoute": ["-n", "{namesrv}", "-t", TOPIC],
@@ -42,7 +43,12 @@ ONCE = {
     "mqstore repair": ["{data}", "--to", "{new}/store"],
     "mqstore verify": ["{data}"],
 }
-SERVERS = {"mqserver namesrv start", "mqserver broker start", "mqserver broker check"}
+SERVERS = {
+    "mqserver namesrv start",
+    "mqserver broker start",
+    "mqserver broker check",
+    "mqserver standalone",
+}
 
 
 def texts(path: Path) -> Iterator[str]:
@@ -130,3 +136,10 @@ def test_printed_servers_start(tmp_path: Path) -> None:
         assert namesrv.stop() == 0
     checked = [sys.executable, "-m", "mqserver.cli", "broker", "check", "-c", conf]
     assert subprocess.run(checked, timeout=60, check=False).returncode == 0
+
+
+def test_the_printed_standalone_starts(tmp_path: Path) -> None:
+    ports = ["--set-namesrv", f"listenPort={free_port()}", "--set", f"listenPort={free_port()}"]
+    with running("standalone", "--data", str(tmp_path / "data"), *ports) as both:
+        both.wait_for("ready: ")
+        assert both.stop() == 0
