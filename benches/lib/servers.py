@@ -51,26 +51,20 @@ class Slave:
         return ProcessCost(self.process.pid)
 
 
-class Cluster:
-    """A NameServer and a broker under a folder; stopped at the end of the `with` block.
-
-    start_ms: milliseconds from exec to the open port, for NameServer and broker.
-    """
+class Servers:
+    """Server processes with files under a folder; stopped at the end of the `with` block."""
 
     name = ""
 
-    def __init__(self, folder: Path, settings: Mapping[str, object]) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.settings = settings
-        self.namesrv = ""
-        self.start_ms: list[float] = []
         self._processes: list[ServerProcess] = []
 
     def __enter__(self) -> Self:
         self.folder.mkdir(parents=True)
         try:
             self._start()
-            self.route(AUTO_CREATE_TOPIC)  # RocketMQ 5 reports its start before it has registered
+            self._await_ready()
         except BaseException as error:
             error.add_note(f"while starting {self.name}")
             self._stop()
@@ -79,6 +73,31 @@ class Cluster:
 
     def __exit__(self, *raised: object) -> None:
         self._stop()
+
+    def _start(self) -> None:
+        """Start the processes; returns when their ports are open."""
+        raise NotImplementedError
+
+    def _await_ready(self) -> None:
+        """Wait for what an open port does not show."""
+
+    def _stop(self) -> None:
+        for process in reversed(self._processes):
+            process.stop()
+        self._processes.clear()
+
+
+class Cluster(Servers):
+    """A NameServer and a broker.
+
+    start_ms: milliseconds from exec to the open port, for NameServer and broker.
+    """
+
+    def __init__(self, folder: Path, settings: Mapping[str, object]) -> None:
+        super().__init__(folder)
+        self.settings = settings
+        self.namesrv = ""
+        self.start_ms: list[float] = []
 
     @property
     def cost(self) -> ProcessCost:
@@ -132,6 +151,9 @@ class Cluster:
         self._run(self._namesrv(port), port)
         self._start_broker(self.folder, self.settings)
 
+    def _await_ready(self) -> None:
+        self.route(AUTO_CREATE_TOPIC)  # RocketMQ 5 reports its start before it has registered
+
     def _start_broker(self, folder: Path, settings: Mapping[str, object]) -> str:
         """Start a broker with files in a folder; returns its address."""
         port = free_port()
@@ -154,9 +176,7 @@ class Cluster:
         process.await_line(BOOTED)
 
     def _stop(self) -> None:
-        for process in reversed(self._processes):
-            process.stop()
-        self._processes.clear()
+        super()._stop()
         self.start_ms.clear()
 
     def _broker_conf(self, folder: Path, port: int, settings: Mapping[str, object]) -> Path:

@@ -62,15 +62,11 @@ def _replica(master: BrokerFacts, slave: BrokerFacts) -> Iterator[Finding]:
     elif lag_bytes >= WARNING_BYTES or late.seconds >= WARNING_S:
         is_error = lag_bytes >= ERROR_BYTES or late.seconds >= ERROR_S
         since = f"{late.seconds:.0f} s ({late.state})"
+        what, figure, unit = f"has been behind its master for {since}", late.seconds, "seconds"
         if lag_bytes >= WARNING_BYTES:
-            what, figure, unit = (
-                f"is {lag_bytes / MIB:.0f} MiB behind its master",
-                lag_bytes,
-                "bytes",
-            )
+            what = f"is {lag_bytes / MIB:.0f} MiB behind its master"
             what += f", and has been behind for {since}" if late.seconds else ""
-        else:
-            what, figure, unit = f"has been behind its master for {since}", late.seconds, "seconds"
+            figure, unit = lag_bytes, "bytes"
         yield Finding(
             "error" if is_error else "warning", "broker.replica", slave.subject, what,
             "look at its log, the network between both and its disk; see haMasterAddress",
@@ -79,8 +75,11 @@ def _replica(master: BrokerFacts, slave: BrokerFacts) -> Iterator[Finding]:
 
 
 def _late(master: BrokerFacts, slave: BrokerFacts) -> _Late:
-    """The lag that the slave states. If it states none, as RocketMQ's, the lag that its master
-    states of the one slave at that host."""
+    """The lag that the slave states.
+
+    A slave of RocketMQ states none. Then it is the lag that the master states, if only one slave
+    is connected from that host.
+    """
     stated = slave.runtime.get("haMaster")
     if stated is None:
         prefix = f"haSlave.{slave.address.rpartition(':')[0]}:"

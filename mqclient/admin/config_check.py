@@ -9,8 +9,8 @@ from mqcommon.wire.bodies.topics import TopicConfig
 
 C = TypeVar("C", TopicConfig, GroupConfig)
 
-INT_MAX = (1 << 31) - 1
-"""The largest `int` of Java, which the brokers keep numbers in."""
+INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
+"""The range of `int` of Java, in which the brokers keep numbers."""
 
 
 def checked(config: Any, kind: type[C]) -> C:
@@ -23,7 +23,7 @@ def checked(config: Any, kind: type[C]) -> C:
         value, what = getattr(config, name), f"{kind.__name__}.{name}"
         if type(value) is not wanted:
             raise TypeError(f"{what} must be {wanted.__name__}, not {value!r}")
-        if wanted is int and not -INT_MAX <= value <= INT_MAX:
+        if wanted is int and not INT_MIN <= value <= INT_MAX:
             raise ValueError(f"{what} must fit 32 bits, not {value}")
         if wanted is str and not value.strip():
             raise ValueError(f"{what} must not be blank")

@@ -135,6 +135,7 @@ class Topics(Room):
 
     async def update_order(self, config: TopicConfig, broker_names: list[str]) -> str:
         """Register the queues of an ordered topic with every NameServer; returns the value set."""
+        checked(config, TopicConfig)
         queues = ";".join(f"{name}:{config.write_queue_nums}" for name in broker_names)
         namespace = topic_calls.ORDER_NAMESPACE
         call = namesrv_calls.put_kv_config(namespace, config.topic_name, queues)
@@ -143,6 +144,7 @@ class Topics(Room):
 
     async def add_to_order(self, config: TopicConfig, broker_name: str) -> str:
         """Register one broker's queues of an ordered topic; other brokers' queues are kept."""
+        checked(config, TopicConfig)
         namespace, topic = topic_calls.ORDER_NAMESPACE, config.topic_name
         known = await self._channel.ask_namesrv(namesrv_calls.get_kv_config(namespace, topic))
         parts = dict(item.split(":", 1) for item in (known or "").split(";") if ":" in item)

@@ -91,6 +91,14 @@ LongPollTimeout = Annotated[
     ),
 ]
 
+
+def _refuse_ignored(options: ClientOptions, name: str, why: str) -> None:
+    """Raise ValueError for an option that has a value and that this consumer would ignore."""
+    value = getattr(options, name)
+    if value != type(options).__dataclass_fields__[name].default:
+        raise ValueError(f"{name}={value!r} would be ignored: {why}")
+
+
 READS = Option(
     "reads `value` of messages when it is first asked for: an object with loads(body), such as "
     "Json(), or a function of the body; with None the value is the body",
@@ -196,19 +204,17 @@ class PushOptions(ClientOptions, Generic[W]):
                 "that shares its queues: leave offset_store out"
             )
         if not self.orderly:
-            self._refuse("orderly_retry_delay", "orderly=True; other consumers retry by the broker")
+            why = "it is for orderly=True; other consumers retry by the broker; leave it out"
+            _refuse_ignored(self, "orderly_retry_delay", why)
         if self.model == "broadcasting":
-            self._refuse("allocate", "model='clustering'; here each member reads all queues")
+            clustering = "it is for model='clustering'; here"
+            why = f"{clustering} each member reads all queues; leave it out"
+            _refuse_ignored(self, "allocate", why)
             if not self.orderly:
-                self._refuse("max_retries", "model='clustering'; here a failed message is dropped")
+                why = f"{clustering} a failed message is dropped; leave it out"
+                _refuse_ignored(self, "max_retries", why)
         wrapped = Namespace(self.namespace).wrap(self.group)
         object.__setattr__(self, "group", _shared_group(wrapped))
-
-    def _refuse(self, name: str, when: str) -> None:
-        """Raise ValueError for an option that this consumer would ignore."""
-        value = getattr(self, name)
-        if value != type(self).__dataclass_fields__[name].default:
-            raise ValueError(f"{name}={value!r} would be ignored: it is for {when}; leave it out")
 
 
 @declared
@@ -247,11 +253,9 @@ class LitePullOptions(ClientOptions, Generic[W]):
     metrics: Annotated[ClientMetrics | None, COUNTS] = None
 
     def _check(self) -> None:
-        if self.group is None and self.commit_interval not in (None, 5.0):
-            raise ValueError(
-                f"commit_interval={self.commit_interval!r} would be ignored: a consumer without a "
-                "group commits nothing; name a group, or leave it out"
-            )
+        if self.group is None and self.commit_interval is not None:
+            why = "a consumer without a group commits nothing; name a group, or leave it out"
+            _refuse_ignored(self, "commit_interval", why)
         if self.group is not None:
             wrapped = Namespace(self.namespace).wrap(self.group)
             object.__setattr__(self, "group", check_group(wrapped))

@@ -282,6 +282,10 @@ async def test_a_wrong_configuration_names_the_field(config: Any, words: str) ->
     async with aio.Admin(NAMESRV, transport=mqclient.MockTransport({})) as admin:
         with pytest.raises((TypeError, ValueError), match=words):
             await admin.topics.update(config, broker="b:1")
+        with pytest.raises((TypeError, ValueError), match=words):
+            await admin.topics.update_order(config, ["b"])
+        with pytest.raises((TypeError, ValueError), match=words):
+            await admin.topics.add_to_order(config, "b")
     with mqclient.Admin(NAMESRV, transport=mqclient.MockTransport({})) as blocking:
         if isinstance(config, mqclient.TopicConfig):
             with pytest.raises((TypeError, ValueError), match=words):

@@ -8,24 +8,20 @@ import subprocess
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
 
 from benches.lib.harness import BenchFailed
-from benches.lib.servers import HEAP, await_port
+from benches.lib.servers import HEAP, Servers, await_port
 from mqserver.embedded.testing import free_port
 from scripts import peers
 from scripts.server_process import ServerProcess
 
 
-class Server:
-    """A running server with its files under a folder; stopped at the end of the `with` block."""
-
-    name = ""
+class Server(Servers):
+    """A server, usually of one process."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder / self.name
+        super().__init__(folder / self.name)
         self.port = free_port()
-        self._processes: list[ServerProcess] = []
 
     @property
     def address(self) -> str:
@@ -37,31 +33,10 @@ class Server:
         """The reason why this machine cannot run it; None if it can."""
         return peers.MISSING[cls.name]()
 
-    def __enter__(self) -> Self:
-        self.folder.mkdir(parents=True)
-        try:
-            self._start()
-        except BaseException as error:
-            error.add_note(f"while starting {self.name}")
-            self._stop()
-            raise
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self._stop()
-
-    def _start(self) -> None:
-        raise NotImplementedError
-
     def _run(self, command: list[str], port: int, env: Mapping[str, str] | None = None) -> None:
         process = ServerProcess(command, cwd=self.folder, env=env)
         self._processes.append(process)
         await_port(self.name, process, port)
-
-    def _stop(self) -> None:
-        for process in reversed(self._processes):
-            process.stop()
-        self._processes.clear()
 
 
 class Kafka(Server):

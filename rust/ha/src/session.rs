@@ -190,7 +190,7 @@ fn connect(address: &str, timeout: Duration) -> io::Result<Channel> {
 /// The store as the protocol sees it.
 struct StoreLog<'a> {
     store: &'a Store,
-    /// Of the master.
+    /// Address of the master.
     address: &'a str,
     buffer: Vec<u8>,
 }

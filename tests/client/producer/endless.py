@@ -1,13 +1,16 @@
-"""A linger that only a limit, a flush or a close ends; programs may not wait for so long."""
+"""A `Linger` whose messages leave only at a limit, a flush or a close.
+
+Programs cannot set such a long time.
+"""
 
 from mqclient import Linger
 
 LONG = 60.0
-"""How long it waits, in seconds."""
+"""Seconds that a message waits for others."""
 
 
 def endless(**options: int) -> Linger:
-    """Make one. options: its limits."""
+    """Make such a `Linger`. options: its limits."""
     made = Linger(**options)  # type: ignore[arg-type]
     object.__setattr__(made, "wait", LONG)
     return made

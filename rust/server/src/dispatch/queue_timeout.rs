@@ -13,7 +13,7 @@ const DRAINED: &str = "[PCBUSY_CLEAN_QUEUE]";
 /// Start of the remark for a request that waited too long.
 const EXPIRED: &str = "[TIMEOUT_CLEAN_QUEUE]";
 
-/// Removes late requests from the queues as long as the server lives. Sleeps while there are none.
+/// Removes late requests from the queues as long as the server lives; sleeps while none comes.
 pub(crate) async fn keep_queues(core: Arc<Core>) {
     let alarm = &core.handoff.queued;
     loop {

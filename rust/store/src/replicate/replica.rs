@@ -19,14 +19,7 @@ impl Replica {
     pub fn acknowledge(&self, offset: u64) {
         let replicas = &self.acks.watermarks.replicas;
         replicas.change(|acked| {
-            let is_in_doubt = false;
-            acked.insert(
-                self.number,
-                Acked {
-                    offset,
-                    is_in_doubt,
-                },
-            );
+            acked.insert(self.number, Acked::new(offset));
         });
         if replicas.are_awaited() {
             self.acks.settle_reached();

@@ -40,6 +40,15 @@ pub(crate) struct Acked {
     pub(crate) is_in_doubt: bool,
 }
 
+impl Acked {
+    pub(crate) fn new(offset: u64) -> Self {
+        Self {
+            offset,
+            is_in_doubt: false,
+        }
+    }
+}
+
 /// The acknowledgements of the connected slaves. Readers take no lock.
 #[derive(Debug, Default)]
 pub(crate) struct Replicas {
@@ -140,14 +149,7 @@ mod tests {
 
     fn ack(replicas: &Replicas, number: u64, offset: u64) {
         replicas.change(|acked| {
-            let is_in_doubt = false;
-            acked.insert(
-                number,
-                Acked {
-                    offset,
-                    is_in_doubt,
-                },
-            );
+            acked.insert(number, Acked::new(offset));
         });
     }
 
