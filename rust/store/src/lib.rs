@@ -40,6 +40,7 @@ pub use replicate::replica::Replica;
 pub use settings::{Cleaning, MultiDispatch, QueueExt, Settings};
 pub use state::transactions::{Ending, Transactions, number_of};
 pub use store::Store;
+pub use threads::bell::Hold;
 pub use types::{
     AckOutcome, Arrival, Cleaned, Delivered, GetRequest, GetResult, GetStatus, Put, PutRequest,
     PutResult, PutStatus, QueryResult, ReadMode, Role, Settled, StoreError, Ticket, Watermark,

@@ -490,7 +490,8 @@ impl Connection {
         }
     }
 
-    /// Answers frames until none is complete, or the replies fill the turn. Sets `is_new` when the
+    /// Answers frames until none is complete, or the replies fill the turn. A SYNC_MASTER sends
+    /// their messages to its slaves a part at a time, not one by one. Sets `is_new` when the
     /// frame that was incomplete before has ended.
     fn answer_frames(
         &mut self,
@@ -501,6 +502,8 @@ impl Connection {
     ) -> Result<(), FrameError> {
         let (core, peer) = (&self.core, &self.peer);
         let allowance = (self.fairness).allowance(&self.admission.turn_permits, size);
+        let store = core.state.store.as_ref();
+        let _held = store.and_then(|store| store.hold_sends());
         loop {
             let before = *bytes;
             let Some(whole) = self.splitter.next(bytes)? else {

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::store::Store;
+use crate::threads::bell::Hold;
 use crate::types::{Role, StoreError};
 use crate::write::append::{Appender, Tail};
 use mq_base::clock::Clock;
@@ -104,6 +105,13 @@ impl Store {
     /// Wakes every thread in [`Store::wait_beyond`].
     pub fn wake_senders(&self) {
         self.puts.flusher.sending.ring();
+    }
+
+    /// If puts wait for slaves, the puts of this thread go to them a part at a time until the result
+    /// is dropped: a wake-up for each costs as much as the put.
+    pub fn hold_sends(&self) -> Option<Hold<'_>> {
+        self.awaits_slaves()
+            .then(|| self.puts.flusher.sending.hold())
     }
 
     /// Appends whole records that the master has at `offset`, in one file; the last may be the

@@ -1,9 +1,19 @@
 //! [`Bell`] wakes the threads that send the log to slaves.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+
+/// Rings of a thread with a [`Hold`] until the waiting threads are woken. With 64 sends in flight,
+/// the slave takes one part of them while the next part is appended.
+const RINGS_PER_WAKE: usize = 16;
+
+thread_local! {
+    /// Rings of this thread that woke nobody yet; None while it has no [`Hold`].
+    static HELD: Cell<Option<usize>> = const { Cell::new(None) };
+}
 
 /// Any number of threads wait for the log to grow. A ring costs one atomic read while none waits.
 #[derive(Debug, Default)]
@@ -17,6 +27,22 @@ impl Bell {
     /// Wakes all waiting threads. The caller has announced its news, and has taken or released a
     /// lock since then.
     pub(crate) fn ring(&self) {
+        match HELD.get() {
+            Some(held) if held + 1 < RINGS_PER_WAKE => HELD.set(Some(held + 1)),
+            held => {
+                HELD.set(held.map(|_| 0));
+                self.ring_now();
+            }
+        }
+    }
+
+    /// Until the result is dropped, not every ring of this thread wakes the waiting threads.
+    pub(crate) fn hold(&self) -> Hold<'_> {
+        HELD.set(Some(0));
+        Hold(self)
+    }
+
+    fn ring_now(&self) {
         // SeqCst pairs with `wait`: either this call sees the sleeper, or the sleeper sees the
         // news.
         if self.sleepers.load(Ordering::SeqCst) > 0 {
@@ -36,10 +62,24 @@ impl Bell {
     }
 }
 
+/// While it lives, its thread wakes the waiting threads at every [`RINGS_PER_WAKE`]th ring; its end
+/// wakes them for the rest.
+#[derive(Debug)]
+pub struct Hold<'a>(&'a Bell);
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        if HELD.take().is_some_and(|held| held > 0) {
+            self.0.ring_now();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::AtomicU64;
+    use std::sync::{Arc, mpsc};
+    use std::thread;
 
     use super::*;
 
@@ -59,7 +99,7 @@ mod tests {
         };
         let spawn = |_| {
             let shared = Arc::clone(&shared);
-            std::thread::spawn(move || follow(shared))
+            thread::spawn(move || follow(shared))
         };
         let followers: Vec<_> = (0..2).map(spawn).collect();
         for next in 1..=LAST {
@@ -69,5 +109,37 @@ mod tests {
         for follower in followers {
             follower.join().unwrap();
         }
+    }
+    #[test]
+    fn a_hold_wakes_for_each_part_and_at_its_end_for_the_rest() {
+        const SOON: Duration = Duration::from_secs(60);
+        let (bell, number) = (Bell::default(), AtomicUsize::new(0));
+        let (told, seen) = mpsc::channel();
+        thread::scope(|scope| {
+            let follow = || {
+                while number.load(Ordering::SeqCst) < RINGS_PER_WAKE + 1 {
+                    let before = number.load(Ordering::SeqCst);
+                    bell.wait(SOON, || number.load(Ordering::SeqCst) > before);
+                    told.send(number.load(Ordering::SeqCst)).unwrap();
+                }
+            };
+            scope.spawn(follow);
+            let hold = bell.hold();
+            let ring = || {
+                while bell.sleepers.load(Ordering::SeqCst) == 0 {
+                    thread::yield_now();
+                }
+                let guard = bell.state.lock(); // the follower is in its wait
+                number.fetch_add(1, Ordering::SeqCst);
+                drop(guard);
+                bell.ring();
+            };
+            (0..RINGS_PER_WAKE).for_each(|_| ring());
+            assert_eq!(seen.recv_timeout(SOON), Ok(RINGS_PER_WAKE));
+            ring();
+            assert_eq!(seen.try_recv(), Err(mpsc::TryRecvError::Empty));
+            drop(hold);
+            assert_eq!(seen.recv_timeout(SOON), Ok(RINGS_PER_WAKE + 1));
+        });
     }
 }
