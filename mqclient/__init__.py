@@ -38,13 +38,18 @@ if TYPE_CHECKING:
     from mqclient.producer.results import SendResult, SendStatus
     from mqclient.producer.transactions.state import TransactionState
     from mqclient.settings.clients import AdminOptions, ClientOptions
+    from mqclient.settings.connection import Connection
     from mqclient.settings.consumers import LitePullOptions, PushOptions
     from mqclient.settings.identity import ClientId, Credentials
     from mqclient.settings.producers import ProducerOptions, TransactionOptions
     from mqclient.settings.values import (
+        CheckLimits,
         Compression,
         Limits,
         Linger,
+        LitePull,
+        Orderly,
+        Pull,
         PullLimits,
         Retry,
         SendLimits,
@@ -63,11 +68,13 @@ __all__ = [
     "AdminOptions",
     "BackPressureTimeout",
     "BrokerError",
+    "CheckLimits",
     "ClientId",
     "ClientOptions",
     "ClientTimeout",
     "ClosedError",
     "Compression",
+    "Connection",
     "ConsumeContext",
     "ConsumeResult",
     "Credentials",
@@ -75,6 +82,7 @@ __all__ = [
     "Lag",
     "Limits",
     "Linger",
+    "LitePull",
     "LitePullConsumer",
     "LitePullOptions",
     "Message",
@@ -85,10 +93,12 @@ __all__ = [
     "NotDurableError",
     "NotFoundError",
     "OffsetAtTime",
+    "Orderly",
     "PartialSendError",
     "Producer",
     "ProducerOptions",
     "ProtocolError",
+    "Pull",
     "PullLimits",
     "PushConsumer",
     "PushOptions",
@@ -145,13 +155,18 @@ _HOMES = {
     "mqclient.producer.results": ("SendResult", "SendStatus"),
     "mqclient.producer.transactions.state": ("TransactionState",),
     "mqclient.settings.clients": ("AdminOptions", "ClientOptions"),
+    "mqclient.settings.connection": ("Connection",),
     "mqclient.settings.consumers": ("LitePullOptions", "PushOptions"),
     "mqclient.settings.identity": ("ClientId", "Credentials"),
     "mqclient.settings.producers": ("ProducerOptions", "TransactionOptions"),
     "mqclient.settings.values": (
+        "CheckLimits",
         "Compression",
         "Limits",
         "Linger",
+        "LitePull",
+        "Orderly",
+        "Pull",
         "PullLimits",
         "Retry",
         "SendLimits",

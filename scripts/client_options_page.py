@@ -38,9 +38,10 @@ CLIENTS: dict[str, tuple[type[Declared], type[Declared] | None, str]] = {
 }
 """By title: the declarations, the declarations of another section, and the client."""
 VALUES = (
-    *(mqclient.Retry, mqclient.Linger, mqclient.SendLimits, mqclient.Limits),
-    *(mqclient.PullLimits, mqclient.Compression, mqclient.Trace, mqclient.Credentials),
-    *(mqclient.TlsConfig, mqclient.ClientId),
+    *(mqclient.Connection, mqclient.Credentials, mqclient.TlsConfig, mqclient.ClientId),
+    *(mqclient.Retry, mqclient.Linger, mqclient.SendLimits, mqclient.Compression),
+    *(mqclient.CheckLimits, mqclient.Trace, mqclient.Orderly, mqclient.Limits, mqclient.Pull),
+    *(mqclient.PullLimits, mqclient.LitePull),
 )
 
 

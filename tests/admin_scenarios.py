@@ -11,6 +11,7 @@ import pytest
 from mqclient import (
     Admin,
     BrokerError,
+    Connection,
     Message,
     MessageQueue,
     NoRouteError,
@@ -155,7 +156,8 @@ def producers_are_shown(place: Place) -> None:
     producers, topic = place.admin.producers, place.topic("PyProduced")
     with pytest.raises(BrokerError, match="not exist"):
         producers.connection("py_producers", topic)
-    with Producer(place.namesrv, group="py_producers", heartbeat_interval=0.2) as producer:
+    beats = Connection(heartbeat_interval=0.2)
+    with Producer(place.namesrv, group="py_producers", connection=beats) as producer:
         producer.send(Message(topic, b"x"), timeout=30)
         assert until(lambda: "py_producers" in producers.all(place.broker))
         (member,) = producers.all(place.broker)["py_producers"]

@@ -31,13 +31,18 @@ from mqclient.producer.results import SendResult, SendStatus
 from mqclient.producer.transactions.producer import Transaction, TransactionProducer
 from mqclient.producer.transactions.state import TransactionState
 from mqclient.settings.clients import AdminOptions, ClientOptions
+from mqclient.settings.connection import Connection
 from mqclient.settings.consumers import LitePullOptions, PushOptions
 from mqclient.settings.identity import ClientId, Credentials
 from mqclient.settings.producers import ProducerOptions, TransactionOptions
 from mqclient.settings.values import (
+    CheckLimits,
     Compression,
     Limits,
     Linger,
+    LitePull,
+    Orderly,
+    Pull,
     PullLimits,
     Retry,
     SendLimits,
@@ -54,11 +59,13 @@ __all__ = [
     "AdminOptions",
     "BackPressureTimeout",
     "BrokerError",
+    "CheckLimits",
     "ClientId",
     "ClientOptions",
     "ClientTimeout",
     "ClosedError",
     "Compression",
+    "Connection",
     "ConsumeContext",
     "ConsumeResult",
     "Credentials",
@@ -66,6 +73,7 @@ __all__ = [
     "Lag",
     "Limits",
     "Linger",
+    "LitePull",
     "LitePullConsumer",
     "LitePullOptions",
     "Message",
@@ -76,10 +84,12 @@ __all__ = [
     "NotDurableError",
     "NotFoundError",
     "OffsetAtTime",
+    "Orderly",
     "PartialSendError",
     "Producer",
     "ProducerOptions",
     "ProtocolError",
+    "Pull",
     "PullLimits",
     "PushConsumer",
     "PushOptions",

@@ -14,6 +14,7 @@ import click
 from mqclient.engine.credentials import read_credentials
 from mqclient.engine.tls import ENVIRONMENT, TlsConfig, read_tls
 from mqclient.settings.checks import read_address_map
+from mqclient.settings.connection import Connection
 from mqclient.settings.identity import Credentials
 from mqcommon.cli.options import all_options
 
@@ -32,9 +33,9 @@ T = TypeVar("T")
 
 
 class ConnectionOption(NamedTuple):
-    """An option of every command that connects; it becomes an argument of every client.
+    """An option of every command that connects; every client takes its value.
 
-    argument: its name. flag, value: as on the command line. read: makes the argument of the text,
+    argument: its name. flag, value: as on the command line. read: makes the value of the text,
     or of None if the option is absent; raises ValueError or OSError.
     """
 
@@ -98,7 +99,8 @@ def connection_options(command: F) -> F:
 
 def connection_of(options: dict[str, Any]) -> dict[str, Any]:
     """Move the connection options out of a command's; returns the arguments of a client."""
-    return {name: options.pop(name) for name in ("namesrv", "address_map", "tls", "credentials")}
+    found = {name: options.pop(name) for name in ("namesrv", "tls", "credentials", "address_map")}
+    return _arguments(found)
 
 
 def read_options(texts: Mapping[str, str | None]) -> dict[str, Any]:
@@ -112,7 +114,12 @@ def read_options(texts: Mapping[str, str | None]) -> dict[str, Any]:
             found[option.argument] = option.read(texts.get(option.argument) or None)
         except (ValueError, OSError) as error:
             raise click.BadParameter(str(error), param_hint=f"'{option.flag}'") from None
-    return found
+    return _arguments(found)
+
+
+def _arguments(found: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a client, from the values of OPTIONS by their names."""
+    return {"connection": Connection(address_map=found.pop("address_map")), **found}
 
 
 def _always(read: Callable[[str | None], T]) -> Callable[..., T]:

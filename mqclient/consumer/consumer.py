@@ -98,7 +98,7 @@ class Consumer(AsyncClient):
         Raises BrokerError, UnreachableError, ClientTimeout.
         """
         await self._patterns.look()
-        interval = self._client.settings.route_poll_interval
+        interval = self._client.settings.connection.route_poll_interval
         follow = self._patterns.follow(interval, self._heartbeat_soon)
         self._client.spawn(follow, "topic patterns")
 

@@ -146,7 +146,7 @@ class Puller:
         if subscription is None or not subscription.announced:
             return ERROR_DELAY
         template = self._template(held, subscription)
-        wait = self._settings.long_poll_timeout + ANSWER_GRACE
+        wait = self._settings.pull.long_poll_timeout + ANSWER_GRACE
         # RocketMQ's broker may serve a pull after the commit with which an orderly consumer gives a
         # queue up. Its older offset would have the next owner repeat messages.
         commits = held.broker_id == 0 and not self._settings.orderly
@@ -165,16 +165,16 @@ class Puller:
         if self._subscription_of(held.queue.topic) is not subscription:
             return 0.0  # it may have passed over messages that the new subscription wants
         take = partial(self._take, held, subscription)
-        outages, suspend = self._client.outages, self._settings.long_poll_timeout
+        outages, suspend = self._client.outages, self._settings.pull.long_poll_timeout
         pause = handle_reply(held, asked, reply, take, outages, suspend)
         if held.at_end:  # handlers come first, because the next pull only waits for a message
             await asyncio.sleep(0)
-        return max(pause, self._settings.pull_interval)
+        return max(pause, self._settings.pull.interval)
 
     def _template(self, held: ProcessQueue, subscription: Subscription) -> FrameTemplate:
         """The queue's template, made again if its broker or its subscription changed."""
         address = self._client.address_of(held.queue, held.broker_id)
-        count = 1 if held.pulls_one else self._settings.pull_batch
+        count = 1 if held.pulls_one else self._settings.pull.batch
         made_for = (address, subscription.data.sub_version, count)
         if held.template is None or held.template[0] != made_for:
             template = pull_template(
@@ -183,7 +183,7 @@ class Puller:
                 self._settings.group,
                 held.queue,
                 count=count,
-                suspend_ms=int(self._settings.long_poll_timeout * 1000),
+                suspend_ms=int(self._settings.pull.long_poll_timeout * 1000),
                 sub_version=subscription.data.sub_version,
                 expression_type=subscription.data.expression_type,
             )

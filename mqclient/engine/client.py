@@ -200,13 +200,13 @@ class Client:
 
         Raises BrokerError, UnreachableError, ClientTimeout, ClosedError.
         """
-        wait = self.settings.request_timeout if timeout is None else timeout
+        wait = self.settings.connection.request_timeout if timeout is None else timeout
         return call.result(await self.call_broker(address, call.request, wait), address)
 
     async def invoke_namesrv(self, call: Call[R], timeout: float | None = None) -> R:
         """Ask a NameServer, the next one if it does not answer. Raises like `invoke`."""
         self.check_running()
-        wait = self.settings.request_timeout if timeout is None else timeout
+        wait = self.settings.connection.request_timeout if timeout is None else timeout
         return await self.namesrv.invoke(call, wait)
 
     async def call_broker(self, address: str, request: Frame, timeout: float) -> Frame:

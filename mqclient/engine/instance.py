@@ -67,7 +67,8 @@ class Instance:
 
     def __init__(self, settings: ConnectionOptions, transport: TransportLike | None) -> None:
         self.settings = settings
-        self._address_map = settings.address_map or {}
+        connection = settings.connection
+        self._address_map = connection.address_map or {}
         self.is_shared = transport is None
         self.client_id = settings.new_client_id()
         self.loop = asyncio.get_running_loop()
@@ -78,16 +79,16 @@ class Instance:
         """Connected addresses of brokers that have had a heartbeat on their connection."""
         self.transport.on_close(self._introduced.discard)
         self.namesrv = NameServers(settings.servers, self.transport, settings.client_id.unit)
-        self.routes = RouteTable(self.namesrv, settings.request_timeout)
+        self.routes = RouteTable(self.namesrv, connection.request_timeout)
         self.replies: dict[str, asyncio.Future[ReceivedMessage]] = {}
         """Requests of producers that wait for a reply message, by correlation id."""
         self.broker_versions: dict[str, int] = {}
         """Version ordinals that brokers answered heartbeats with, by advertised address."""
         self.members: list[Member] = []
         self._beating = asyncio.Lock()
-        self.outages = Outages(quiet=1.2 * settings.heartbeat_interval)
+        self.outages = Outages(quiet=1.2 * connection.heartbeat_interval)
         self.heartbeat_backup = HeartbeatBackup(self.loop, self._send_in_place)
-        poll, beat = settings.route_poll_interval, settings.heartbeat_interval
+        poll, beat = connection.route_poll_interval, connection.heartbeat_interval
         self._tasks = [
             self.loop.create_task(every(poll, self.routes.poll, first=poll)),
             self.loop.create_task(every(beat, self.heartbeat, first=FIRST_HEARTBEAT)),
@@ -178,7 +179,7 @@ class Instance:
 
     async def _part(self, address: str, call: Call[None]) -> None:
         try:
-            await self.invoke(address, call, self.settings.request_timeout)
+            await self.invoke(address, call, self.settings.connection.request_timeout)
         except RocketMQError as error:
             log.debug("unregistering at %s failed: %s", address, error)
 
@@ -194,7 +195,7 @@ class Instance:
 
     async def call(self, address: str, request: Frame, timeout: float) -> Frame:
         """Send a frame to a broker and return its reply, with any code."""
-        request.serialize = self.settings.serialize or SerializeType.JSON
+        request.serialize = self.settings.connection.serialize or SerializeType.JSON
         try:
             return await self.transport.call(self.mapped(address), request, timeout)
         except UnreachableError as error:
@@ -202,13 +203,13 @@ class Instance:
 
     def sending(self, address: str, call: Call[R]) -> Sending:
         """A request that the heartbeat backup may send to a broker."""
-        call.request.serialize = self.settings.serialize or SerializeType.JSON
+        call.request.serialize = self.settings.connection.serialize or SerializeType.JSON
         return Sending(self.mapped(address), call.request)
 
     def _send_in_place(self, sending: Sending) -> None:
         """Send a request while the loop is busy, on another thread."""
         try:
-            self.transport.block(*sending, self.settings.request_timeout)
+            self.transport.block(*sending, self.settings.connection.request_timeout)
         except RocketMQError as error:
             self.loop.call_soon_threadsafe(self._failed_in_place, sending, error)
 
@@ -220,7 +221,7 @@ class Instance:
     async def oneway(self, address: str, request: Frame, timeout: float) -> None:
         """Send a oneway request to a broker; returns when it is written."""
         request.flag |= FrameFlag.ONEWAY
-        request.serialize = self.settings.serialize or SerializeType.JSON
+        request.serialize = self.settings.connection.serialize or SerializeType.JSON
         try:
             await self.transport.oneway(self.mapped(address), request, timeout)
         except UnreachableError as error:
@@ -236,7 +237,7 @@ class Instance:
                     f"broker {name!r} does not answer at {address}{used}, the address that "
                     f"NameServer {self.namesrv} advertises for it: {error}; if the broker runs "
                     f"behind NAT or in a container, set its brokerIP1 or pass "
-                    f"address_map={{'{address}': 'HOST:PORT'}}",
+                    f"connection=Connection(address_map={{'{address}': 'HOST:PORT'}})",
                     address,
                 )
         return UnreachableError(f"no server answers at {target}: {error}", target)
@@ -266,7 +267,7 @@ class Instance:
         def again() -> list[Sending]:
             return [self.sending(address, group_calls.heartbeat(data)) for address in addresses]
 
-        self.heartbeat_backup.keep("heartbeat", self.settings.heartbeat_interval, again)
+        self.heartbeat_backup.keep("heartbeat", self.settings.connection.heartbeat_interval, again)
         return data, sorted(addresses)
 
     async def introduce(self, topic: str, timeout: float) -> None:
@@ -296,7 +297,7 @@ class Instance:
 
     async def _beat(self, address: str, data: HeartbeatData) -> None:
         try:
-            call, limit = group_calls.heartbeat(data), self.settings.request_timeout
+            call, limit = group_calls.heartbeat(data), self.settings.connection.request_timeout
             self.broker_versions[address] = await self.invoke(address, call, limit)
             self._introduced.add(self.mapped(address))
             self.outages.answered(self._name_of(address))

@@ -61,7 +61,7 @@ class FrameTemplate:
         self.send = self._send_frame
         if self._transport is not None:
             target = client.mapped(address)
-            chosen = client.settings.serialize
+            chosen = client.settings.connection.serialize
             serialize = int(SerializeType.ROCKETMQ if chosen is None else chosen)
             self._native = self._transport.template(
                 target, self._code, list(fields), serialize, reply

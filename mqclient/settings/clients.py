@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import KW_ONLY
 from typing import Annotated, Any, cast
 
@@ -10,10 +10,10 @@ from mqclient.engine.metrics import check_metrics
 from mqclient.engine.namespace import check_namespace
 from mqclient.engine.tls import TlsConfig, connector_tls
 from mqclient.engine.transport_like import TransportLike
-from mqclient.settings.checks import checked_map, namesrv_addresses
+from mqclient.settings.checks import namesrv_addresses
+from mqclient.settings.connection import Connection
 from mqclient.settings.declare import (
     ANSWER_MAX_S,
-    INTERVAL_MAX_S,
     Declared,
     Option,
     by_value,
@@ -22,7 +22,6 @@ from mqclient.settings.declare import (
 )
 from mqclient.settings.identity import Account, ClientId, Credentials, account_of
 from mqcommon.own_address import own_address
-from mqcommon.wire.codes import SerializeType
 
 __all__ = ["AdminOptions", "ClientOptions", "ConnectionOptions", "Namesrv", "connection_of"]
 
@@ -62,10 +61,7 @@ COUNTS = Option(
 class ClientOptions(Declared):
     """Options of every client."""
 
-    last = (
-        *("namespace", "credentials", "tls", "request_timeout", "client_id", "address_map"),
-        *("serialize", "route_poll_interval", "heartbeat_interval", "transport"),
-    )
+    last = ("namespace", "credentials", "tls", "client_id", "connection", "transport")
 
     _: KW_ONLY
     namespace: Annotated[
@@ -85,39 +81,13 @@ class ClientOptions(Declared):
         TlsConfig | None,
         Option("TLS for connections to NameServers and brokers; None connects without TLS"),
     ] = None
-    request_timeout: Annotated[
-        float,
-        Option("longest time to wait for the answer to one request", "s", 0.001, ANSWER_MAX_S),
-    ] = 3.0
     client_id: Annotated[ClientId, Option("parts of the id that brokers know")] = ClientId()
-    address_map: Annotated[
-        Mapping[str, str] | None,
+    connection: Annotated[
+        Connection,
         Option(
-            "broker's advertised address to the address to connect to, for brokers behind a NAT "
-            "or a port forwarding",
-            read=by_value(checked_map),
-            kind="dict[str, str]",
+            "request timeout, address map, format of headers, intervals of heartbeats and routes"
         ),
-    ] = None
-    serialize: Annotated[
-        SerializeType | None,
-        Option(
-            "format of request headers; None sends and pulls in RocketMQ's binary format, which "
-            "takes less CPU on both sides, and uses JSON for all other requests"
-        ),
-    ] = None
-    route_poll_interval: Annotated[
-        float,
-        Option(
-            "time between two requests for the routes of the topics in use",
-            "s",
-            0.001,
-            INTERVAL_MAX_S,
-        ),
-    ] = 30.0
-    heartbeat_interval: Annotated[
-        float, Option("time between two heartbeats to each broker", "s", 0.001, INTERVAL_MAX_S)
-    ] = 30.0
+    ] = Connection()
     transport: Annotated[
         TransportLike | None,
         Option(

@@ -14,14 +14,13 @@ from mqclient.engine.serializing import Deserialize, W, check_deserializer
 from mqclient.settings.checks import check_group, check_topic
 from mqclient.settings.clients import COUNTS, ClientOptions, Namesrv
 from mqclient.settings.declare import (
-    ANSWER_MAX_S,
     DAY_S,
     INTERVAL_MAX_S,
     Option,
     by_value,
     declared,
 )
-from mqclient.settings.values import Limits, PullLimits, Trace
+from mqclient.settings.values import Limits, LitePull, Orderly, Pull, PullLimits, Trace
 from mqcommon import names
 
 __all__ = ["LitePullOptions", "PushOptions"]
@@ -77,19 +76,15 @@ Allocate = Annotated[
         kind="str | Callable | list[MessageQueue]",
     ),
 ]
-PullBatch = Annotated[int, Option("most messages that one pull requests", "messages", 1, 1024)]
 RebalanceInterval = Annotated[
     float, Option("time between two rebalances", "s", 0.01, INTERVAL_MAX_S)
 ]
-LongPollTimeout = Annotated[
-    float,
-    Option(
-        "longest time for which the broker holds a pull that finds no message",
-        "s",
-        0.01,
-        ANSWER_MAX_S,
-    ),
-]
+
+
+def _orderly(name: str, orderly: Any) -> Any:
+    if not isinstance(orderly, (bool, Orderly)):
+        raise TypeError(f"{name} must be bool or an Orderly, not {orderly!r}")
+    return orderly
 
 
 def _refuse_ignored(options: ClientOptions, name: str, why: str) -> None:
@@ -138,16 +133,14 @@ class PushOptions(ClientOptions, Generic[W]):
     ] = None
     allocate: Allocate = "AVG"
     orderly: Annotated[
-        bool,
+        bool | Orderly,
         Option(
             "handle one batch of a queue at a time; a failed message is handled again before the "
-            "next one"
+            "next one; True means Orderly()",
+            read=_orderly,
+            kind="bool | Orderly",
         ),
     ] = False
-    orderly_retry_delay: Annotated[
-        float,
-        Option("pause before an orderly queue handles a failed message again", "s", 0.01, 30),
-    ] = 1.0
     max_retries: Annotated[
         int | None,
         Option(
@@ -185,9 +178,9 @@ class PushOptions(ClientOptions, Generic[W]):
     limits: Annotated[Limits, Option("messages and bytes held, above which pulling pauses")] = (
         Limits()
     )
-    pull_batch: PullBatch = 32
-    pull_interval: Annotated[float, Option("pause between two pulls of a queue", "s", 0, 60)] = 0.0
-    long_poll_timeout: LongPollTimeout = 15.0
+    pull: Annotated[
+        Pull, Option("messages of one pull, pause between pulls, time of a long poll")
+    ] = Pull()
     commit_interval: Annotated[
         float, Option("time between two commits of the offsets", "s", 0.01, COMMIT_INTERVAL_MAX_S)
     ] = 5.0
@@ -203,9 +196,6 @@ class PushOptions(ClientOptions, Generic[W]):
                 "offset_store is for model='broadcasting'; brokers keep the offsets of a group "
                 "that shares its queues: leave offset_store out"
             )
-        if not self.orderly:
-            why = "it is for orderly=True; other consumers retry by the broker; leave it out"
-            _refuse_ignored(self, "orderly_retry_delay", why)
         if self.model == "broadcasting":
             clustering = "it is for model='clustering'; here"
             why = f"{clustering} each member reads all queues; leave it out"
@@ -215,6 +205,12 @@ class PushOptions(ClientOptions, Generic[W]):
                 _refuse_ignored(self, "max_retries", why)
         wrapped = Namespace(self.namespace).wrap(self.group)
         object.__setattr__(self, "group", _shared_group(wrapped))
+
+    @property
+    def retry_delay(self) -> float:
+        """Seconds before an orderly queue handles a failed message again."""
+        order = self.orderly if isinstance(self.orderly, Orderly) else Orderly()
+        return order.retry_delay
 
 
 @declared
@@ -247,8 +243,7 @@ class LitePullOptions(ClientOptions, Generic[W]):
     limits: Annotated[PullLimits, Option("messages and bytes held, above which pulling pauses")] = (
         PullLimits()
     )
-    pull_batch: PullBatch = 32
-    long_poll_timeout: LongPollTimeout = 20.0
+    pull: Annotated[LitePull, Option("messages of one pull, time of a long poll")] = LitePull()
     rebalance_interval: RebalanceInterval = 20.0
     metrics: Annotated[ClientMetrics | None, COUNTS] = None
 

@@ -95,13 +95,17 @@ def by_value(check: Callable[[Any], Any]) -> Callable[[str, Any], Any]:
 
 @dataclass(frozen=True)
 class Row:
-    """One declared option: its name, its type without None, its default and its `Option`."""
+    """One declared option: its name, its type without None, its default and its `Option`.
+
+    group: the group of options that its values are, if its type names one.
+    """
 
     name: str
     hint: Any
     default: Any
     option: Option
     takes_none: bool
+    group: type[Declared] | None
 
     @property
     def required(self) -> bool:
@@ -172,7 +176,7 @@ class Row:
         if self.hint in (float, int):
             expected = "a number" if self.hint is float else "a whole number"
             expected += f" of {self.unit}" if self.unit else ""
-        elif isinstance(self.hint, type) and issubclass(self.hint, Declared):
+        elif self.group:
             expected = f"a {expected}"
         if self.takes_none:
             expected += " or None"
@@ -227,15 +231,26 @@ def declared(kind: type[T]) -> type[T]:
 
 def _check_names(kind: type[Declared], positional: int, options: dict[str, Any]) -> None:
     known = rows(kind)
-    names = [row.name for row in known]
+    names = {row.name for row in known}
     for name in options:
         if name not in names:
             if name in kind.refused:
                 raise ValueError(kind.refused[name])
-            raise TypeError(f"unknown argument {name!r}{hint_of(name, names)}")
+            raise TypeError(f"unknown argument {name!r}{hint_of(name, _written(known))}")
     for row in known[positional:]:
         if row.required and row.name not in options:
             raise TypeError(f"missing argument {row.name!r}: {row.option.about}")
+
+
+def _written(known: tuple[Row, ...]) -> dict[str, str]:
+    """How options are written: "pull.batch" as pull=Pull(batch=...), and "pull" as itself."""
+    grouped = {
+        f"{row.name}.{part.name}": f"{row.name}={row.group.__name__}({part.name}=...)"
+        for row in known
+        if row.group
+        for part in rows(row.group)
+    }
+    return grouped | {row.name: row.name for row in known}
 
 
 def rows(kind: Any) -> tuple[Row, ...]:
@@ -265,7 +280,8 @@ def _row(item: Field[Any], hint: Any) -> Row:
     kinds = get_args(inner) if get_origin(inner) in (Union, UnionType) else (inner,)
     others = [kind for kind in kinds if kind is not NoneType]
     only = others[0] if len(others) == 1 else Any
-    return Row(item.name, only, item.default, option, NoneType in kinds)
+    groups = (kind for kind in others if isinstance(kind, type) and issubclass(kind, Declared))
+    return Row(item.name, only, item.default, option, NoneType in kinds, next(groups, None))
 
 
 def narrowed(options: Declared, kind: type[D]) -> D:

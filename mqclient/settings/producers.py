@@ -13,7 +13,7 @@ from mqclient.producer.transactions.state import CheckHandler
 from mqclient.settings.checks import check_group, check_topic
 from mqclient.settings.clients import COUNTS, ClientOptions, Namesrv, connection_of
 from mqclient.settings.declare import ANSWER_MAX_S, Option, by_value, changed, declared
-from mqclient.settings.values import Compression, Linger, Retry, SendLimits, Trace
+from mqclient.settings.values import CheckLimits, Compression, Linger, Retry, SendLimits, Trace
 
 __all__ = ["ProducerOptions", "SendOptions", "TransactionOptions", "producer_options"]
 
@@ -143,17 +143,9 @@ class TransactionOptions(SendOptions[W]):
             kind="Callable",
         ),
     ]
-    check_concurrency: Annotated[int, Option("checks that run in parallel", "checks", 1, 1000)] = 1
-    check_queue_max: Annotated[
-        int,
-        Option(
-            "most checks that wait to run; further checks are dropped, and the broker asks again "
-            "later",
-            "checks",
-            1,
-            1_000_000,
-        ),
-    ] = 2000
+    check_limits: Annotated[
+        CheckLimits, Option("checks that run in parallel, and that wait to run")
+    ] = CheckLimits()
     topics: Annotated[
         Iterable[str],
         Option(

@@ -4,13 +4,17 @@ from dataclasses import KW_ONLY
 from typing import Annotated, Any, Literal
 
 from mqclient.settings.checks import check_sendable
-from mqclient.settings.declare import Declared, Option, declared
+from mqclient.settings.declare import ANSWER_MAX_S, Declared, Option, declared
 from mqcommon import extras, names
 
 __all__ = [
+    "CheckLimits",
     "Compression",
     "Limits",
     "Linger",
+    "LitePull",
+    "Orderly",
+    "Pull",
     "PullLimits",
     "Retry",
     "SendLimits",
@@ -129,6 +133,67 @@ class PullLimits(Limits):
     total_bytes: Annotated[
         int | None, Option("bytes held of all queues; None sets no limit", "bytes", 1, BYTES_MAX)
     ] = 512 * 1024 * 1024
+
+
+PullBatch = Annotated[int, Option("most messages that one pull requests", "messages", 1, 1024)]
+LongPollTimeout = Annotated[
+    float,
+    Option(
+        "longest time for which the broker holds a pull that finds no message",
+        "s",
+        0.01,
+        ANSWER_MAX_S,
+    ),
+]
+
+
+@declared
+class Pull(Declared):
+    """How a push consumer pulls messages from brokers."""
+
+    _: KW_ONLY
+    batch: PullBatch = 32
+    interval: Annotated[float, Option("pause between two pulls of a queue", "s", 0, 60)] = 0.0
+    long_poll_timeout: LongPollTimeout = 15.0
+
+
+@declared
+class LitePull(Declared):
+    """How a lite pull consumer pulls messages from brokers."""
+
+    refused = {"interval": "interval is for push consumers; leave it out"}
+
+    _: KW_ONLY
+    batch: PullBatch = 32
+    long_poll_timeout: LongPollTimeout = 20.0
+
+
+@declared
+class Orderly(Declared):
+    """How a push consumer handles each queue in order."""
+
+    _: KW_ONLY
+    retry_delay: Annotated[
+        float, Option("pause before a queue handles a failed message again", "s", 0.01, 30)
+    ] = 1.0
+
+
+@declared
+class CheckLimits(Declared):
+    """The limits on checks of transactions that a producer runs and keeps waiting."""
+
+    _: KW_ONLY
+    concurrency: Annotated[int, Option("checks that run in parallel", "checks", 1, 1000)] = 1
+    queue_max: Annotated[
+        int,
+        Option(
+            "most checks that wait to run; further checks are dropped, and the broker asks again "
+            "later",
+            "checks",
+            1,
+            1_000_000,
+        ),
+    ] = 2000
 
 
 def _sendable(name: str, topic: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from mqclient import Admin
+from mqclient import Admin, Connection
 from mqcommon.names import DLQ_PREFIX, dead_letter_topic
 from mqpipeline.errors import UsageError
 from mqpipeline.jobs import frames
@@ -111,7 +111,7 @@ def _topics(options: Options, groups: Sequence[str]) -> list[str]:
     """The dead-letter topics of these groups, or of all groups; UsageError for a missing one."""
     with Admin(
         options.namesrv,
-        address_map=options.address_map,
+        connection=Connection(address_map=options.address_map),
         tls=options.tls,
         credentials=options.account,
     ) as admin:

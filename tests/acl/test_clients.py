@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mqadmin.main import main as mqadmin
-from mqclient import BrokerError, Credentials, Message, Producer, PushConsumer
+from mqclient import BrokerError, Connection, Credentials, Message, Producer, PushConsumer
 from mqclient.engine.credentials import read_credentials
 from mqclient.settings.clients import ConnectionOptions
 from mqcommon.wire.codes import SerializeType
@@ -39,7 +39,7 @@ def test_every_request_of_a_client_is_signed(
         if len(got) >= 4:
             done.set()
 
-    options = {"credentials": ACCOUNT, "serialize": serialize}
+    options = {"credentials": ACCOUNT, "connection": Connection(serialize=serialize)}
     with Producer(served.namesrv, **options) as producer:
         producer.send(Message(BOTH, b"one", tags="TagA", keys="k"))
         producer.send([Message(BOTH, b"two"), Message(BOTH, b"three")])

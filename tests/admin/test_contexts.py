@@ -63,7 +63,7 @@ def test_a_context_is_saved_used_shown_and_removed(
     assert context(capsys, "show") == context(capsys, "list") == [{**row, "current": True}]
     arguments = command_of("topicList").parse([])
     assert arguments.connection["credentials"] == Credentials("reader", "12345678")
-    assert arguments.connection["address_map"] == {"10.0.0.1:10911": "localhost:10911"}
+    assert arguments.connection["connection"].address_map == {"10.0.0.1:10911": "localhost:10911"}
     assert context(capsys, "use", "--none") == []
     assert used() == ("", None)
     context(capsys, "use", "prod")

@@ -14,6 +14,7 @@ from mqadmin import main as mqadmin_main
 from mqclient import (
     BrokerError,
     ClientTimeout,
+    Connection,
     LitePullConsumer,
     Message,
     MessageQueue,
@@ -69,14 +70,18 @@ def run_printed(text: str, program: str = "mqadmin") -> None:
 def test_both_header_serialisations(mq, serialize):
     topic = mq.topic()
     seen = Collector()
-    with Producer(mq.namesrv, serialize=serialize, queue_index_start=0) as producer:
+    with Producer(
+        mq.namesrv, connection=Connection(serialize=serialize), queue_index_start=0
+    ) as producer:
         results = [producer.send(Message(topic, b"%d" % i)) for i in range(8)]
         batch = producer.send([Message(topic, b"b1"), Message(topic, b"b2")])
         producer.send_oneway(Message(topic, b"x" * 5000))
     assert [r.message_queue.queue_id for r in results] == [0, 1, 2, 3] * 2
     assert len(batch.offset_msg_ids) == 2
     group = f"g_{serialize.name}"
-    with PushConsumer(group, mq.namesrv, serialize=serialize, consume_from="earliest") as consumer:
+    with PushConsumer(
+        group, mq.namesrv, connection=Connection(serialize=serialize), consume_from="earliest"
+    ) as consumer:
         consumer.subscribe(topic, "*", seen)
         bodies = seen.wait(11)
     assert sorted(bodies) == sorted([*(b"%d" % i for i in range(8)), b"b1", b"b2", b"x" * 5000])
@@ -350,7 +355,7 @@ def test_an_advertised_address_that_is_dead_is_said_as_such():
             with pytest.raises(ClientTimeout, match="advertises for it"):
                 consumer.wait_assigned(3)
         mapped = {"127.0.0.1:1": both.broker_address}
-        with Producer(both.namesrv, address_map=mapped) as producer:
+        with Producer(both.namesrv, connection=Connection(address_map=mapped)) as producer:
             result = producer.send(Message("T", b"x"))
             assert result.message_queue == MessageQueue(
                 "T", "broker-a", result.message_queue.queue_id

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from mqclient import LitePullConsumer, Message, Producer, PushConsumer, aio
+from mqclient import Connection, LitePullConsumer, Message, Producer, PushConsumer, aio
 from mqclient.consumer.push import queue_locks
 from mqcommon.message import MessageQueue
 from mqcommon.wire.calls import offset_calls
@@ -299,7 +299,7 @@ def test_heartbeats_go_on_while_the_users_loop_is_blocked() -> None:
         assert until(lambda: len(cluster.heartbeats) >= before + 3)  # it blocks: no `await`
 
     options = {"transport": cluster.transport, "consume_from": "earliest"}
-    consumer = PushConsumer("g", NAMESRV, heartbeat_interval=0.01, **options)  # type: ignore
+    consumer = PushConsumer("g", NAMESRV, connection=Connection(heartbeat_interval=0.01), **options)  # type: ignore
     consumer.subscribe("T", "*", handle)
     with consumer:
         assert handling.wait(60)
@@ -311,7 +311,7 @@ def test_heartbeats_go_on_while_the_users_loop_is_blocked() -> None:
 async def test_heartbeats_go_on_while_a_loop_with_clients_is_blocked() -> None:
     """A thread repeats the last heartbeat that the loop sent."""
     cluster = Cluster(T=1)
-    options = {"transport": cluster.transport, "heartbeat_interval": 0.01}
+    options = {"transport": cluster.transport, "connection": Connection(heartbeat_interval=0.01)}
     consumer = aio.PushConsumer("g", NAMESRV, **options)  # type: ignore[arg-type]
     consumer.subscribe("T", "*", lambda _messages, _context: None)
     async with consumer:

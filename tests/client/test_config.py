@@ -1,18 +1,24 @@
 """Arguments are checked where they are given, and the error names the argument."""
 
+import re
 from datetime import datetime
 
 import pytest
 
 import mqclient
 from mqclient import (
+    CheckLimits,
     ClientId,
+    Connection,
     Credentials,
     Limits,
     Linger,
+    LitePull,
     LitePullConsumer,
     Message,
+    Orderly,
     Producer,
+    Pull,
     PushConsumer,
     Retry,
     TlsConfig,
@@ -101,25 +107,39 @@ def test_fields_of_a_message_are_named(argument, value, words):
 @pytest.mark.parametrize(
     ("argument", "value", "words"),
     [
-        ("address_map", "a=b", "address_map must be a mapping of .* not str"),
-        ("address_map", 5, "address_map must be a mapping of .* not int"),
-        ("address_map", {"a:1": 5}, "address_map holds 5; an address must be str"),
-        ("address_map", {"a": "b:2"}, "address_map holds 'a', which is not HOST:PORT"),
+        ("connection", 3, "connection must be a Connection, not 3"),
+        ("connection", Pull(), r"connection must be a Connection, not Pull\(\)"),
+        ("connection", {"serialize": None}, "connection must be a Connection, not "),
         ("credentials", ("a", "b"), "credentials must be a Credentials or None, not "),
         ("tls", True, "tls must be a TlsConfig or None, not True"),
         ("client_id", "a@b", "client_id must be a ClientId, not 'a@b'"),
         ("transport", 5, r"transport must be a transport such as MockTransport\(\), not 5"),
+        ("conection", 3, "unknown argument 'conection'; did you mean connection"),
+    ],
+)
+def test_arguments_of_every_client_are_named(make, argument, value, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        make("a:1", **{argument: value})
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "words"),
+    [
+        ("address_map", "a=b", "address_map must be a mapping of .* not str"),
+        ("address_map", 5, "address_map must be a mapping of .* not int"),
+        ("address_map", {"a:1": 5}, "address_map holds 5; an address must be str"),
+        ("address_map", {"a": "b:2"}, "address_map holds 'a', which is not HOST:PORT"),
         ("request_timeout", "3", "request_timeout must be a number of seconds, not '3'"),
-        ("request_timeout", 3000, "300 seconds, not 3000; give seconds, not milliseconds"),
+        ("request_timeout", 5000, "300 seconds, not 5000; give seconds, not milliseconds"),
         ("heartbeat_interval", 30000, "3_600 seconds, not 30000; give seconds, not milli"),
         ("route_poll_interval", 30000, "3_600 seconds, not 30000; give seconds, not milli"),
         ("serialize", "json", "serialize must be SerializeType or None, not 'json'"),
         ("requst_timeout", 3, "unknown argument 'requst_timeout'; did you mean request_timeout"),
     ],
 )
-def test_arguments_of_every_client_are_named(make, argument, value, words):
+def test_parts_of_a_connection_are_named(argument, value, words):
     with pytest.raises((TypeError, ValueError), match=words):
-        make("a:1", **{argument: value})
+        Connection(**{argument: value})
 
 
 @pytest.mark.parametrize(
@@ -150,7 +170,7 @@ def test_arguments_of_a_producer_are_named(argument, value, words):
         ({"group": "DEFAULT_CONSUMER"}, "placeholder of RocketMQ"),
         ({"commit_interval": "5"}, "commit_interval must be a number of seconds or None, not '5'"),
         ({"commit_interval": 0}, "commit_interval must be 0.01 to 600 seconds, not 0"),
-        ({"pull_batch": 0}, "pull_batch must be 1 to 1_024 messages, not 0"),
+        ({"pull": Pull(batch=3)}, r"pull must be a LitePull, not Pull\(batch=3\)"),
         ({"limits": Limits()}, r"limits must be a PullLimits, not Limits\(\)"),
         ({"namesvr": "a:1"}, "unknown argument 'namesvr'"),
         ({"clientid": "x"}, "did you mean client_id"),
@@ -170,6 +190,11 @@ def test_arguments_of_a_lite_pull_consumer_are_named(arguments, words):
         (lambda: Linger("5ms"), "wait must be a number of seconds, not '5ms'"),
         (lambda: Limits(queue_messages=0), "queue_messages must be 1 to 65_535 messages, not 0"),
         (lambda: ClientId(ip=5), "ip must be str or None, not 5"),
+        (lambda: Pull(batch=0), "batch must be 1 to 1_024 messages, not 0"),
+        (lambda: LitePull(batch=1025), "batch must be 1 to 1_024 messages, not 1025"),
+        (lambda: LitePull(interval=1), "interval is for push consumers; leave it out"),
+        (lambda: CheckLimits(concurrency=0), "concurrency must be 1 to 1_000 checks, not 0"),
+        (lambda: CheckLimits(queue_max=1.5), "queue_max must be a whole number of checks"),
         (lambda: Credentials("a"), "missing argument 'secret_key': secret of the account"),
         (lambda: Credentials("a", 5), "secret_key must be str, not int"),
         (lambda: Trace(5), "topic must be str, not int"),
@@ -214,10 +239,6 @@ def test_durations():
 IN_MILLISECONDS = [
     (PushConsumer, {"commit_interval": 5000}),
     (LitePullConsumer, {"commit_interval": 5000}),
-    (PushConsumer, {"long_poll_timeout": 15_000}),
-    (PushConsumer, {"long_poll_timeout": 500}),
-    (LitePullConsumer, {"long_poll_timeout": 500}),
-    (PushConsumer, {"pull_interval": 100}),
     (PushConsumer, {"rebalance_interval": 20_000}),
     (LitePullConsumer, {"rebalance_interval": 20_000}),
 ]
@@ -229,6 +250,22 @@ def test_milliseconds_are_refused_by_consumers(face, kind, options):
     ((name, value),) = options.items()
     with pytest.raises(ValueError, match=f"{name} must be .*not {value}; give seconds, not milli"):
         getattr(face, kind.__name__)("g", "a:1", **options)
+
+
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [
+        (Pull, {"long_poll_timeout": 15_000}),
+        (Pull, {"long_poll_timeout": 500}),
+        (LitePull, {"long_poll_timeout": 500}),
+        (Pull, {"interval": 100}),
+        (Orderly, {"retry_delay": 1000}),
+    ],
+)
+def test_milliseconds_are_refused_by_values(make, options):
+    ((name, value),) = options.items()
+    with pytest.raises(ValueError, match=f"{name} must be .*not {value}; give seconds, not milli"):
+        make(**options)
 
 
 @pytest.mark.parametrize("face", [mqclient, aio], ids=["blocking", "asyncio"])
@@ -299,11 +336,38 @@ def test_a_misspelt_argument_names_the_nearest():
         ("LitePullConsumer", "enable_auto_commit", r"here it is commit_interval=None, to commit"),
         ("LitePullConsumer", "auto.offset.reset", "here it is consume_from$"),
         ("LitePullConsumer", "ack_wait", r"(?<=wait')$"),
+        ("PushConsumer", "pullBatchSize", r"here it is pull=Pull\(batch=...\)$"),
+        ("LitePullConsumer", "pullBatchSize", r"here it is pull=LitePull\(batch=...\)$"),
+        ("PushConsumer", "pullInterval", r"here it is pull=Pull\(interval=...\), in seconds$"),
+        ("LitePullConsumer", "pullInterval", "only push consumers pause; leave it out"),
+        ("LitePullConsumer", "prefetch_count", r"limits=PullLimits\(queue_messages=...\)$"),
+        ("Producer", "retries", r"here it is retry=Retry\(max_retries=...\)$"),
+        ("Producer", "topic", "messages and subscriptions name their topic; leave it out$"),
     ],
 )
 def test_names_of_other_clients_are_translated(face, kind, name, hint):
     with pytest.raises(TypeError, match=f"unknown argument '{name}'.*{hint}"):
         getattr(face, kind)(**{name: 1})
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "hint"),
+    [
+        ("Admin", "request_timeout", "connection=Connection(request_timeout=...)"),
+        ("Admin", "requst_timeout", "connection=Connection(request_timeout=...)"),
+        ("Producer", "serialize", "connection=Connection(serialize=...)"),
+        ("PushConsumer", "pull_batch", "pull=Pull(batch=...)"),
+        ("PushConsumer", "long_poll_timeout", "pull=Pull(long_poll_timeout=...)"),
+        ("PushConsumer", "orderly_retry_delay", "orderly=Orderly(retry_delay=...)"),
+        ("LitePullConsumer", "pull_batch", "pull=LitePull(batch=...)"),
+        ("LitePullConsumer", "long_poll_timeout", "pull=LitePull(long_poll_timeout=...)"),
+        ("TransactionProducer", "check_concurrency", "check_limits=CheckLimits(concurrency=...)"),
+        ("TransactionProducer", "check_queue_max", "check_limits=CheckLimits(queue_max=...)"),
+    ],
+)
+def test_a_part_of_a_value_gets_its_place(kind, name, hint):
+    with pytest.raises(TypeError, match=re.escape(f"'{name}'; did you mean {hint}?")):
+        getattr(mqclient, kind)(**{name: 1})
 
 
 def test_ranges():
@@ -315,7 +379,7 @@ def test_ranges():
         PushConsumer("g", "a:1", consume_from="newest")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="AVG_BY_CIRCLE"):
         PushConsumer("g", "a:1", allocate="HASH")
-    with pytest.raises(TypeError, match="orderly must be bool, not 1"):
+    with pytest.raises(TypeError, match="orderly must be bool or an Orderly, not 1"):
         PushConsumer("g", "a:1", orderly=1)  # type: ignore[arg-type]
 
 
@@ -340,7 +404,6 @@ def test_client_ids_differ():
 @pytest.mark.parametrize(
     ("client", "options", "words"),
     [
-        ("PushConsumer", {"orderly_retry_delay": 5}, "it is for orderly=True"),
         ("PushConsumer", {"model": "broadcasting", "max_retries": 3}, "for model='clustering'"),
         ("PushConsumer", {"model": "broadcasting", "allocate": "AVG_BY_CIRCLE"}, "'clustering'"),
         ("LitePullConsumer", {"group": None, "commit_interval": 1}, "commits nothing; name a "),
@@ -391,5 +454,6 @@ def test_every_option_names_itself_in_its_error(make, kind):
 def test_every_misspelt_option_gets_a_hint(make, kind):
     needed = NEEDED.get(kind.__name__, {})
     for row in rows(kind):
-        with pytest.raises(TypeError, match=f"unknown argument '{row.name}_'; did you mean "):
+        hint = f"unknown argument '{row.name}_'; (did you mean|here it is) "
+        with pytest.raises(TypeError, match=hint):
             make(**{**needed, f"{row.name}_": 1})

@@ -16,6 +16,7 @@ from mqclient import (
     ConsumeContext,
     ConsumeResult,
     Message,
+    Orderly,
     Producer,
     PushConsumer,
     ReceivedMessage,
@@ -184,8 +185,7 @@ async def test_a_message_is_handled_once(mq: Standalone, kind: str) -> None:
         f"g_once_{kind[:3]}",
         mq.namesrv,
         consume_from="earliest",
-        orderly=True,
-        orderly_retry_delay=0.01,
+        orderly=Orderly(retry_delay=0.01),
         middleware=[Once(store) if kind == "def" else once_async(store)],
     )
 
@@ -328,8 +328,8 @@ async def test_a_handler_may_be_retried_by_a_middleware(mq: Standalone) -> None:
         return None if messages[0].reconsume_times else ConsumeResult.RECONSUME_LATER
 
     consumer = aio.PushConsumer(
-        "g_later", mq.namesrv, consume_from="earliest", orderly=True,
-        orderly_retry_delay=0.01, middleware=[later],
+        "g_later", mq.namesrv, consume_from="earliest",
+        orderly=Orderly(retry_delay=0.01), middleware=[later],
     )  # fmt: skip
     consumer.on_message(topic)(lambda message: tries.append(message.reconsume_times))
     async with consumer, aio.Producer(mq.namesrv) as producer:

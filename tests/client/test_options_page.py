@@ -16,7 +16,7 @@ from mqclient import aio
 from mqclient.settings.declare import Declared, rows
 from scripts.client_options_page import CLIENTS, VALUES
 
-NAMES_MAX = 45
+NAMES_MAX = 37
 SCREEN_LINES, SCREEN_COLUMNS = 60, 100
 """A terminal that fills a screen."""
 KINDS: list[type[Declared]] = [*(kind for kind, _, _ in CLIENTS.values()), *VALUES]

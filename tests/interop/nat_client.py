@@ -8,12 +8,12 @@ from __future__ import annotations
 import sys
 import threading
 
-from mqclient import Message, Producer, PushConsumer
+from mqclient import Connection, Message, Producer, PushConsumer
 from mqclient.settings.checks import read_address_map
 
 
 def main(namesrv: str, topic: str, group: str, map_text: str) -> None:
-    address_map = read_address_map(map_text)
+    connection = Connection(address_map=read_address_map(map_text))
     bodies: set[str] = set()
     whole = threading.Event()
 
@@ -22,10 +22,10 @@ def main(namesrv: str, topic: str, group: str, map_text: str) -> None:
         if len(bodies) >= 10:
             whole.set()
 
-    with Producer(namesrv, address_map=address_map) as producer:
+    with Producer(namesrv, connection=connection) as producer:
         for number in range(10):
             producer.send(Message(topic, f"ours {number}".encode()), timeout=60.0)
-    consumer = PushConsumer(group, namesrv, consume_from="earliest", address_map=address_map)
+    consumer = PushConsumer(group, namesrv, consume_from="earliest", connection=connection)
     with consumer:
         consumer.subscribe(topic, "*", handle)
         whole.wait(90.0)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import mqstore
-from mqclient import Message, Producer, TransactionProducer, TransactionState
+from mqclient import Connection, Message, Producer, TransactionProducer, TransactionState
 from mqcommon.message import ReceivedMessage, decode_messages
 from mqserver.embedded.testing import free_port
 from tests.interop.clusters import BROKER, Maker
@@ -34,7 +34,7 @@ TEN_SECONDS = 3
 """The delay level of reminders: they are pending when the broker stops."""
 SETTINGS = {**SMALL_STORE, "transactionCheckMax": 10_000}
 """No broker gives up on a payment before its producer is back, with its next heartbeat."""
-PATIENT = {"timeout": 60.0, "heartbeat_interval": 1.0}
+PATIENT = {"timeout": 60.0, "connection": Connection(heartbeat_interval=1.0)}
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from mqclient import LitePullConsumer, Message, Producer, PushConsumer, ReceivedMessage
+from mqclient import Connection, LitePullConsumer, Message, Producer, PushConsumer, ReceivedMessage
 from tests.interop.clusters import OUR_CLIENTS_AT, Cluster
 from tests.interop.java_driver import JavaDriver
 from tests.waiting import answer_of, until
@@ -85,7 +85,10 @@ def test_a_pattern_finds_topics_and_none_of_the_brokers_own(
     system = "TBW102|BenchmarkTest|SELF_TEST_TOPIC|broker-a|DefaultCluster|RMQ_SYS.*|%.*"
     seen: list[str] = []
     consumer = PushConsumer(
-        f"g_{prefix}", cluster.namesrv, consume_from="earliest", route_poll_interval=0.2
+        f"g_{prefix}",
+        cluster.namesrv,
+        consume_from="earliest",
+        connection=Connection(route_poll_interval=0.2),
     )
     consumer.on_message(re.compile(f"{prefix}_.*|{system}"))(
         lambda message: seen.append(message.topic)

@@ -16,6 +16,7 @@ from mqclient import (
     ConsumeContext,
     LitePullConsumer,
     Message,
+    Orderly,
     Producer,
     PushConsumer,
     aio,
@@ -182,7 +183,7 @@ def test_a_message_that_fails_too_often_is_one_dead_letter(
     topic = cluster.create_topic(java_driver, f"OrderDead_{cluster.broker_port}", queues=1)
     group = f"order_dead_{cluster.broker_port}"
     tries: list[tuple[bytes, int]] = []
-    options = {"orderly": True, "max_retries": 2, "orderly_retry_delay": 0.01}
+    options = {"orderly": Orderly(retry_delay=0.01), "max_retries": 2}
     with PushConsumer(group, cluster.namesrv, consume_from="earliest", **options) as consumer:
 
         @consumer.on_message(topic)

@@ -12,7 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from mqclient import Admin, ConsumeContext, LitePullConsumer, Message, Producer, PushConsumer
+from mqclient import (
+    Admin,
+    Connection,
+    ConsumeContext,
+    LitePullConsumer,
+    Message,
+    Producer,
+    PushConsumer,
+)
 from mqcommon.message import ReceivedMessage
 from mqcommon.wire.bodies.topics import TopicConfig
 from tests.interop.clusters import BROKER, NAMESRV, Maker
@@ -22,7 +30,7 @@ PAUSE = 0.002
 """Seconds between two sends of a load."""
 QUEUES = 2
 """Queues of each broker."""
-OFTEN = {"route_poll_interval": 1.0, "heartbeat_interval": 1.0}
+OFTEN = {"connection": Connection(route_poll_interval=1.0, heartbeat_interval=1.0)}
 """Intervals in seconds, short, so that clients find soon a broker that comes back."""
 VICTIM = """
 import sys

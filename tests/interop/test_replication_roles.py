@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mqclient import Message, Producer, PushConsumer, SendStatus, TransactionProducer
+from mqclient import Connection, Message, Producer, PushConsumer, SendStatus, TransactionProducer
 from mqcommon.wire.codes import RequestCode as Code
 from mqcommon.wire.frame import Frame
 from mqserver.embedded.raw_client import Probe, ask
@@ -54,8 +54,7 @@ class Readers:
             OURS,
             namesrv,
             consume_from="earliest",
-            route_poll_interval=BEAT_S,
-            heartbeat_interval=BEAT_S,
+            connection=Connection(route_poll_interval=BEAT_S, heartbeat_interval=BEAT_S),
             rebalance_interval=BEAT_S,
             commit_interval=BEAT_S,
         )

@@ -303,7 +303,7 @@ class LitePullConsumer(Consumer, OfValues[V]):
 
     async def _held(self, queue: MessageQueue) -> LiteQueue:
         self._client.check_running()
-        limit = self._client.settings.request_timeout
+        limit = self._client.settings.connection.request_timeout
         return await self._assignment.queue(self._wire(queue), limit)
 
     # --- wiring

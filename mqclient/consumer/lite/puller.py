@@ -85,14 +85,14 @@ class LitePuller:
         held.last_pull_ms = time.time_ns() // 1_000_000
         try:
             values = pull_values(held, _FLAGS)
-            wait = self._settings.long_poll_timeout + ANSWER_GRACE
+            wait = self._settings.pull.long_poll_timeout + ANSWER_GRACE
             reply = await template.send(values, b"", wait, at_once=True)
         except UnreachableError as error:
             raise template.explain(error) from error.__cause__
         if held.dropped or self._subscription_of(held.queue.topic) is not subscription:
             return  # the answer may have passed over messages that a new subscription wants
         take = partial(self._take, held, subscription)
-        outages, suspend = self._client.outages, self._settings.long_poll_timeout
+        outages, suspend = self._client.outages, self._settings.pull.long_poll_timeout
         if pause := handle_reply(held, asked, reply, take, outages, suspend):
             await asyncio.sleep(pause)
 
@@ -100,7 +100,7 @@ class LitePuller:
         """The queue's template, made again if its broker or its subscription changed."""
         data = subscription.data
         address = self._client.address_of(held.queue, held.broker_id)
-        count = 1 if held.pulls_one else self._settings.pull_batch
+        count = 1 if held.pulls_one else self._settings.pull.batch
         made_for = (address, data.sub_version, count)
         if held.template is None or held.template[0] != made_for:
             template = pull_template(
@@ -109,7 +109,7 @@ class LitePuller:
                 self._settings.group or TOOLS_GROUP,
                 held.queue,
                 count=count,
-                suspend_ms=int(self._settings.long_poll_timeout * 1000),
+                suspend_ms=int(self._settings.pull.long_poll_timeout * 1000),
                 subscription=data.sub_string,
                 sub_version=data.sub_version if data.expression_type == SQL92 else 0,
                 expression_type=data.expression_type,

@@ -104,7 +104,7 @@ class RemoteControl:
         subscription.give_values([message])
         context = ConsumeContext(queue_of(message))
         started = time.monotonic()
-        result = ConsumeMessageDirectlyResult(order=self._settings.orderly)
+        result = ConsumeMessageDirectlyResult(order=bool(self._settings.orderly))
         try:
             outcome = await _run(subscription, message, context)
             result.consume_result = "CR_LATER"

@@ -297,7 +297,7 @@ class OrderlyService(ConsumeService):
 
     def _pause(self, context: ConsumeContext) -> float:
         asked = context.retry_delay
-        seconds = self._settings.orderly_retry_delay if asked is None else asked
+        seconds = self._settings.retry_delay if asked is None else asked
         return min(max(seconds, SUSPEND_MIN), SUSPEND_MAX)
 
     def _wake(self, line: _Line) -> None:

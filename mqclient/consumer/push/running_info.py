@@ -74,7 +74,7 @@ class RunningInfo:
             "PROP_NAMESERVER_ADDR": "".join(f"{address};" for address in self._client.servers),
             "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
             "PROP_CLIENT_VERSION": "V4_9_7",
-            "PROP_CONSUMEORDERLY": str(settings.orderly).lower(),
+            "PROP_CONSUMEORDERLY": str(bool(settings.orderly)).lower(),
             "PROP_THREADPOOL_CORE_SIZE": str(settings.threads),
             "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
             **_java_properties(settings, self._consumer_data().consume_from_where),
@@ -109,14 +109,14 @@ def _java_properties(settings: PushOptions, where: str | None) -> dict[str, str]
         "consumeThreadMax": str(settings.threads),
         "consumeTimeout": str(round(settings.consume_timeout / 60)),
         "maxReconsumeTimes": str(-1 if settings.max_retries is None else settings.max_retries),
-        "pullBatchSize": str(settings.pull_batch),
-        "pullInterval": str(round(settings.pull_interval * 1000)),
+        "pullBatchSize": str(settings.pull.batch),
+        "pullInterval": str(round(settings.pull.interval * 1000)),
         "consumeConcurrentlyMaxSpan": str(limits.queue_offset_span),
         "pullThresholdForQueue": str(limits.queue_messages),
         "pullThresholdForTopic": str(limits.total_messages or -1),
         "pullThresholdSizeForQueue": str(limits.queue_bytes >> 20),
         "pullThresholdSizeForTopic": str(size),
-        "suspendCurrentQueueTimeMillis": str(round(settings.orderly_retry_delay * 1000)),
+        "suspendCurrentQueueTimeMillis": str(round(settings.retry_delay * 1000)),
     }
 
 

@@ -34,7 +34,7 @@ class Checks:
         self._check = settings.check
         self._on_loop = is_async(settings.check)
         self._settings = settings
-        self._room = asyncio.Semaphore(settings.check_concurrency)
+        self._room = asyncio.Semaphore(settings.check_limits.concurrency)
         self._waiting = 0
         self._running = 0
         self._idle = asyncio.Event()
@@ -63,7 +63,7 @@ class Checks:
         if group != self._settings.group:
             log.warning("broker %s asks about a message of producer group %s", address, group)
             return
-        if self._waiting >= self._settings.check_queue_max:
+        if self._waiting >= self._settings.check_limits.queue_max:
             log.warning("%d checks wait; the broker will ask again about %s",
                         self._waiting, message.msg_id)  # fmt: skip
             return

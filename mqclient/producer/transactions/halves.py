@@ -133,7 +133,9 @@ class Halves:
         request = message_calls.end_transaction(header).request
         request.remark = remark
         try:
-            await self._client.oneway(address, request, self._client.settings.request_timeout)
+            await self._client.oneway(
+                address, request, self._client.settings.connection.request_timeout
+            )
         except ClosedError:
             log.info(
                 "the producer closed before the transaction of message %s ended", header.msg_id

@@ -22,6 +22,7 @@ from mqclient.settings.checks import (
     read_address_map,
 )
 from mqclient.settings.clients import ConnectionOptions
+from mqclient.settings.connection import Connection
 from mqclient.settings.identity import Credentials
 from mqclient.settings.producers import BODY_BYTES_MAX
 from mqcommon.names import TOOLS_GROUP, tag_names
@@ -353,8 +354,7 @@ class Options:
         """The options for the client's engine."""
         return ConnectionOptions(
             namesrv=self.namesrv,
-            address_map=self.address_map,
-            request_timeout=self.timeout,
+            connection=Connection(address_map=self.address_map, request_timeout=self.timeout),
             tls=self.tls,
             credentials=self.account,
             transport=transport,

@@ -12,6 +12,7 @@ import pytest
 from mqclient import (
     Admin,
     ClientId,
+    Connection,
     LitePullConsumer,
     Message,
     NoRouteError,
@@ -57,7 +58,10 @@ def test_a_topic_that_may_not_be_read_says_so(mq: Standalone) -> None:
 
 
 def test_admin_takes_the_options_of_every_client(mq: Standalone) -> None:
-    options = {"client_id": ClientId(instance="mine", unit="u"), "request_timeout": 1.0}
+    options = {
+        "client_id": ClientId(instance="mine", unit="u"),
+        "connection": Connection(request_timeout=1.0),
+    }
     with Admin(mq.namesrv, **options) as admin:
         assert "@mine@u" in admin.client_id
         assert admin.topics.names()

@@ -42,7 +42,7 @@ def silent() -> Iterator[str]:
 
 BLOCKING = """
     import sys, threading
-    from mqclient import LitePullConsumer, Message, Producer, PushConsumer
+    from mqclient import Connection, LitePullConsumer, Message, Producer, PushConsumer
 
     def tell():
         seen, main, pause = 0, threading.main_thread().ident, threading.Event()
@@ -53,7 +53,7 @@ BLOCKING = """
         print("ready", flush=True)
 
     namesrv, topic = sys.argv[1:]
-    producer = Producer(namesrv, timeout=300, request_timeout=300)
+    producer = Producer(namesrv, timeout=300, connection=Connection(request_timeout=300))
     push = PushConsumer("push_" + topic, namesrv)
     lite = LitePullConsumer("lite_" + topic, namesrv)
     try:
@@ -67,12 +67,12 @@ BLOCKING = """
 """
 BLOCKING_ON_A_LOOP = """
     import asyncio, sys
-    from mqclient.aio import LitePullConsumer, Message, Producer, PushConsumer
+    from mqclient.aio import Connection, LitePullConsumer, Message, Producer, PushConsumer
 
     namesrv, topic = sys.argv[1:]
 
     async def main():
-        producer = Producer(namesrv, timeout=300, request_timeout=300)
+        producer = Producer(namesrv, timeout=300, connection=Connection(request_timeout=300))
         push = PushConsumer("push_" + topic, namesrv)
         lite = LitePullConsumer("lite_" + topic, namesrv)
         try:

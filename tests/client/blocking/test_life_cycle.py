@@ -37,13 +37,13 @@ def silent() -> Iterator[str]:
 
 CLOSED_BY_A_SIGNAL = """
     import signal, sys, threading, time
-    from mqclient import LitePullConsumer, Message, Producer, PushConsumer
+    from mqclient import Connection, LitePullConsumer, Message, Producer, PushConsumer
 
     namesrv, topic = sys.argv[1:]
-    options = {{"timeout": 60, "request_timeout": 60}}
-    producer = Producer(namesrv, **options)
-    push = PushConsumer("push_" + topic, namesrv, request_timeout=60)
-    lite = LitePullConsumer("lite_" + topic, namesrv, request_timeout=60)
+    patient = Connection(request_timeout=60)
+    producer = Producer(namesrv, timeout=60, connection=patient)
+    push = PushConsumer("push_" + topic, namesrv, connection=patient)
+    lite = LitePullConsumer("lite_" + topic, namesrv, connection=patient)
     main, pause = threading.main_thread().ident, threading.Event()
 
     def handle(_messages, _context):
@@ -308,9 +308,9 @@ def test_what_an_unclosed_producer_accepted_is_sent(mq: Standalone, how: str) ->
 
 UNCLOSED_AT_A_SILENT_SERVER = """
     import sys
-    from mqclient import Message, Producer
+    from mqclient import Connection, Message, Producer
 
-    producer = Producer(sys.argv[1], timeout=300, request_timeout=300)
+    producer = Producer(sys.argv[1], timeout=300, connection=Connection(request_timeout=300))
     producer.start()
     producer.send_async(Message("T", b"x"))
 """

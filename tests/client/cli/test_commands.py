@@ -104,7 +104,7 @@ def test_mqadmin_takes_the_connection_options_of_mqclient(tmp_path):
     command = command_of("topicList")
     arguments = command.parse([*words, "-n", "ns:1"])
     options = arguments.connection
-    assert options["address_map"] == {"b:1": "localhost:2"}
+    assert options["connection"].address_map == {"b:1": "localhost:2"}
     assert options["credentials"] == Credentials("a", "s")
     assert options["tls"].verify == "none"
     assert isinstance(_connected(arguments), Admin)

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from mqclient import Admin, ConsumeResult, Message, Producer, PushConsumer
+from mqclient import Admin, ConsumeResult, Message, Orderly, Producer, PushConsumer
 from mqclient import aio as mqaio
 from mqcommon.message import MessageQueue
 from mqcommon.wire import Frame
@@ -16,7 +16,7 @@ from tests.waiting import until, until_async
 
 DEADLINE = 60
 OPTIONS = {"consume_from": "earliest"}
-ORDERS = {False: {}, True: {"orderly": True, "orderly_retry_delay": 0.01}}
+ORDERS = {False: {}, True: {"orderly": Orderly(retry_delay=0.01)}}
 
 
 def send(mq, topic: str, *bodies: bytes) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mqclient import Message, MessageQueue, Producer, PushConsumer
+from mqclient import Message, MessageQueue, Orderly, Producer, Pull, PushConsumer
 from mqserver.embedded.standalone import Standalone
 from tests.waiting import until
 
@@ -17,7 +17,7 @@ SETTINGS = {"flushDiskType": "SYNC_FLUSH", "messageDelayLevel": "1s 1s 1s 1s 1s 
 OPTIONS = {
     "consume_from": "earliest",
     "rebalance_interval": 1.0,
-    "long_poll_timeout": 1.0,
+    "pull": Pull(long_poll_timeout=1.0),
 }
 RETRY_DELAY = 0.1
 
@@ -58,7 +58,7 @@ def test_each_message_is_handled_over_kills(
     try:
         mq = both.start()
         topic = mq.topic(queues=QUEUES)
-        order = {"orderly": True, "orderly_retry_delay": RETRY_DELAY} if orderly else {}
+        order = {"orderly": Orderly(retry_delay=RETRY_DELAY)} if orderly else {}
         with PushConsumer("g_killed", mq.namesrv, **order, **OPTIONS) as consumer:
             consumer.subscribe(topic, "*", handler)
             for life in range(kills):

@@ -9,6 +9,8 @@ from mqclient import (
     BrokerError,
     ClientTimeout,
     ClosedError,
+    Connection,
+    LitePull,
     NoRouteError,
     PullLimits,
     UnreachableError,
@@ -100,7 +102,7 @@ async def test_the_message_in_hand_is_not_committed(way):
 async def test_pulls_are_javas():
     """The fields of the first pull of each queue, as DefaultLitePullConsumer 4.9.7 sent them."""
     cluster = Cluster(WireTopic=4)
-    async with make(cluster, "wire_lite", pull_batch=10) as consumer:
+    async with make(cluster, "wire_lite", pull=LitePull(batch=10)) as consumer:
         consumer.subscribe("WireTopic", "*")
         await consumer.wait_assigned(60)
         await until_async(lambda: len(cluster.requests(RequestCode.PULL_MESSAGE)) >= 4)
@@ -189,7 +191,7 @@ async def test_poll_takes_several_queues_and_several_pulls():
     cluster = Cluster(T=2)
     cluster.put("T", *(b"a%d" % i for i in range(5)))
     cluster.put("T", *(b"b%d" % i for i in range(5)), queue_id=1)
-    async with assigned(cluster, Q0, Q1, pull_batch=2) as consumer:
+    async with assigned(cluster, Q0, Q1, pull=LitePull(batch=2)) as consumer:
         taken = []
         while len(taken) < 10:
             taken += [message.body for message in await consumer.poll(4, timeout=60)]
@@ -203,7 +205,7 @@ async def test_poll_takes_several_queues_and_several_pulls():
 async def test_polling_and_iterating_mix():
     cluster = Cluster(T=1)
     cluster.put("T", *(b"%d" % i for i in range(9)))
-    async with assigned(cluster, pull_batch=4) as consumer:
+    async with assigned(cluster, pull=LitePull(batch=4)) as consumer:
         seen = await bodies(consumer, 2)
         seen += [message.body for message in await consumer.poll(3, timeout=60)]
         assert await consumer.position(Q0) == 2
@@ -338,7 +340,7 @@ async def test_seek_waits_for_an_assignment_just_made():
 async def test_a_paused_queue_is_kept_from_the_caller_and_not_pulled():
     cluster = Cluster(T=2)
     cluster.put("T", *(b"a%d" % i for i in range(6)))
-    async with assigned(cluster, Q0, Q1, pull_batch=4) as consumer:
+    async with assigned(cluster, Q0, Q1, pull=LitePull(batch=4)) as consumer:
         assert await bodies(consumer, 2) == [b"a0", b"a1"]
         consumer.pause([Q0])
         cluster.put("T", b"b0", queue_id=1)
@@ -362,7 +364,7 @@ async def test_a_paused_queue_is_kept_from_the_caller_and_not_pulled():
 async def test_pulling_ahead_is_bounded(limit):
     cluster = Cluster(T=1)
     cluster.put("T", *(b"%d" % i for i in range(60)))
-    async with assigned(cluster, pull_batch=2, limits=PullLimits(**limit)) as consumer:
+    async with assigned(cluster, pull=LitePull(batch=2), limits=PullLimits(**limit)) as consumer:
         await bodies(consumer, 1)
         await until_async(lambda: len(cluster.requests(RequestCode.PULL_MESSAGE)) >= 3)
         await consumer.position(Q0)
@@ -376,7 +378,7 @@ async def test_bytes_of_all_queues_are_bounded():
         cluster.put("T", *(bytes(1000) for _ in range(20)), queue_id=queue_id)
     queues = [MessageQueue("T", NAME, i) for i in range(4)]
     async with assigned(
-        cluster, *queues, pull_batch=1, limits=PullLimits(total_bytes=3000)
+        cluster, *queues, pull=LitePull(batch=1), limits=PullLimits(total_bytes=3000)
     ) as consumer:
         await bodies(consumer, 1)
         assert len(cluster.requests(RequestCode.PULL_MESSAGE)) <= 8
@@ -552,7 +554,7 @@ async def test_a_topic_or_queue_that_does_not_exist():
             await consumer.wait_assigned(0.05)
         with pytest.raises(UnreachableError, match=f"no broker '{NAME}' is known"):
             await consumer.committed(Q0)
-    async with make(cluster, request_timeout=0.05) as consumer:
+    async with make(cluster, connection=Connection(request_timeout=0.05)) as consumer:
         consumer.assign([Q0])
         with pytest.raises(ClientTimeout, match=r"where to start is not known after 0\.05 s"):
             await consumer.position(Q0)

@@ -7,7 +7,7 @@ import contextlib
 import functools
 import time
 
-from mqclient import ClientId, Message
+from mqclient import ClientId, Connection, Message
 from mqclient import aio as mqaio
 from mqclient.engine.parallel import AT_ONCE
 from tests.client.cluster import NAMESRV, Cluster
@@ -101,7 +101,7 @@ async def test_200_topics_far_away_are_read_faster_than_one_by_one(mq) -> None:
         consumer = mqaio.PushConsumer(
             "far",
             namesrv,
-            address_map=mapped,
+            connection=Connection(address_map=mapped),
             consume_from="earliest",
             client_id=ClientId(ip="10.0.0.1"),
         )

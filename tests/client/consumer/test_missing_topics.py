@@ -8,12 +8,16 @@ import re
 import pytest
 
 import mqclient
-from mqclient import ClientTimeout, aio
+from mqclient import ClientTimeout, Connection, aio
 from mqserver.embedded.standalone import Standalone
 from tests.client.cluster import NAMESRV, Cluster
 from tests.waiting import until, until_async
 
-SOON = {"rebalance_interval": 0.02, "route_poll_interval": 0.02, "consume_from": "earliest"}
+SOON = {
+    "rebalance_interval": 0.02,
+    "connection": Connection(route_poll_interval=0.02),
+    "consume_from": "earliest",
+}
 NEXT_STEP = (
     "no messages of topic {0} until it exists: no route for topic '{0}' at NameServer {1}: it does "
     "not exist, or its name is misspelt; create it: mqadmin updateTopic -n {1} -c DefaultCluster "

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from mqclient import ConsumeResult, Message, Producer, PushConsumer
+from mqclient import ConsumeResult, Message, Orderly, Producer, PushConsumer
 from mqclient import aio as mqaio
 from mqserver.embedded.standalone import Standalone
 from tests.waiting import until_async
 
 DEADLINE = 60
 OPTIONS = {"consume_from": "earliest", "batch_size": 16}
-ORDERS = {False: {}, True: {"orderly": True, "orderly_retry_delay": 0.01}}
+ORDERS = {False: {}, True: {"orderly": Orderly(retry_delay=0.01)}}
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from mqclient import ClientId, ConsumeResult, Message, Producer, PushConsumer
+from mqclient import ClientId, ConsumeResult, Message, Orderly, Producer, PushConsumer
 from mqclient import aio as mqaio
 from mqclient.consumer.push import orderly_assignment
 from mqcommon.message import MessageQueue, offset_msg_id
@@ -20,7 +20,7 @@ from tests.client.reading import Q0, RETRY, Seen, reading
 from tests.waiting import until, until_async
 
 DEADLINE = 60
-OPTIONS = {"consume_from": "earliest", "orderly": True, "orderly_retry_delay": 0.01}
+OPTIONS = {"consume_from": "earliest", "orderly": Orderly(retry_delay=0.01)}
 
 
 class Orders:

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from mqclient import ClientTimeout
+from mqclient import ClientTimeout, Connection
 from mqclient.aio import PushConsumer
 from mqcommon.message import MessageQueue
 from mqcommon.wire import Frame, RequestCode
@@ -120,7 +120,7 @@ async def test_queues_that_are_added_later_begin_at_their_minimum():
     cluster = Cluster(T=1)
     cluster.put("T", b"old")
     seen = Seen()
-    async with reading(cluster, seen, route_poll_interval=0.02) as consumer:
+    async with reading(cluster, seen, connection=Connection(route_poll_interval=0.02)) as consumer:
         cluster.put("T", b"in the new queue", queue_id=1)
         cluster.topics["T"] = 2
         assert await seen.until(1) == [b"in the new queue"]

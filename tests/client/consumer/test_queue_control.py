@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import mqclient
-from mqclient import SqlFilter, aio
+from mqclient import Connection, SqlFilter, aio
 from mqcommon.message import MessageQueue
 from mqcommon.wire import RequestCode
 from tests.client.cluster import NAME, NAMESRV, Cluster
@@ -110,7 +110,9 @@ async def test_a_paused_queue_waits_and_the_others_go_on(orderly):
 async def test_pause_of_all_holds_for_queues_that_come_later(orderly):
     cluster = Cluster(T=1)
     handle = Gate()
-    made = options(orderly, rebalance_interval=0.02, route_poll_interval=0.02)
+    made = options(
+        orderly, rebalance_interval=0.02, connection=Connection(route_poll_interval=0.02)
+    )
     async with reading(cluster, handle, **made) as consumer:
         consumer.pause()
         cluster.topics["T"] = 2

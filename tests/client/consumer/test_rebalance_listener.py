@@ -9,7 +9,7 @@ import threading
 import pytest
 
 import mqclient
-from mqclient import ClientId, aio
+from mqclient import ClientId, Connection, aio
 from mqcommon.message import MessageQueue
 from mqcommon.wire import Frame, RequestCode
 from mqcommon.wire.bodies.offsets import LockBatchResponseBody, ResetOffsetBody
@@ -142,7 +142,7 @@ async def test_queues_of_a_broker_that_left_the_route_are_lost(kind):
 
     cluster.transport.scripts[int(RequestCode.GET_ROUTEINFO_BY_TOPIC)] = route
     heard, gone = Heard(cluster), MessageQueue("T", "broker-b", 0)
-    options = {"route_poll_interval": 0.05, "rebalance_interval": 0.05}
+    options = {"connection": Connection(route_poll_interval=0.05), "rebalance_interval": 0.05}
     consumer = made(kind, cluster, seen, **options)
     consumer.on_rebalance(revoked=heard.revoked, lost=heard.lost)
     async with consumer:

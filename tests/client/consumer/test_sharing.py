@@ -14,6 +14,7 @@ from mqclient import (
     BrokerError,
     ClientId,
     ClosedError,
+    Connection,
     LitePullConsumer,
     Message,
     Producer,
@@ -130,7 +131,7 @@ def test_producers_of_two_groups_and_checkers_have_own_ids(mq: Standalone) -> No
         Producer(mq.namesrv, group="another") as other,
         TransactionProducer("another", mq.namesrv, check=check) as checker,
         TransactionProducer("another", mq.namesrv, check=check) as second,
-        Producer(mq.namesrv, request_timeout=4.0) as slower,
+        Producer(mq.namesrv, connection=Connection(request_timeout=4.0)) as slower,
     ):
         assert checker.client_id == other.client_id, "the same group, and one answers checks"
         assert len({plain.client_id, other.client_id, second.client_id, slower.client_id}) == 4

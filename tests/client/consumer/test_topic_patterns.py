@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 import mqclient
-from mqclient import ClientTimeout, SqlFilter, aio
+from mqclient import ClientTimeout, Connection, SqlFilter, aio
 from mqclient.consumer import topic_patterns
 from mqcommon.wire import Frame, RequestCode
 from mqcommon.wire.bodies.common import TopicList
@@ -18,7 +18,11 @@ from tests.client.cluster import BROKER, NAME, NAMESRV, Cluster
 from tests.waiting import until, until_async
 
 ORDERS = re.compile(r"orders-\w+")
-SOON = {"route_poll_interval": 0.02, "rebalance_interval": 0.05, "consume_from": "earliest"}
+SOON = {
+    "connection": Connection(route_poll_interval=0.02),
+    "rebalance_interval": 0.05,
+    "consume_from": "earliest",
+}
 BOTH = pytest.mark.parametrize("kind", ["push", "lite"])
 RESERVED = [
     "TBW102", "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRACE_TOPIC",

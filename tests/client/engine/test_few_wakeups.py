@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mqclient import Message, aio
+from mqclient import Connection, Message, aio
 from mqclient.engine import instance
 from mqclient.engine.transport import Transport
 from mqserver import Standalone
@@ -125,11 +125,12 @@ def test_a_burst_of_awaited_sends_wakes_the_loop_for_pieces(
         assert isinstance(loop, CountingLoop)
         addresses = {mq_broker.broker_address: relay.address}
         patience = {
-            "heartbeat_interval": 3600.0,
-            "route_poll_interval": 3600.0,
+            "connection": Connection(
+                heartbeat_interval=3600.0, route_poll_interval=3600.0, address_map=addresses
+            ),
             "timeout": DEADLINE,
         }
-        async with aio.Producer(mq_broker.namesrv, address_map=addresses, **patience) as producer:
+        async with aio.Producer(mq_broker.namesrv, **patience) as producer:
             await producer.send(Message(topic, b"first"))  # opens the connection
             relay.hold(BURST)
             before = loop.counts.copy()

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from mqclient import UnreachableError
+from mqclient import Connection, UnreachableError
 from mqclient.aio import LitePullConsumer
 from mqclient.engine.outages import Outages
 from mqcommon.wire import RequestCode
@@ -62,7 +62,7 @@ async def test_consumers_tell_an_outage_once(caplog: pytest.LogCaptureFixture, k
     scripts = cluster.transport.scripts
     working = dict(scripts)
     namesrv = (RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.GET_BROKER_CLUSTER_INFO)
-    options = {"heartbeat_interval": 0.05, "rebalance_interval": 0.05}
+    options = {"connection": Connection(heartbeat_interval=0.05), "rebalance_interval": 0.05}
 
     async def outage_and_end() -> None:
         caplog.clear()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mqclient import Message, Producer, PushConsumer
+from mqclient import Connection, Message, Producer, PushConsumer
 from mqclient.engine.transport import Transport
 from mqclient.errors import RocketMQError
 from mqcommon.wire.codes import RequestCode
@@ -78,7 +78,9 @@ def through(mq: Standalone, between: Forgetful) -> dict[str, str]:
 
 
 def test_sends_work_again_within_two_timeouts(mq: Standalone, between: Forgetful) -> None:
-    with Producer(mq.namesrv, address_map=through(mq, between), timeout=TIMEOUT_S) as producer:
+    with Producer(
+        mq.namesrv, connection=Connection(address_map=through(mq, between)), timeout=TIMEOUT_S
+    ) as producer:
         producer.send(Message("SilentSends", b"before"))
         between.forget()
         began, failed = time.monotonic(), 0
@@ -96,7 +98,8 @@ def test_sends_work_again_within_two_timeouts(mq: Standalone, between: Forgetful
 def test_a_push_consumer_reads_on(mq: Standalone, between: Forgetful) -> None:
     bodies: list[bytes] = []
     addresses = through(mq, between)
-    options = {"address_map": addresses, "consume_from": "earliest", "request_timeout": TIMEOUT_S}
+    connection = Connection(address_map=addresses, request_timeout=TIMEOUT_S)
+    options = {"connection": connection, "consume_from": "earliest"}
     with (
         Producer(mq.namesrv) as producer,
         PushConsumer("g_silent", mq.namesrv, **options) as consumer,
@@ -112,7 +115,9 @@ def test_a_push_consumer_reads_on(mq: Standalone, between: Forgetful) -> None:
 def test_one_silent_nameserver_of_two(mq: Standalone) -> None:
     first, second = Forgetful(mq.namesrv), Forgetful(mq.namesrv)
     servers = f"{first.address};{second.address}"
-    with Producer(servers, route_poll_interval=0.2, request_timeout=TIMEOUT_S) as producer:
+    with Producer(
+        servers, connection=Connection(route_poll_interval=0.2, request_timeout=TIMEOUT_S)
+    ) as producer:
         producer.send(Message("SilentNames0", b"x"))
         used = first if first.connections else second
         used.forget(also_new=True)
@@ -125,7 +130,9 @@ def test_one_silent_nameserver_of_two(mq: Standalone) -> None:
 def test_a_server_that_answers_nothing_gets_few_connections(
     mq: Standalone, between: Forgetful
 ) -> None:
-    with Producer(mq.namesrv, address_map=through(mq, between), timeout=0.2) as producer:
+    with Producer(
+        mq.namesrv, connection=Connection(address_map=through(mq, between)), timeout=0.2
+    ) as producer:
         producer.send(Message("SilentServer", b"x"), timeout=10)
         between.forget(also_new=True)
         end = time.monotonic() + 6

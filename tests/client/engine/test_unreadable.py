@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from mqclient import Admin, ClientTimeout, LitePullConsumer, PushConsumer
+from mqclient import Admin, ClientTimeout, Connection, LitePullConsumer, PushConsumer
 from mqcommon.wire.bodies.topics import TopicConfig
 from mqserver import Standalone
 from tests.waiting import until
@@ -41,7 +41,12 @@ def test_a_subscriber_says_that_a_topic_may_not_be_read(
 
     with Standalone() as mq:
         unreadable(mq, topic)
-        consumer = kind("readers", mq.namesrv, rebalance_interval=0.05, route_poll_interval=0.1)
+        consumer = kind(
+            "readers",
+            mq.namesrv,
+            rebalance_interval=0.05,
+            connection=Connection(route_poll_interval=0.1),
+        )
         subscribe(consumer, topic)
         with caplog.at_level(logging.WARNING, "mqclient"), consumer:
             with pytest.raises(ClientTimeout, match="no broker lets its queues be read"):

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mqclient import Message, Producer, PushConsumer, RocketMQError, aio
+from mqclient import Message, Orderly, Producer, PushConsumer, RocketMQError, aio
 from mqclient.engine.serializing import Reader
 from mqclient.serializers import (
     Json,
@@ -153,11 +153,11 @@ def test_a_value_is_read_once_and_survives_pickle() -> None:
 
 def test_handlers_get_values_and_bodies_without_come_again(mq: Standalone) -> None:
     """Push, in both orders: the value of a sound body, the error of another, and retries."""
-    for orderly in (False, True):
+    for orderly in (False, Orderly(retry_delay=0.01)):
         topic, done, seen = mq.topic(queues=1), threading.Event(), []
         consumer = PushConsumer(
-            f"g_values_{orderly}", mq.namesrv, consume_from="earliest", orderly=orderly,
-            deserializer=Json(Order), **({"orderly_retry_delay": 0.01} if orderly else {}),
+            f"g_values_{bool(orderly)}", mq.namesrv, consume_from="earliest", orderly=orderly,
+            deserializer=Json(Order),
         )  # fmt: skip
 
         @consumer.on_message(topic)

@@ -10,6 +10,7 @@ from mqclient import (
     BrokerError,
     ClientTimeout,
     ClosedError,
+    Connection,
     NoRouteError,
     NotDurableError,
     UnreachableError,
@@ -210,7 +211,9 @@ async def test_oneway_and_batch():
 
 async def test_address_map_is_used_to_connect():
     cluster = Cluster(T=1)
-    async with producer(cluster, address_map={BROKER: "localhost:7"}) as sender:
+    async with producer(
+        cluster, connection=Connection(address_map={BROKER: "localhost:7"})
+    ) as sender:
         await sender.send(Message("T", b"x"))
     assert {a for a, f in cluster.transport.sent if f.code == 310} == {"localhost:7"}
 

@@ -7,7 +7,14 @@ import threading
 import pytest
 
 import mqclient
-from mqclient import ClosedError, Message, NotDurableError, TransactionState, UnreachableError
+from mqclient import (
+    CheckLimits,
+    ClosedError,
+    Message,
+    NotDurableError,
+    TransactionState,
+    UnreachableError,
+)
 from mqclient.aio import TransactionProducer
 from mqcommon.message import offset_msg_id
 from mqcommon.property_text import pairs_of
@@ -224,10 +231,10 @@ async def test_bad_arguments():
         producer(cluster, group="a b")
     with pytest.raises(TypeError, match="topics must be a list"):
         producer(cluster, topics="T")
-    with pytest.raises(ValueError, match="check_concurrency must be 1 to 1_000 checks"):
-        producer(cluster, check_concurrency=0)
-    with pytest.raises(TypeError, match="did you mean check_queue_max"):
-        producer(cluster, check_queue_maxx=1)
+    with pytest.raises(ValueError, match="concurrency must be 1 to 1_000 checks"):
+        producer(cluster, check_limits=CheckLimits(concurrency=0))
+    with pytest.raises(TypeError, match="did you mean check_limits"):
+        producer(cluster, check_limit=1)
 
 
 async def test_use_after_close():
@@ -292,7 +299,7 @@ async def test_a_check_that_fails_or_answers_nonsense_is_unknown(caplog):
     async with producer(cluster, check) as sender:
         for number in range(2):
             await cluster.transport.push(BROKER, question(number=number))
-        assert sender.settings.check_concurrency == 1
+        assert sender.settings.check_limits.concurrency == 1
     assert decisions(cluster) == ["0", "0"]
     assert ends(cluster)[0].remark == "RuntimeError: no database"
     assert "check returned 'COMMIT'" in ends(cluster)[1].remark
@@ -328,7 +335,9 @@ async def test_checks_are_bounded():
         running -= 1
         return COMMIT
 
-    async with producer(cluster, check, check_concurrency=2, check_queue_max=3) as sender:
+    async with producer(
+        cluster, check, check_limits=CheckLimits(concurrency=2, queue_max=3)
+    ) as sender:
         asked = [
             asyncio.create_task(cluster.transport.push(BROKER, question(number=number)))
             for number in range(10)
