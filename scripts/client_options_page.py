@@ -41,7 +41,7 @@ VALUES = (
     *(mqclient.Connection, mqclient.Credentials, mqclient.TlsConfig, mqclient.ClientId),
     *(mqclient.Retry, mqclient.Linger, mqclient.SendLimits, mqclient.Compression),
     *(mqclient.CheckLimits, mqclient.Trace, mqclient.Orderly, mqclient.Limits, mqclient.Pull),
-    *(mqclient.PullLimits, mqclient.LitePull),
+    *(mqclient.LitePullLimits, mqclient.LitePull),
 )
 
 

@@ -20,7 +20,7 @@ from mqclient.settings.declare import (
     by_value,
     declared,
 )
-from mqclient.settings.values import Limits, LitePull, Orderly, Pull, PullLimits, Trace
+from mqclient.settings.values import Limits, LitePull, LitePullLimits, Orderly, Pull, Trace
 from mqcommon import names
 
 __all__ = ["LitePullOptions", "PushOptions"]
@@ -240,9 +240,9 @@ class LitePullOptions(ClientOptions, Generic[W]):
         ),
     ] = 5.0
     deserializer: Annotated[Deserialize[W] | None, READS] = None
-    limits: Annotated[PullLimits, Option("messages and bytes held, above which pulling pauses")] = (
-        PullLimits()
-    )
+    limits: Annotated[
+        LitePullLimits, Option("messages and bytes held, above which pulling pauses")
+    ] = LitePullLimits()
     pull: Annotated[LitePull, Option("messages of one pull, time of a long poll")] = LitePull()
     rebalance_interval: RebalanceInterval = 20.0
     metrics: Annotated[ClientMetrics | None, COUNTS] = None

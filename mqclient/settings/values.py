@@ -13,9 +13,9 @@ __all__ = [
     "Limits",
     "Linger",
     "LitePull",
+    "LitePullLimits",
     "Orderly",
     "Pull",
-    "PullLimits",
     "Retry",
     "SendLimits",
     "Trace",
@@ -122,7 +122,7 @@ class Limits(Declared):
 
 
 @declared
-class PullLimits(Limits):
+class LitePullLimits(Limits):
     """The limits of a lite pull consumer: `Limits` with limits of all queues by default."""
 
     _: KW_ONLY

@@ -15,10 +15,10 @@ from mqclient import (
     BrokerError,
     ClosedError,
     LitePullConsumer,
+    LitePullLimits,
     Message,
     MessageQueue,
     Producer,
-    PullLimits,
     SqlFilter,
     UnreachableError,
     aio,
@@ -276,7 +276,7 @@ async def test_twenty_thousand_messages_in_order_and_none_twice(mq: Standalone) 
     seen: dict[int, list[int]] = {0: [], 1: []}
     options = {
         "consume_from": "earliest",
-        "limits": PullLimits(queue_messages=100, total_messages=150),
+        "limits": LitePullLimits(queue_messages=100, total_messages=150),
     }
     async with aio.LitePullConsumer("lite_many", mq.namesrv, **options) as consumer:
         consumer.subscribe(topic)

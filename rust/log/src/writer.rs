@@ -11,8 +11,8 @@ use super::segment::Segment;
 use super::segments::Segments;
 use mq_base::clock::Clock;
 
-/// A copy of this length is written by the kernel, which creates its pages meanwhile. To create them
-/// beforehand would write every byte twice.
+/// A copy of at least this length is written by the kernel, which creates its pages meanwhile. To
+/// create them beforehand would write every byte twice.
 const BULK_BYTES: usize = 64 << 10;
 
 /// Why an append failed.

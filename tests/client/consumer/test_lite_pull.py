@@ -11,8 +11,8 @@ from mqclient import (
     ClosedError,
     Connection,
     LitePull,
+    LitePullLimits,
     NoRouteError,
-    PullLimits,
     UnreachableError,
 )
 from mqclient.aio import LitePullConsumer, SqlFilter
@@ -364,7 +364,9 @@ async def test_a_paused_queue_is_kept_from_the_caller_and_not_pulled():
 async def test_pulling_ahead_is_bounded(limit):
     cluster = Cluster(T=1)
     cluster.put("T", *(b"%d" % i for i in range(60)))
-    async with assigned(cluster, pull=LitePull(batch=2), limits=PullLimits(**limit)) as consumer:
+    async with assigned(
+        cluster, pull=LitePull(batch=2), limits=LitePullLimits(**limit)
+    ) as consumer:
         await bodies(consumer, 1)
         await until_async(lambda: len(cluster.requests(RequestCode.PULL_MESSAGE)) >= 3)
         await consumer.position(Q0)
@@ -378,7 +380,7 @@ async def test_bytes_of_all_queues_are_bounded():
         cluster.put("T", *(bytes(1000) for _ in range(20)), queue_id=queue_id)
     queues = [MessageQueue("T", NAME, i) for i in range(4)]
     async with assigned(
-        cluster, *queues, pull=LitePull(batch=1), limits=PullLimits(total_bytes=3000)
+        cluster, *queues, pull=LitePull(batch=1), limits=LitePullLimits(total_bytes=3000)
     ) as consumer:
         await bodies(consumer, 1)
         assert len(cluster.requests(RequestCode.PULL_MESSAGE)) <= 8

@@ -107,8 +107,8 @@ impl Store {
         self.puts.flusher.sending.ring();
     }
 
-    /// If puts wait for slaves, the puts of this thread go to them a part at a time until the result
-    /// is dropped: a wake-up for each costs as much as the put.
+    /// If puts wait for slaves, the puts of this thread go to them a part at a time until the
+    /// result is dropped: a wake-up for each costs as much as the put.
     pub fn hold_sends(&self) -> Option<Hold<'_>> {
         self.awaits_slaves()
             .then(|| self.puts.flusher.sending.hold())
