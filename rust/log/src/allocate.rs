@@ -167,8 +167,7 @@ impl Worker {
             segment.reserve_to((position + self.step).min(segment.end()))?;
         }
         let piece = segment.disk().warm_pace().piece_bytes;
-        let is_enough = self.prealloc.is_in_bulk.load(Ordering::Relaxed)
-            || position + WARM_BYTES < (segment.ready() + piece).min(segment.end());
+        let is_enough = position + WARM_BYTES < (segment.ready() + piece).min(segment.end());
         let is_more = !is_enough && segment.warm(piece)?;
         self.prealloc.tell(None);
         Ok(is_more)
@@ -270,32 +269,6 @@ mod tests {
         worker.work().unwrap();
         writer.write_copy(&[8; 100]).unwrap();
         assert_eq!(segments.max_offset(), SIZE + 100);
-    }
-
-    #[test]
-    fn a_copy_in_bulk_gets_blocks_and_no_warm_pages() {
-        const LENGTH: u64 = 1 << 20;
-        const BULK: usize = 128 << 10;
-        let disk = TestDisk::new();
-        let segments = Arc::new(Segments::open(disk.files(), LENGTH).unwrap());
-        let mut writer = Writer::new(Arc::clone(&segments), 512 << 10, SystemClock::shared());
-        let worker = Worker {
-            segments: Arc::clone(&segments),
-            prealloc: Arc::clone(writer.prealloc()),
-            step: writer.step(),
-            services: Arc::default(),
-        };
-        writer.write_copy(&[7; BULK]).unwrap();
-        let last = segments.last().unwrap();
-        let granted = last.ready();
-        worker.work().unwrap();
-        assert!(last.ready() == granted && granted < last.reserved());
-        writer.write_copy(&[8; 100]).unwrap();
-        worker.work().unwrap();
-        assert_eq!(last.ready(), last.reserved());
-        let mut read = vec![0; BULK + 101];
-        segments.read_at(0, &mut read).unwrap();
-        assert_eq!(read, [vec![7; BULK], vec![8; 100], vec![0]].concat());
     }
 
     #[test]

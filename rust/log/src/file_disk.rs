@@ -128,9 +128,7 @@ impl FileDisk {
         self.write_slices(start, slices)
     }
 
-    /// Writes the slices with a system call each, whatever the [`WriteMode`]; else as
-    /// [`FileDisk::write_at`].
-    pub(super) fn write_slices(&self, start: u64, slices: &[&[u8]]) -> io::Result<()> {
+    fn write_slices(&self, start: u64, slices: &[&[u8]]) -> io::Result<()> {
         let mut at = start;
         for slice in slices {
             self.file.write_all_at(slice, at)?;

@@ -20,8 +20,6 @@ pub(super) struct Preallocation {
     clock: Arc<dyn Clock>,
     /// The writer wakes the thread when the end of the log reaches this log offset.
     pub wake_at: AtomicU64,
-    /// The writer copies much of another log: it needs blocks, but no warm pages.
-    pub is_in_bulk: AtomicBool,
     pub state: Mutex<State>,
     pub for_thread: Condvar,
     for_writer: Condvar,
@@ -59,7 +57,6 @@ impl Preallocation {
         };
         Self {
             wake_at: AtomicU64::new(0),
-            is_in_bulk: AtomicBool::new(false),
             state: Mutex::new(state),
             for_thread: Condvar::new(),
             for_writer: Condvar::new(),

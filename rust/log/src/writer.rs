@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use thiserror::Error;
 
@@ -10,10 +9,6 @@ use super::prealloc::{Preallocation, Stall};
 use super::segment::Segment;
 use super::segments::Segments;
 use mq_base::clock::Clock;
-
-/// A copy of at least this length is written by the kernel, which creates its pages meanwhile. To
-/// create them beforehand would write every byte twice.
-const BULK_BYTES: usize = 64 << 10;
 
 /// Why an append failed.
 #[derive(Debug, Error)]
@@ -107,9 +102,6 @@ impl Writer {
     /// Writes bytes that another log has at the same offsets. They may end at the end of the file,
     /// with the filler of that log; the next write then begins a new file.
     pub fn write_copy(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
-        self.prealloc
-            .is_in_bulk
-            .store(bytes.len() >= BULK_BYTES, Ordering::Relaxed);
         self.write(&[bytes])?;
         self.last.take_if(|last| last.end() == self.position);
         Ok(())
@@ -146,10 +138,7 @@ impl Writer {
                 .push_to_buffer(segment, self.position, slices, end);
         } else {
             let at = self.position - segment.start();
-            match self.prealloc.is_in_bulk.load(Ordering::Relaxed) {
-                true => segment.disk().write_slices(at, slices)?,
-                false => segment.disk().write_at(at, slices)?,
-            }
+            segment.disk().write_at(at, slices)?;
             self.segments.advance_to(end);
         }
         self.position = end;
