@@ -1,17 +1,18 @@
 //! [`Bell`] wakes the threads that send the log to slaves.
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// Rings of a thread with a [`Hold`] until the waiting threads are woken. With 64 sends in flight,
-/// the slave takes one part of them while the next part is appended.
+/// A thread with a [`Hold`] wakes the waiting threads once for this many rings. With 64 sends in
+/// flight, the slave takes one part of them while the next part is appended.
 const RINGS_PER_WAKE: usize = 16;
 
 thread_local! {
-    /// Rings of this thread that woke nobody yet; None while it has no [`Hold`].
+    /// Rings of this thread since it last woke the waiting threads; None while it has no [`Hold`].
     static HELD: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
@@ -39,7 +40,7 @@ impl Bell {
     /// Until the result is dropped, not every ring of this thread wakes the waiting threads.
     pub(crate) fn hold(&self) -> Hold<'_> {
         HELD.set(Some(0));
-        Hold(self)
+        Hold(self, PhantomData)
     }
 
     fn ring_now(&self) {
@@ -63,9 +64,9 @@ impl Bell {
 }
 
 /// While it lives, its thread wakes the waiting threads at every [`RINGS_PER_WAKE`]th ring; its end
-/// wakes them for the rest.
+/// wakes them for the rest. It cannot move to another thread, which has a count of its own.
 #[derive(Debug)]
-pub struct Hold<'a>(&'a Bell);
+pub struct Hold<'a>(&'a Bell, PhantomData<*const ()>);
 
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
@@ -110,6 +111,7 @@ mod tests {
             follower.join().unwrap();
         }
     }
+
     #[test]
     fn a_hold_wakes_for_each_part_and_at_its_end_for_the_rest() {
         const SOON: Duration = Duration::from_secs(60);
